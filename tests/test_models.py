@@ -163,7 +163,7 @@ def test_objects_that_only_look_like_estimators():
     model = as_model(OnlyPredict())
     assert (model.kind, set(model.responses)) == (
         "regressor",
-        {"values", "probabilities", "labels", "scores"},
+        {"values", "probabilities", "labels", "scores", "outputs"},
     )
     assert as_model(LikeKeras()).kind == "unknown"
     np.testing.assert_array_equal(respond(LikeKeras(), "values"), X[:, 0])
@@ -185,7 +185,7 @@ def first(table, scale=1.0):
 def test_function():
     model = as_model(first)
     assert (model.name, model.kind, model.classes) == ("first", "unknown", None)
-    assert set(model.responses) == {"values", "probabilities", "labels", "scores"}
+    assert set(model.responses) == {"values", "probabilities", "labels", "scores", "outputs"}
     assert as_model(partial(first, scale=2.0)).name == "first"
     np.testing.assert_array_equal(respond(partial(first, scale=2.0), "values"), 2 * X[:, 0])
     forest = RandomForestClassifier(3).fit(X, BINARY)
@@ -604,17 +604,18 @@ def test_wrong_dimensions():
         respond(LinearRegression().fit(X, np.column_stack([Y, Y])), "values")
     with pytest.raises(ValueError, match=r"as labels of 60 rows; .*multi-output"):
         respond(lambda table: np.ones((N, 2)), "labels")
-    with pytest.raises(ValueError, match="multi-output"):
-        respond(lambda table: [np.ones((N, 2)), np.ones((N, 2))], "probabilities")
-    with pytest.raises(ValueError, match=r"list that is no array; explain one output"):
-        respond(lambda table: [np.ones((N, 2)), np.ones((N, 3))], "probabilities")
+    for third in (2, 3):
+        with pytest.raises(ValueError, match=r"a list of 2 arrays, one for each output; .*np.column_stack"):
+            respond(lambda table, k=third: [np.ones((N, 2)), np.ones((N, k))], "probabilities")
+    with pytest.raises(ValueError, match="list that is no array; pass y with one column for each output"):
+        respond(lambda table: [[1.0, 2.0], [3.0]], "values")
     with pytest.raises(ValueError, match="a single float for 60 rows"):
         respond(lambda table: 0.5, "values")
 
 
 @pytest.mark.parametrize("estimator", [RandomForestClassifier(2), MultiOutputClassifier(LogisticRegression())])
 def test_multi_output_classifier(estimator):
-    with pytest.raises(ValueError, match="is a multi-output model"):
+    with pytest.raises(ValueError, match=r"is a multi-output classifier; .*np.column_stack\(\[p\[:, 1\] for p in"):
         as_model(estimator.fit(X, np.column_stack([BINARY, THREE])))
 
 

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -30,7 +30,14 @@ Responses: TypeAlias = Mapping[Response, Predict]
 
 # The loss to suggest in error messages, by response.
 _LOSSES = {"values": "squared_error", "probabilities": "log_loss", "labels": "zero_one", "scores": "hinge"}
-_ONE_OUTPUT = "explain one output at a time: pass a function that returns one column"
+_ONE_OUTPUT = (
+    "pass y with one column for each output (losses such as 'squared_error' are then averaged over outputs), or a "
+    "function that returns one column"
+)
+_PROBABILITIES = (
+    "explain a probability of each output, with y of as many columns: model=lambda X: np.column_stack([p[:, 1] for p "
+    "in classifier.predict_proba(X)]) and loss='squared_error' (the Brier score of each)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,16 +52,18 @@ class Model:
     classes: Array | None
     responses: Responses
     native: Any
+    output: int | None = None  # the one of several outputs that is explained
 
     def responder(self, response: Response) -> Responder:
-        """A function from a table to a new, checked array: (n,), or (n, K) for probabilities and scores.
+        """A function from a table to a new, checked array: (n,), or (n, K) for probabilities, scores and outputs.
 
         >>> as_model(lambda X: X[:, 0]).responder("values")(np.eye(2))
         array([1., 0.])
         """
-        if response in self.responses:
+        source: Response = "values" if response == "outputs" and "outputs" not in self.responses else response
+        if source in self.responses:
             n_classes = None if self.classes is None else len(self.classes)
-            return Responder(self.responses[response], response, n_classes)
+            return Responder(self.responses[source], response, n_classes)
         advice = "use loss=" + " or ".join(repr(_LOSSES[given]) for given in self.responses)
         if response == "probabilities" and self.kind == "classifier":
             advice += ", or wrap it in CalibratedClassifierCV"
@@ -79,6 +88,33 @@ def as_model(model: Any) -> Model:
     if callable(model):
         return _model(model, "unknown", dict.fromkeys(get_args(Response), model))
     raise TypeError(f"a model is a function of a table or has a method predict, got {type(model).__name__}")
+
+
+def one_output(model: Model, output: int | str) -> Model:
+    """One output of several as a model of numbers: the column at a position, or of a name where frames are returned."""
+    predict, native = model.responses["outputs" if "outputs" in model.responses else "values"], model.native
+    position = output if isinstance(output, int) else None
+    if position is not None and "sklearn.MultiOutputRegressor" in _ancestors(native):
+        native, position = native.estimators_[position], None  # a model for each output
+    return replace(
+        model, responses={"values": partial(_column, predict, output)}, native=native, output=position, kind="regressor"
+    )
+
+
+def _column(predict: Predict, output: int | str, table: Any) -> Any:
+    """One column of what a model returns."""
+    returned = predict(table)
+    names = getattr(returned, "columns", None)  # of a frame
+    if isinstance(output, str):
+        if names is None or output not in list(names):
+            known = "its predictions have no names" if names is None else f"they are {', '.join(map(str, names))}"
+            raise ValueError(f"target={output!r} is no output of the model: {known}; pass its position, 0, 1, ...")
+        return np.asarray(returned[output])
+    array = _as_array(returned)
+    if array.ndim != 2 or not 0 <= output < array.shape[1]:
+        width = array.shape[1] if array.ndim == 2 else 1
+        raise ValueError(f"target={output!r} is no output of the model, which returns {width} for each row")
+    return array[:, output]
 
 
 def _ancestors(model: Any) -> set[str]:
@@ -125,7 +161,7 @@ def _from_estimator(model: Any) -> Model:
 def _classes(model: Any) -> Array | None:
     classes = getattr(model, "classes_", None)
     if isinstance(classes, list) and classes and isinstance(classes[0], np.ndarray):
-        raise ValueError(f"{type(model).__name__} is a multi-output model; {_ONE_OUTPUT}")
+        raise ValueError(f"{type(model).__name__} is a multi-output classifier; {_PROBABILITIES}")
     # CatBoost's regressors have an empty array.
     return None if classes is None or len(classes) == 0 else np.asarray(classes)
 
@@ -316,6 +352,9 @@ def _as_array(returned: Any) -> Array:
     if hasattr(returned, "detach"):  # a torch tensor, maybe on a GPU, with a gradient, or in bfloat16
         returned = returned.detach().cpu()
         returned = returned.float() if "bfloat16" in str(returned.dtype) else returned
+    if isinstance(returned, list) and returned and all(np.ndim(part) == 2 for part in returned):
+        came = f"the model returned a list of {len(returned)} arrays, one for each output"
+        raise ValueError(f"{came}; {_PROBABILITIES}")
     if len(hidden := masked_rows(returned)):
         where = f"{len(hidden)} of {len(returned)} rows, first for row {hidden[0]}"
         raise ValueError(f"the model returned masked values for {where}")
@@ -330,7 +369,7 @@ def _shaped(array: Array, response: Response, n: int) -> Array:
         array = array[:, 0]
     if array.ndim == 0:
         raise ValueError(f"the model returned a single {type(array.item()).__name__} for {n} rows")
-    if array.ndim > (2 if response in ("probabilities", "scores") else 1):
+    if array.ndim > (2 if response in ("probabilities", "scores", "outputs") else 1):
         came = f"the model returned an array of shape {array.shape} as {response} of {n} rows"
         raise ValueError(f"{came}; if it is a multi-output model, {_ONE_OUTPUT}")
     if len(array) != n:

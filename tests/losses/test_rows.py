@@ -621,7 +621,9 @@ def test_metrics_of_scikit_learn_get_a_hint() -> None:
 def test_what_is_no_function_is_refused() -> None:
     with pytest.raises(TypeError, match=re.escape("a loss is a name or a function (y, prediction) -> (N,), got 3")):
         resolve(3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="a loss reads one of values, probabilities, labels, scores, got 'proba'"):
+    with pytest.raises(
+        ValueError, match="a loss reads one of values, probabilities, labels, scores, outputs, got 'proba'"
+    ):
         pointwise(relative, reads="proba")  # type: ignore[arg-type]
 
 

@@ -124,7 +124,7 @@ def test_a_column_of_lists_has_no_values_to_lend():
     ("y", "error", "words"),
     [
         (Y[:-1], ValueError, "y has 29 values, but X has 30 rows"),
-        (np.c_[Y, Y], ValueError, r"y needs one value for each row; got shape \(30, 2\)"),
+        (np.c_[Y, Y], ValueError, r"one column of predictions for 2 outputs \(y0, y1\); pass a function that returns"),
         (3.0, ValueError, "y needs one value for each row"),
         (np.r_[np.nan, Y[1:]], ValueError, "y has 1 missing or infinite values .the first in row 0."),
         (np.r_[Y[:2], np.inf, Y[3:]], ValueError, "y has 1 missing or infinite values .the first in row 2."),

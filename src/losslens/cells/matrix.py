@@ -89,7 +89,7 @@ class CellSums:
 
     row_mass: Floats  # (b,)
     value_mass: Floats  # (g,)
-    pd: NDArray[Any]  # (g,) or (g, K): of predictions at each value
+    pd: NDArray[Any] | None  # (g,) or (g, K): of predictions at each value; None: they are summed elsewhere
     row: Floats | None = None  # (b,): of each row's changes, weighted by donors; None without a loss
     curve: Floats | float = 0.0  # (g,): of changes at each value
     donor: tuple[Floats, Floats] | None = None  # (n,) each: of each donor's changes, and weights, where needed
@@ -116,26 +116,28 @@ class Averages:
         self.square = self.clipped = 0.0
         self.has_changes = False
 
-    def add(self, rows: Indices, predictions: NDArray[Any], changes: Floats | None) -> None:
-        """Add all cells of these rows; each row is added once."""
+    def add(self, rows: Indices, predictions: NDArray[Any] | None, changes: Floats | None) -> None:
+        """Add all cells of these rows; each row is added once. Predictions may be averaged elsewhere."""
         for part in chunks(rows, self.layout.width, self.layout.size // 4):
             some = None if changes is None else changes[part]
-            shown = predictions[part]
-            if (
-                shown.dtype.kind == "i" and self.sample.classes is not None
-            ):  # labels: their mean is how often each is predicted
+            shown = None if predictions is None else predictions[part]
+            # Labels: their mean is how often each is predicted.
+            if shown is not None and shown.dtype.kind == "i" and self.sample.classes is not None:
                 shown = shown[..., None] == np.arange(len(self.sample.classes))
             if isinstance(self.layout, CommonGrid):
                 self._add_common(self.layout, rows[part], shown, some)
             else:
                 self._add_per_row(self.layout, rows[part], shown, some)
 
-    def _add_common(self, layout: CommonGrid, rows: Indices, predictions: NDArray[Any], changes: Floats | None) -> None:
+    def _add_common(
+        self, layout: CommonGrid, rows: Indices, predictions: NDArray[Any] | None, changes: Floats | None
+    ) -> None:
         weight, lent = self.sample.weight[rows], layout.weights(self.sample, rows)
         same = layout.block(self.sample) is None  # all rows have the same donor weights
         self.row_mass[rows] = lent.sum(axis=1)
         self.value_mass += weight.sum() * lent[0] if same else weight @ lent
-        self._add_pd(np.tensordot(weight, predictions, 1))
+        if predictions is not None:
+            self._add_pd(np.tensordot(weight, predictions, 1))
         self.pd_mass += weight.sum()
         if changes is None:
             return
@@ -155,18 +157,19 @@ class Averages:
         if self.ceiling is not None:
             self.clipped += self._clipped(rows, changes, weight[:, None] * lent)
 
-    def _add_per_row(self, layout: OwnDonors, rows: Indices, predictions: NDArray[Any], changes: Floats | None) -> None:
+    def _add_per_row(
+        self, layout: OwnDonors, rows: Indices, predictions: NDArray[Any] | None, changes: Floats | None
+    ) -> None:
         donors = layout.donors[rows]  # computed once: shifts are not stored
         lent = layout.weights(self.sample, rows, donors)
         weight = (self.sample.weight[rows][:, None] * lent).ravel()
         places, g = layout.places(rows, donors).ravel(), layout.size
-        flat = predictions.reshape(len(places), -1)
-        by_output = [np.bincount(places, weight * column, g) for column in flat.T]
-        sums = CellSums(
-            row_mass=lent.sum(axis=1),
-            value_mass=_counted(places, weight, g),
-            pd=by_output[0] if predictions.ndim == 2 else np.stack(by_output, axis=-1),
-        )
+        pd = None
+        if predictions is not None:
+            flat = predictions.reshape(len(places), -1)
+            by_output = [np.bincount(places, weight * column, g) for column in flat.T]
+            pd = by_output[0] if predictions.ndim == 2 else np.stack(by_output, axis=-1)
+        sums = CellSums(row_mass=lent.sum(axis=1), value_mass=_counted(places, weight, g), pd=pd)
         if changes is not None:
             weighted = weight * changes.ravel()
             sums = replace(
@@ -187,7 +190,8 @@ class Averages:
         """Add sums over all cells of these rows, which have donors of their own; each row is added once."""
         self.row_mass[rows] = sums.row_mass
         self.value_mass += sums.value_mass
-        self._add_pd(sums.pd)
+        if sums.pd is not None:
+            self._add_pd(sums.pd)
         if sums.row is None:
             return
         self.has_changes = True

@@ -52,12 +52,14 @@ Respond = Callable[[Any], NDArray[Any]]
 READERS: tuple[Callable[[Model, Response], ReadModel | None], ...] = (
     readers.read,
     read_explainable_boosting,
-    lambda model, response: read_linear(model.native, response),
+    lambda model, response: read_linear(model.native, response, model.output),
     lambda model, response: read_product(model.native, response, model.classes),
     lambda model, response: read_linked(model.native, response),
     lambda model, response: read_naive_bayes(model.native, response),
     lambda model, response: read_statsmodels(model.native, response),
 )
+
+READERS_OF_OUTPUTS = (READERS[0], READERS[2])  # those that read one of several outputs: trees and linear models
 
 
 def choose_exact(
@@ -90,12 +92,16 @@ def read_model(model: Model, response: Response) -> ReadModel:
         mean = mean_in(estimator, response) if wrapped is None else None
     except AttributeError as error:  # not fitted, or a version with other attribute names
         raise Declined(f"the fitted attributes of {type(estimator).__name__} can't be read: {error}") from error
+    if model.output is not None and (wrapped is not None or mean is not None):
+        raise Declined(f"one of several outputs of {type(estimator).__name__} is not read")
     if wrapped is not None:
         return _read_wrapped(wrapped)
     if mean is not None:
         return _read_mean(mean, estimator)
-    inner = model if estimator is model.native else replace(as_model(estimator), classes=model.classes)
-    for reader in READERS:
+    inner = model
+    if estimator is not model.native:
+        inner = replace(as_model(estimator), classes=model.classes, output=model.output)
+    for reader in READERS if model.output is None else READERS_OF_OUTPUTS:
         if (read := reader(inner, response)) is not None:
             return read
     raise Declined(f"losslens has no reader for the {response} of {inner.name}")

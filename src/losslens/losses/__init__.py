@@ -1,4 +1,4 @@
-"""What is lost: losses of single rows, and scorers, which give one number for all rows.
+"""What is lost: losses of single rows, of one prediction or several, and scorers, one number for all rows.
 
 A loss never takes a mean. Uses `tables.arrays`, nothing above it.
 """
@@ -6,7 +6,7 @@ A loss never takes a mean. Uses `tables.arrays`, nothing above it.
 from typing import TYPE_CHECKING, Any
 
 from losslens.losses import rows
-from losslens.losses.names import from_metadata, pointwise, resolve
+from losslens.losses.names import from_metadata, outputs, pointwise, resolve
 from losslens.losses.rows import (
     LARGEST,
     POSITIVE,
@@ -27,6 +27,7 @@ from losslens.losses.rows import (
     zero_one,
 )
 from losslens.losses.scorers import FunctionScorer, as_scorer, is_scorer, scorer
+from losslens.losses.vectors import OutputLoss, OutputsLoss, for_outputs, outputs_of, same_outputs
 
 __all__ = [
     "LARGEST",
@@ -34,21 +35,27 @@ __all__ = [
     "TOO_LARGE",
     "FunctionScorer",
     "Loss",
+    "OutputLoss",
+    "OutputsLoss",
     "Response",
     "absolute_error",
     "as_scorer",
     "brier",
     "call_read_only",
+    "for_outputs",
     "from_metadata",
     "gamma_deviance",
     "hinge",
     "huber",
     "is_scorer",
     "log_loss",
+    "outputs",
+    "outputs_of",
     "pinball",
     "pointwise",
     "poisson_deviance",
     "resolve",
+    "same_outputs",
     "scorer",
     "squared_error",
     "tweedie_deviance",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
+from losslens.losses import vectors
 from losslens.losses.rows import FAMILIES, NAMED, Loss, Response, advice
 from losslens.losses.scorers import is_scorer, required_arguments, scorer_names
+from losslens.losses.vectors import OutputsLoss, averaged
 
 
 def resolve(loss: str | Loss | Callable[..., Any], reads: Response = "values") -> Loss:
@@ -35,13 +37,23 @@ def from_metadata(metadata: Mapping[str, Any]) -> Loss:
     True
     """
     name, parameters = metadata["name"], metadata["parameters"]
+    if "of" in metadata:
+        return _of_outputs(metadata["of"]).output(metadata["k"])
+    if metadata["reads"] == "outputs":
+        return _of_outputs(metadata)
     if metadata["custom"]:
         return Loss(name, metadata["reads"], metadata["title"], None, custom=True)
     return FAMILIES[name](**parameters) if name in FAMILIES else resolve(name)
 
 
+def _of_outputs(metadata: Mapping[str, Any]) -> OutputsLoss:
+    return vectors.from_metadata(metadata, tuple(map(from_metadata, metadata["each"])))
+
+
 def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None = None) -> Loss:
     """A custom function (y, prediction) -> (N,) as a Loss; its result is checked at each call.
+
+    With ``reads="outputs"`` predictions are (N, K), and the function may return one loss for each output, (N, K).
 
     >>> far = pointwise(lambda y, f: abs(y - f) > 1, reads="values", name="far off")
     >>> far([0.0, 0.0], [0.5, 3.0])
@@ -63,7 +75,43 @@ def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None
         raise TypeError(f"name must be text, got {name!r}")
     inner = getattr(function, "func", function)  # functools.partial
     name = name or getattr(inner, "__name__", type(inner).__name__).replace("<lambda>", "custom loss")
-    return Loss(name, reads, name.replace("_", " "), function, custom=True)
+    kind = OutputsLoss if reads == "outputs" else Loss
+    return kind(name, reads, name.replace("_", " "), function, custom=True)
+
+
+def outputs(
+    loss: str | Loss | Sequence[str | Loss] = "squared_error",
+    weights: Sequence[float] | Mapping[str, float] | None = None,
+) -> OutputsLoss:
+    """The weighted mean over the outputs of a model of a loss of values, or of one loss for each output.
+
+    Parameters
+    ----------
+    loss
+        A loss of values, by name or from `losslens.losses`, or a list of them.
+    weights
+        One for each output, in the order of y's columns or by their names; None: all alike. They are divided by their
+        sum: outputs in different units need weights such as one over the variance of each.
+
+    >>> outputs("absolute_error", weights={"sales": 1.0, "returns": 3.0}).bound(["returns", "sales"]).weights
+    (0.75, 0.25)
+    """
+    several = isinstance(loss, (list, tuple))
+    each = tuple(map(resolve, loss if several else [loss]))  # type: ignore[arg-type]
+    if not each or any(one.reads != "values" for one in each):
+        raise ValueError(
+            f"losses.outputs averages losses of numbers such as 'squared_error' over outputs; got {loss!r}"
+        )
+    names = tuple(weights) if isinstance(weights, Mapping) else ()
+    numbers: Any = weights.values() if isinstance(weights, Mapping) else () if weights is None else weights
+    try:
+        given = tuple(float(weight) for weight in numbers)
+        good = not given or (min(given) >= 0 and 0 < sum(given) < float("inf"))
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError(f"weights has one number from 0 on for each output, not all 0; got {weights!r}")
+    return averaged(each, names, given)
 
 
 def _unknown(name: str) -> str:

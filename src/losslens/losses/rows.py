@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from losslens.tables.arrays import masked_rows, plain_array
 
-Response = Literal["values", "probabilities", "labels", "scores"]
+Response = Literal["values", "probabilities", "labels", "scores", "outputs"]
 Array: TypeAlias = NDArray[Any]
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -53,6 +53,7 @@ _RESPONSES: dict[Response, tuple[tuple[int, ...], tuple[Domain, Domain]]] = {
     "probabilities": ((2,), (POSITION, PROBABILITY)),
     "labels": ((1,), (POSITION, FINITE)),
     "scores": ((1, 2), (POSITION, FINITE)),
+    "outputs": ((2,), (FINITE, FINITE)),
 }
 
 
@@ -86,7 +87,7 @@ class Loss:
         y, prediction = plain_array(y, "y"), plain_array(prediction, "prediction")
         if self.custom:
             returned = call_read_only(self.function, f"the loss {self.name!r}", y, prediction)
-            return _one_per_row(self, returned, len(y))
+            return checked_losses(self, returned, (len(y),))
         # Without this (N,) against (N, 1) would broadcast to all N x N pairs.
         if prediction.shape[:1] != y.shape or prediction.ndim not in _RESPONSES[self.reads][0]:
             raise ValueError(f"{self.name} cannot pair y of shape {y.shape} with {prediction.shape} predictions")
@@ -112,6 +113,20 @@ class Loss:
             sums = prediction @ np.ones(prediction.shape[1], dtype=prediction.dtype)
             slack = max(_SLACK, 10 * _eps(prediction.dtype))
             self._check("sum of probabilities", sums, Domain("1", "iuf", 1 - slack, 1 + slack, _PROBA))
+
+    def check_cells(self, predictions: Array) -> None:
+        """Raise ValueError unless this loss is defined for the predictions of all cells: a deviance may not be."""
+        if self.domains is not None:
+            self.check_prediction(predictions.ravel())
+
+    @property
+    def parts(self) -> tuple[Loss, ...]:
+        """The losses of which this one is a mean, of the same y and predictions: those of outputs."""
+        return ()
+
+    def with_parts(self, y: Array, prediction: Array) -> list[FloatArray]:
+        """The losses of the rows, and of the same rows those of each part."""
+        return [self(y, prediction)]
 
     def _check(self, what: str, values: Array, domain: Domain, row_name: Callable[[int], str] = str) -> None:
         if values.dtype.kind not in domain.kinds:
@@ -389,8 +404,8 @@ def _read_only(values: ArrayLike | None) -> Array | None:
     return view
 
 
-def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
-    """The checked result as a new array: a function may return its argument, which callers would overwrite."""
+def checked_losses(loss: Loss, returned: Any, shape: tuple[int, ...]) -> FloatArray:
+    """The result of a custom function as a new array: it may return its argument, which callers would overwrite."""
     values = np.asarray(returned)
     if values.dtype.kind not in "biuf":
         problem = f"no numbers but {type(returned).__name__} of dtype {values.dtype}"
@@ -398,10 +413,10 @@ def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
         problem = "one number (an average?)"
     elif len(masked_rows(returned)):
         problem = "masked values"
-    elif values.shape != (n,):
+    elif values.shape != shape:
         problem = f"an array of shape {values.shape}"
     elif (row := _outside(values, _LOSSES)) is not None:
-        problem = f"{values[row]} for row {row}"
+        problem = f"{values.flat[row]} for row {row * len(values) // values.size}"
     else:
         return np.array(values, dtype=np.float64)
     hint = ""
@@ -410,5 +425,6 @@ def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
         hint = f". It is a metric of scikit-learn: {hint}"
     elif values.ndim == 0:
         hint = "; a metric of all rows is passed as loss=sklearn.metrics.make_scorer(function, greater_is_better=False)"
-    wanted = f"a loss must return one value for each row, here {n} {_LOSSES.words}"
+    each = "row" if len(shape) == 1 else "row and output"
+    wanted = f"a loss must return one value for each {each}, here {' x '.join(map(str, shape))} {_LOSSES.words}"
     raise ValueError(f"the loss {loss.name!r} returned {problem}; {wanted}{hint}")

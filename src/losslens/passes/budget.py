@@ -9,7 +9,7 @@ kept. Where memory is *tight*, features take turns, and what a turn needs is rel
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, Self
 
@@ -45,6 +45,7 @@ class Budget:
     memory: int
     cell_bytes: int  # a cell's prediction and its change of loss
     beside: tuple[int, ...] = ()  # cells in a row of features that have been computed before and share the memory
+    losses: int = 1  # of the same cells: each has importances of all rows
 
     def fits(self, questions: Sequence[HasWidth], n: int) -> bool:
         """Whether all cells are kept."""
@@ -52,7 +53,7 @@ class Budget:
 
     def is_tight(self, features: int, n: int) -> bool:
         """Whether so many features are computed in turns."""
-        return features * n * WORKING_BYTES > self.memory // TURN_SHARE
+        return features * self.losses * n * WORKING_BYTES > self.memory // TURN_SHARE
 
     def row_bytes(self, questions: Sequence[HasWidth]) -> int:
         """Bytes of the cells of one row."""
@@ -72,7 +73,7 @@ class Budget:
     def _rows_that_fit(self, widths: Sequence[int], n: int) -> int:
         """Rows whose cells fit into half of the memory that is left, at least a sixteenth of all."""
         widths = (*widths, *self.beside)
-        left = max((self.memory - besides_cells(n, len(widths))) // 2, self.memory // 16)
+        left = max((self.memory - besides_cells(n, len(widths) * self.losses)) // 2, self.memory // 16)
         return int(min(n, left // (self.cell_bytes * sum(widths))))
 
     def rows_at_a_time(self, questions: Sequence[HasWidth]) -> int:
@@ -105,13 +106,17 @@ class Filled:
     observed: Floats | None = None
     conditioning: Conditioning | None = None
     drawn: tuple[NDArray[Any], ...] | None = None  # values that a sampler drew for the rows of `Task.real_rows`
+    beside: tuple[tuple[Means, Cells], ...] = ()  # of other losses of the same predictions
 
     @classmethod
-    def of(cls, question: Question, means: Means, cells: Cells, n_predictions: int = 0) -> Self:
+    def of(
+        cls, question: Question, means: Means, cells: Cells, n_predictions: int = 0,
+        beside: tuple[tuple[Means, Cells], ...] = (),
+    ) -> Self:  # fmt: skip
         """The outcome for a feature with a question, which is not kept."""
         return cls(
             values=question.values, ordered=question.ordered, meeting=question.lasting, means=means, cells=cells,
-            n_predictions=n_predictions, observed=question.observed, conditioning=question.conditioning,
+            n_predictions=n_predictions, observed=question.observed, conditioning=question.conditioning, beside=beside,
         )  # fmt: skip
 
 
@@ -125,6 +130,12 @@ class Answered:
     sample: Sample
     filled: Filled
     declined: str = ""  # why no exact engine was used
+
+    def of_losses(self, samples: Sequence[Sample]) -> Iterator[Answered]:
+        """The outcome for each loss of the same predictions; `samples` has the rows with the losses of each."""
+        yield replace(self, sample=samples[0], filled=replace(self.filled, beside=()))
+        for sample, (means, cells) in zip(samples[1:], self.filled.beside, strict=True):
+            yield replace(self, sample=sample, filled=replace(self.filled, means=means, cells=cells, beside=()))
 
     def fields(self, names: Sequence[str], rows: Indices, backend: str) -> dict[str, Any]:
         """The fields that importances and effects share; `names` are those of the table's columns."""

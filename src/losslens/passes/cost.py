@@ -448,7 +448,7 @@ def _exact_seconds(task: Task, answered: list[tuple[Expected, Route]], build: Bu
     for filling, filled in by_filling.items():
         questions = [pose(one.subject, one.design, n, 0) for one in filled]
         rows = max(2, FILLED // sum(one.width for one in filled))
-        seconds += dense.expected_seconds(filling, questions, task.sample, task.loss, rows)
+        seconds += dense.expected_seconds(filling, questions, task.sample, task.losses, rows)
     closed: tuple[AnswerWay, ...] = ("totals", "factors")
     seconds += sum(engine.seconds(one.subject, way) for way in closed for one in by_way.get(way, []))
     if not (stepped := by_way.get("steps", [])):

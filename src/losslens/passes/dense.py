@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Averages, Cells
 from losslens.donors.questions import Ask, Question, all_rows
 from losslens.engines.base import Answer, Averaged, CellEngine
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled
 from losslens.progress import Tick, silent
-from losslens.tables.sample import Sample, chunks, loss_changes
+from losslens.tables.sample import Sample, cell_changes, changes_by_loss, chunks, losses_of, with_parts
 from losslens.typing import Floats, Indices
 
 CELLS_AVERAGED = 1 << 24  # at a time, by an engine that averages them where they were predicted
@@ -35,25 +36,29 @@ def run(
     budget: Budget,
     kept: Indices,
     tick: Tick,
+    others: Sequence[Loss] = (),
 ) -> tuple[Sample, list[Filled], int]:
-    """The sample with predictions and losses, the outcome for each feature of a turn, and the number of predictions."""
+    """The sample with predictions and losses, the outcome for each feature of a turn, and the number of predictions.
+
+    Parts of the loss, and `others` of the same response with theirs, are evaluated on the same predictions.
+    """
     n = sample.n
     step = n if len(kept) == n else budget.rows_at_a_time(questions)
-    others = np.ones(n, bool)
-    others[kept] = False
-    rest = np.flatnonzero(others)
+    dropped = np.ones(n, bool)
+    dropped[kept] = False
+    rest = np.flatnonzero(dropped)
     parts = [part[k : k + step] for part in (kept, rest) for k in range(0, len(part), step)]
-    return _pass(engine, questions, sample, loss, kept, parts, tick)
+    return _pass(engine, questions, sample, () if loss is None else (loss, *others), kept, parts, tick)
 
 
 def expected_seconds(
-    engine: CellEngine, questions: Sequence[Question], sample: Sample, loss: Loss | None, rows: int
+    engine: CellEngine, questions: Sequence[Question], sample: Sample, losses: Sequence[Loss], rows: int
 ) -> float:
     """Seconds of a pass over all rows, from passes over one row, one row again, and `rows` rows."""
     took = []
     for some in (np.arange(1), np.arange(1), np.arange(min(rows, sample.n))):
         started = time.thread_time()
-        _pass(engine, questions, sample, loss, some, [some], silent)
+        _pass(engine, questions, sample, losses, some, [some], silent)
         took.append(time.thread_time() - started)
     each = max(0.0, took[2] - took[1]) / max(1, len(some) - 1)
     return took[0] + (sample.n - 1) * each
@@ -63,14 +68,16 @@ def _pass(
     engine: CellEngine,
     questions: Sequence[Question],
     sample: Sample,
-    loss: Loss | None,
+    losses: Sequence[Loss],
     kept: Indices,
     parts: Sequence[Indices],
     tick: Tick,
 ) -> tuple[Sample, list[Filled], int]:
     """Every part of the rows once; the parts that hold the kept rows come first."""
-    collected = _Pass(questions, sample, loss, kept)
-    averaging: Any = engine if hasattr(engine, "averaged") else None  # a device, which sums cells itself
+    collected = _Pass(questions, sample, losses, kept)
+    loss = losses[0] if losses else None
+    # A device, which sums cells itself, of one loss.
+    averaging: Any = engine if hasattr(engine, "averaged") and len(with_parts(losses)) <= 1 else None
     inside = [] if averaging is None else [k for k, q in enumerate(questions) if averaging.averages(q.ask)]
     outside = [k for k in range(len(questions)) if k not in inside]
     if outside or not inside:
@@ -94,9 +101,11 @@ def _pass(
 class _Pass:
     """Predictions and losses of the rows, and the means of each feature's cells."""
 
-    def __init__(self, questions: Sequence[Question], sample: Sample, loss: Loss | None, kept: Indices) -> None:
-        self.questions, self.sample, self.loss, self.kept = questions, sample, loss, kept
+    def __init__(self, questions: Sequence[Question], sample: Sample, losses: Sequence[Loss], kept: Indices) -> None:
+        self.questions, self.sample, self.losses, self.kept = questions, sample, losses, kept
+        self.beside = with_parts(losses)[1:]
         self.collectors: list[_Collector] = []
+        self.averages: list[list[Averages]] = []  # of each feature, by each further loss
         self.counts = np.zeros(len(questions), np.intp)
 
     def add(self, rows: Indices, answer: Answer, asked: Sequence[int], start: int) -> None:
@@ -124,22 +133,41 @@ class _Pass:
     def finish(self) -> tuple[Sample, list[Filled], int]:
         """After all rows."""
         sample = self.sample
-        filled = [
-            Filled.of(q, c.averages.finish(all_rows(sample.n)), c.kept_cells, int(count))
-            for q, c, count in zip(self.questions, self.collectors, self.counts, strict=True)
-        ]
+        filled = []
+        for q, c, others, count in zip(self.questions, self.collectors, self.averages, self.counts, strict=True):
+            means, cells = c.averages.finish(all_rows(sample.n)), c.kept_cells
+            beside = tuple(
+                (replace(one.finish(all_rows(sample.n)), pd=means.pd), _changed(cells, loss, one.sample))
+                for one, loss in zip(others, self.beside, strict=True)
+            )
+            filled.append(Filled.of(q, means, cells, int(count), beside))
         return sample, filled, int(self.counts.sum()) + sample.n
 
     def _record(self, rows: Indices, base: NDArray[Any]) -> None:
         if not self.collectors:
-            self.sample = _blank(self.sample, base, self.loss)
-            ceiling = self.loss.ceiling(base.dtype) if self.loss is not None else None
+            self.sample = _blank(self.sample, base, 1 + len(self.beside) if self.losses else 0)
+            ceiling = self.losses[0].ceiling(base.dtype) if self.losses else None
             self.collectors = [_Collector(Averages(q.meeting, self.sample, ceiling), self.kept) for q in self.questions]
-        _record(self.sample, rows, base, self.loss)
+            samples = [(loss, self.sample.alone(1 + k)) for k, loss in enumerate(self.beside)]
+            self.averages = [
+                [Averages(q.meeting, sample, loss.ceiling(base.dtype)) for loss, sample in samples]
+                for q in self.questions
+            ]
+        _record(self.sample, rows, base, self.losses)
 
     def _add_cells(self, k: int, rows: Indices, predictions: NDArray[Any], start: int) -> None:
-        changes = None if self.loss is None else cell_changes(self.loss, self.sample, rows, predictions)
+        if not self.losses:
+            self.collectors[k].add(rows, predictions, None, start)
+            return
+        changes, *others = changes_by_loss(self.losses, self.sample, rows, predictions)
         self.collectors[k].add(rows, predictions, changes, start)
+        for averages, of_loss in zip(self.averages[k], others, strict=True):
+            averages.add(rows, None, of_loss)
+
+
+def _changed(cells: Cells, loss: Loss, sample: Sample) -> Cells:
+    """The same cells with the changes of another loss, which predictions give on access: they take no memory."""
+    return replace(cells, changes=deferred(cell_changes, loss, sample, cells.rows, cells.predictions))
 
 
 def _answers(
@@ -162,27 +190,20 @@ def _answers(
             yield rows, answer
 
 
-def _blank(sample: Sample, base: NDArray[Any], loss: Loss | None) -> Sample:
-    """The sample with empty predictions and losses, which `_record` fills."""
+def _blank(sample: Sample, base: NDArray[Any], losses: int) -> Sample:
+    """The sample with empty predictions and so many losses, which `_record` fills."""
     prediction = np.empty((sample.n, *base.shape[1:]), base.dtype)
-    return replace(sample, prediction=prediction, loss=None if loss is None else np.empty(sample.n))
+    empty = tuple(np.empty(sample.n) for _ in range(losses))
+    return replace(sample, prediction=prediction, loss=empty[0] if losses else None, beside=empty[1:])
 
 
-def _record(sample: Sample, rows: Indices, base: NDArray[Any], loss: Loss | None) -> None:
+def _record(sample: Sample, rows: Indices, base: NDArray[Any], losses: Sequence[Loss]) -> None:
     sample.prediction[rows] = base
-    if loss is not None and sample.loss is not None:
-        loss.check_prediction(base)
-        sample.loss[rows] = loss(sample.target(loss)[rows], sample.shown(loss, base))
-
-
-def cell_changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
-    """The changes of loss of the cells of these rows, some rows at a time."""
-    changes = np.empty(predictions.shape[:2])
-    for part in chunks(rows, predictions.shape[1]):
-        if loss.domains is not None:  # a deviance is not defined for every prediction
-            loss.check_prediction(predictions[part].ravel())
-        changes[part] = loss_changes(loss, sample, rows[part], predictions[part])
-    return changes
+    if losses and sample.loss is not None:
+        for loss in losses:
+            loss.check_prediction(base)
+        for into, found in zip((sample.loss, *sample.beside), losses_of(losses, sample, rows, base), strict=True):
+            into[rows] = found
 
 
 class _Collector:

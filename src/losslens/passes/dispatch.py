@@ -119,7 +119,7 @@ def _cells(task: Task, engine: CellEngine, asked: Sequence[Asked]) -> Passed:
             questions = [posed[k] for k in turn]
             for k in turn if len(turns) > 1 else ():
                 asked[k][0].release()  # the question has what the pass needs of it
-            other, more, count = dense.run(engine, questions, task.sample, task.loss, budget, kept, tick)
+            other, more, count = dense.run(engine, questions, task.sample, task.loss, budget, kept, tick, task.others)
             if len(sample.prediction) == 0 or len(kept) == n:  # cells are not compared with those of a turn again
                 sample = other
             filled += [_drawn(task, question, part) for question, part in zip(questions, more, strict=True)]

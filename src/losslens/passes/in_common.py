@@ -27,12 +27,11 @@ from losslens.models import Model
 from losslens.passes import steps
 from losslens.passes.auto import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost
 from losslens.passes.budget import FEWEST_ROWS
-from losslens.passes.dense import cell_changes
 from losslens.passes.dispatch import route
 from losslens.passes.task import Task
 from losslens.progress import Tick, bar
 from losslens.results.importance import FeatureImportance
-from losslens.tables.sample import Sample, chunks, loss_changes
+from losslens.tables.sample import Sample, cell_changes, chunks, loss_changes
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.standard_errors import influence
 

@@ -19,7 +19,7 @@ from losslens.donors.questions import Subject, Subjects, all_rows
 from losslens.engines.base import PlayerGames, Site
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import choose, choose_exact
-from losslens.losses import Loss, Response
+from losslens.losses import Loss, OutputsLoss, Response, call_read_only, for_outputs
 from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, as_model
 from losslens.passes.budget import Budget
@@ -37,6 +37,7 @@ from losslens.workers import warn_once
 
 Held = TypeVar("Held")
 PROBED = 64  # rows that a function predicts first, to see how many classes it has
+SEVERAL_OUTPUTS = "this loss reads several outputs at once"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -86,6 +87,12 @@ class Task:
     n_jobs: int | None
     progress: bool | None
     device: str | None = None  # a torch device that an exact engine may use
+    others: tuple[Loss, ...] = ()  # further losses, evaluated on the same predictions
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The losses that are evaluated on the same predictions."""
+        return () if self.loss is None else (self.loss, *self.others)
 
     @cached_property
     def every(self) -> NDArray[np.intp]:
@@ -146,6 +153,8 @@ def prepare(
     table = as_table(X)
     respond = model.responder(response)
     target, classes = _target(model, respond, table, y, loss, response)
+    if isinstance(loss, OutputsLoss) and loss.custom and target is not None:
+        loss = _with_outputs(loss, respond, table, y, target)
     if response == "labels":
         respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
     named = resolve_features(options.features, table.labels, by_position=table.backend == "numpy")
@@ -158,6 +167,7 @@ def prepare(
     if design is not None:
         design.check(table.n)
     outputs = len(classes) if response == "probabilities" or (response == "scores" and len(classes) > 2) else 1
+    parts = 0 if loss is None else len(loss.parts)
     sample = Sample(
         weight=weight,
         prediction=np.empty(0),
@@ -176,6 +186,8 @@ def prepare(
         table, subjects.column, columns, memory, options.n_jobs, options.progress, losses, options.device, weight
     )
     engine, declined = None, "" if design is None or any_design else design.declined
+    if response == "outputs":
+        exact, declined = False, declined or SEVERAL_OUTPUTS
     if exact and not declined:
         engine, declined = choose_exact(model, response, respond, loss, site)
     return Task(
@@ -187,7 +199,7 @@ def prepare(
         declined=declined,
         sample=sample,
         loss=loss,
-        budget=Budget(memory, 8 * outputs + 8),
+        budget=Budget(memory, 8 * max(outputs, parts) + 8, losses=1 + parts),
         entropy=options.random_state,
         n_jobs=options.n_jobs,
         progress=options.progress,
@@ -200,8 +212,17 @@ def _losses(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDAr
     return loss(sample.target(loss)[rows], sample.shown(loss, prediction))
 
 
-def default_loss(model: Model, loss: Any) -> Loss:
-    """The given loss, or the default of the kind of model; a plain function has no default."""
+def default_loss(model: Model, loss: Any, y: Any = None) -> Loss:
+    """The given loss, or the default of the kind of model; a plain function has no default.
+
+    Where y has several columns, losses of values are averaged over them.
+    """
+    if isinstance(loss, OutputsLoss) and (loss.custom or loss.encoder is not None):
+        return loss
+    if (names := checks.output_names(y)) is not None:
+        return _of_outputs(model, loss, names)
+    if isinstance(loss, OutputsLoss) and not (loss.outputs and len(loss.each) == len(loss.outputs)):
+        raise ValueError("losses.outputs averages over several outputs, but y has one column; pass the loss itself")
     if loss is None:
         if model.kind == "regressor":
             return resolve_loss("squared_error")
@@ -210,6 +231,39 @@ def default_loss(model: Model, loss: Any) -> Loss:
         raise ValueError(f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'")
     reads: Response = "probabilities" if model.kind == "classifier" else "values"
     return resolve_loss(loss, reads if reads in model.responses else next(iter(model.responses)))
+
+
+def _of_outputs(model: Model, loss: Any, names: tuple[str, ...]) -> Loss:
+    """The loss where y has one column for each output."""
+    if model.kind == "classifier":
+        raise ValueError(
+            f"y has {len(names)} columns, and {model.name} is a classifier: explain the probabilities of each column, "
+            "such as model=lambda X: np.column_stack([p[:, 1] for p in clf.predict_proba(X)]) with "
+            "loss='squared_error', the Brier score averaged over columns"
+        )
+    if loss is None and model.kind == "unknown":
+        raise ValueError(f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'")
+    found = for_outputs(resolve_loss("squared_error" if loss is None else loss, "outputs"), names)
+    if found.reads != "outputs":
+        raise ValueError(
+            f"y has {len(names)} columns, but {found.name} reads {found.reads} of one output; use a loss of numbers "
+            "such as 'squared_error', which is averaged over columns, losses.pointwise(function, reads='outputs'), or "
+            "one column of y"
+        )
+    return found
+
+
+def _with_outputs(
+    loss: OutputsLoss, respond: Callable[[Any], Any], table: Table, y: Any, target: NDArray[Any]
+) -> OutputsLoss:
+    """A custom loss with the names of the outputs, where its function gives a loss for each."""
+    rows = np.unique(np.linspace(0, table.n - 1, PROBED).astype(np.intp))
+    predicted = respond(Batch(table).fill(rows, []))
+    returned = np.asarray(call_read_only(loss.known_function, f"the loss {loss.name!r}", target[rows], predicted))
+    if returned.ndim != 2:
+        return loss
+    names, count = checks.output_names(y) or (), returned.shape[1]
+    return loss.bound(names if len(names) == count else [f"y{k}" for k in range(count)])
 
 
 def effect_response(model: Model) -> Response:
@@ -248,6 +302,8 @@ def _target(
         if loss is not None:
             raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
         return None, nothing if model.classes is None else model.classes
+    if isinstance(loss, OutputsLoss):
+        return checks.outputs(y, loss, table.n, table.index), nothing
     y = checks.vector(y, table.n, "y", table.index)
     if loss is not None and response == "values":
         return checks.numbers(y, loss, table.index), nothing

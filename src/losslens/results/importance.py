@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from losslens.cells.matrix import Cells, Means, curves, means
 from losslens.donors.layout import CommonGrid, Layout
-from losslens.losses import Loss
+from losslens.losses import Loss, OutputLoss, OutputsLoss, outputs_of, same_outputs
 from losslens.losses import resolve as resolve_loss
 from losslens.results.base import Tabular
 from losslens.results.effects import FeatureEffect, curve_columns
@@ -21,7 +21,7 @@ from losslens.results.row_influence import RowInfluence
 from losslens.results.selection import all_but, positions
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.constant import BestConstant, best_constant, skill
-from losslens.tables.sample import Sample, chunks, loss_changes
+from losslens.tables.sample import Sample, cell_changes
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices
 from losslens.uncertainty import cautions, standard_errors
@@ -192,15 +192,26 @@ class FeatureImportance(FeatureResult, Tabular):
     @property
     def effect(self) -> FeatureEffect:
         """PD and ICE from the same predictions; for two classes the probability of the second."""
+        if isinstance(self.loss, OutputLoss):
+            return self.effect_of(self.loss.of.outputs[self.loss.k])
         if self.cells.predictions.ndim == 2 and self.loss.reads != "labels":
             return self._effect(lambda p: p, None)
+        if isinstance(self.loss, OutputsLoss):
+            raise ValueError(
+                f"each output has its own effect; use effect_of(output) with one of {list(self.loss.outputs)!r}"
+            )
         classes = self._classes
         if len(classes) != 2:
             raise ValueError(f"each class has its own effect; use effect_of(label) with one of {classes.tolist()!r}")
         return self.effect_of(classes[1])
 
     def effect_of(self, label: Any) -> FeatureEffect:
-        """PD and ICE of one class: its probability or score, or how often it is predicted."""
+        """PD and ICE of one class: its probability or score, or how often it is predicted; or of one output."""
+        if (outputs := outputs_of(self.loss)) is not None:
+            if label not in outputs:
+                raise ValueError(f"{label!r} is not an output of the model; the outputs are {list(outputs)!r}")
+            at = outputs.index(label)
+            return self._effect(lambda p: p[..., at], str(label))
         positions = np.flatnonzero(self._classes == label)
         if len(positions) != 1:
             raise ValueError(f"{label!r} is not a class of the model; the classes are {self._classes.tolist()!r}")
@@ -242,7 +253,7 @@ class FeatureImportance(FeatureResult, Tabular):
 
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions with another loss of the same response."""
-        return self._with_loss(resolve_loss(loss, self.loss.reads))
+        return self._with_loss(same_outputs(resolve_loss(loss, self.loss.reads), self.loss))
 
     def _with_loss(self, loss: Loss, sample: Sample | None = None) -> Self:
         self._need_all_cells("with_loss")
@@ -251,12 +262,7 @@ class FeatureImportance(FeatureResult, Tabular):
         if sample is None:
             _check_domain(loss, self.sample)
             sample = self.sample.with_loss(loss)
-        changes = np.empty(self.cells.predictions.shape[:2])
-        for part in chunks(self.cells.rows, self.meeting.width):
-            predictions = self.cells.predictions[part]
-            if loss.domains is not None:  # a deviance is not defined for every prediction
-                loss.check_prediction(predictions.ravel())
-            changes[part] = loss_changes(loss, sample, self.cells.rows[part], predictions)
+        changes = cell_changes(loss, sample, self.cells.rows, self.cells.predictions)
         new = replace(self, loss=loss, sample=sample, cells=replace(self.cells, changes=changes))
         return replace(new, means=new._means(new.cells, self.meeting, sample))
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
 
-from losslens.losses import Loss
+from losslens.losses import Loss, OutputsLoss, same_outputs
 from losslens.losses import resolve as resolve_loss
 from losslens.results.base import Result, ResultMapping
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import CURVES_ONLY, NUMBERS, FeatureImportance, number_of
+from losslens.results.outputs import Outputs
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
@@ -30,6 +31,22 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
 
     `to_frame()` has one row a feature, the most important first.
     """
+
+    by_output: dict[str | float, Importances] = field(default_factory=dict)  # of a loss of several outputs
+
+    @property
+    def outputs(self) -> Outputs:
+        """The importances for each output, or point in time, from the same predictions; their mean are these."""
+        if not self.by_output:
+            raise ValueError(
+                f"{self.loss.title} has no outputs: pass y with one column for each output, or a loss of several "
+                "predictions a row"
+            )
+        return Outputs(self.by_output)
+
+    def _each(self, change: Callable[[FeatureImportance], FeatureImportance]) -> Self:
+        changed = super()._each(change)
+        return replace(changed, by_output={name: one._each(change) for name, one in self.by_output.items()})
 
     @property
     def error(self) -> float:
@@ -110,15 +127,22 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions with another loss of the same response."""
         self._need_all_cells("with_loss")
-        new = resolve_loss(loss, self.loss.reads)
+        new = same_outputs(resolve_loss(loss, self.loss.reads), self.loss)
+        by_output: dict[str | float, Importances] = {}
+        if isinstance(new, OutputsLoss):
+            by_output = {name: self._judged_by(new.output(k)) for k, name in enumerate(new.outputs)}
+        return replace(self._judged_by(new), by_output=by_output)
+
+    def _judged_by(self, loss: Loss) -> Self:
+        """The same predictions with another loss, without outputs."""
         samples: dict[int, Sample] = {}  # one new sample for all features that share one
 
         def change(feature: FeatureImportance) -> FeatureImportance:
-            changed = feature._with_loss(new, samples.get(id(feature.sample)))
+            changed = feature._with_loss(loss, samples.get(id(feature.sample)))
             samples[id(feature.sample)] = changed.sample
             return changed
 
-        return self._each(change)
+        return replace(self, features={name: change(feature) for name, feature in self.features.items()}, by_output={})
 
     def _need_all_cells(self, what: str) -> None:
         if self._first.whole is not None:

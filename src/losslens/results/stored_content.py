@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import numpy as np
 
+from losslens.losses import OutputsLoss, outputs_of
 from losslens.tables.row_labels import find_rows
 
 MOST = 1 << 62  # in absolute value, of whole numbers
@@ -54,7 +55,8 @@ SHAPES = {
     "RowChanges": {"features": "p", "local": "n p", "weight": "n", "block": "n", "row_labels": "n"},
     "RowInfluence": {"as_row": "n", "as_donor": "n", "row_labels": "n"},
     "Sample": {
-        "weight": "n", "prediction": "n ...", "y": "n", "loss": "n", "classes": "k", "block": "n", "row_labels": "n",
+        "weight": "n", "prediction": "n ...", "y": "n ...", "loss": "n", "classes": "k", "block": "n",
+        "row_labels": "n",
     },
     "ScoredCells": {"predictions": "n c ..."},
     "ScoredRows": {"at": "r"},
@@ -306,15 +308,28 @@ def _importance(one: Any) -> None:
     _need(sample.loss is not None and one.cells.changes is not None, "an importance without losses")
     _need(sample.totals is not None or sample.y is not None, "an importance without y")
     _need(one.means.weights is None or one.means.local is not None or one.means.total is not None, "no importance")
-    dimensions = {"values": (1,), "labels": (1,), "probabilities": (2,), "scores": (1, 2)}[loss.reads]
+    dimensions = {"values": (1,), "labels": (1,), "probabilities": (2,), "scores": (1, 2), "outputs": (2,)}[loss.reads]
     _need(sample.prediction.ndim in dimensions, f"{loss.name} needs {loss.reads}, and the predictions are others")
+    if loss.reads == "outputs":
+        _check_outputs(sample, loss)
+        return
     if sample.y is not None and not loss.custom:
         kinds = "biuf" if loss.reads == "values" else "iu"
         _need(sample.y.dtype.kind in kinds, f"{loss.name} needs other values of y")
+        _need(sample.y.ndim == 1, f"{loss.name} needs one value of y for each row")
     if sample.classes is not None and sample.prediction.ndim == 2:
         _need(sample.prediction.shape[1] == len(sample.classes), "as many predictions as classes are needed")
     elif sample.prediction.ndim == 2 and sample.y is not None and not loss.custom:
         _within(sample.y, 0, sample.prediction.shape[1], "y")
+
+
+def _check_outputs(sample: Any, loss: Any) -> None:
+    outputs = outputs_of(loss) or ()
+    _need(loss.custom or sample.prediction.shape[1] == len(outputs), "predictions of other outputs")
+    _need(len(set(outputs)) == len(outputs), "an output occurs twice")
+    if sample.y is not None and not loss.custom:
+        _need(sample.y.dtype.kind in "biuf", f"{loss.name} needs other values of y")
+        loss.check_target(sample.y)
 
 
 def _mapping(features: Any, kind: str) -> None:
@@ -328,6 +343,11 @@ def _importances(result: Any) -> None:
     _mapping(result.features, "FeatureScore" if scored else "FeatureImportance")
     if not scored:
         _one_sample(result.features.values())
+        loss = result.loss
+        names = loss.outputs if isinstance(loss, OutputsLoss) else ()
+        _need(tuple(result.by_output) in ((), tuple(names)), "importances of other outputs")
+        for one in result.by_output.values():
+            _need(list(one) == list(result) and not one.by_output, "outputs with other features")
         return
     left_out = {(len(one.without), one.units) for one in result.features.values() if one.without is not None}
     _need(len(left_out) <= 1, "scores without different rows, groups or blocks")

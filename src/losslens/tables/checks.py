@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.losses import LARGEST, TOO_LARGE, Loss
+from losslens.losses import LARGEST, TOO_LARGE, Loss, OutputsLoss, squared_error
 from losslens.tables.arrays import plain_array
 from losslens.tables.columns import is_missing, is_number
 from losslens.tables.row_labels import check_order, labels_of, row_name
@@ -33,7 +33,46 @@ def vector(values: Any, n: int, name: str, index: Any = None) -> NDArray[Any]:
     return array
 
 
-def numbers(y: NDArray[Any], loss: Loss, index: Any = None) -> NDArray[Any]:
+def output_names(y: Any) -> tuple[str, ...] | None:
+    """The names of y's columns where it has several: those of a frame, or y0, y1, ...; None where it has one."""
+    columns = getattr(y, "column_names", getattr(y, "columns", None))  # pyarrow; pandas and polars
+    if columns is None:
+        shape: tuple[int, ...] = np.shape(y) if not isinstance(y, (list, tuple)) or _of_rows(y) else ()
+        columns = [f"y{k}" for k in range(shape[1])] if len(shape) == 2 else []
+    names = tuple(map(str, columns))
+    if len(set(names)) < len(names):
+        raise ValueError(f"two columns of y have the same name: {', '.join(names)}")
+    return names if len(names) > 1 else None
+
+
+def _of_rows(y: Any) -> bool:
+    """Whether a list holds one list of numbers for each row, all as long."""
+    return bool(y) and all(isinstance(row, (list, tuple, np.ndarray)) and len(row) == len(y[0]) for row in y)
+
+
+def outputs(y: Any, loss: OutputsLoss, n: int, index: Any = None) -> NDArray[Any]:
+    """y as a loss of several outputs reads it: (n, K), (n,) where all outputs have one target, or encoded."""
+    encoded = loss.encode(y)
+    if encoded is not None:
+        if len(encoded) != n:
+            raise ValueError(f"y has {len(encoded)} values, but X has {n} rows")
+        check_order(y, index, "y")
+        return encoded
+    names = output_names(y)
+    if names is None:
+        y = vector(y, n, "y", index)
+        return y if loss.custom and y.dtype.kind not in "biuf" else numbers(y, loss, index)
+    array = plain_array(y, "y")
+    if len(array) != n:
+        raise ValueError(f"y has {len(array)} rows, but X has {n} rows")
+    check_order(y, index, "y")
+    columns = [numbers(array[:, k], squared_error, index, f"y, column {name!r},") for k, name in enumerate(names)]
+    matrix = np.stack(columns, axis=1)
+    loss.check_target(matrix, lambda row: row_name(labels_of(index), row))
+    return matrix
+
+
+def numbers(y: NDArray[Any], loss: Loss, index: Any = None, name: str = "y") -> NDArray[Any]:
     """y as finite numbers."""
     if y.dtype.kind not in "biuf":
         try:
@@ -41,22 +80,24 @@ def numbers(y: NDArray[Any], loss: Loss, index: Any = None) -> NDArray[Any]:
                 raise TypeError("dates and strings have no loss")  # NumPy would read the string "1" as a number
             y = np.array([np.nan if is_missing(value) else value for value in y.tolist()]).astype(float)
         except OverflowError:
-            raise ValueError(f"y has integers that floats can't hold; {TOO_LARGE}") from None
+            raise ValueError(f"{name} has integers that floats can't hold; {TOO_LARGE}") from None
         except (TypeError, ValueError):
             if loss.custom:
                 return y
             raise TypeError(
-                f"{loss.name} needs numbers in y; got {y.dtype} such as {y[0]!r}. For classes use 'log_loss', "
+                f"{loss.name} needs numbers in {name}; got {y.dtype} such as {y[0]!r}. For classes use 'log_loss', "
                 "'brier' or 'zero_one'"
             ) from None
     y = y.astype(np.float64)
     if not np.isfinite(y).all():
         bad = np.flatnonzero(~np.isfinite(y))
         where = row_name(labels_of(index), int(bad[0]))
-        raise ValueError(f"y has {len(bad)} missing or infinite values (the first in row {where}); drop these rows")
+        raise ValueError(
+            f"{name} has {len(bad)} missing or infinite values (the first in row {where}); drop these rows"
+        )
     if np.abs(y).max(initial=0.0) > LARGEST:
         row = int(np.abs(y).argmax())
-        raise ValueError(f"y is {y[row]:g} in row {row_name(labels_of(index), row)}; {TOO_LARGE}")
+        raise ValueError(f"{name} is {y[row]:g} in row {row_name(labels_of(index), row)}; {TOO_LARGE}")
     loss.check_target(y, lambda row: row_name(labels_of(index), row))
     return y
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.losses import Loss
+from losslens.losses import Loss, OutputLoss, OutputsLoss
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 
@@ -40,11 +40,28 @@ def losses_of_constant(loss: Loss, sample: Sample, rows: Indices) -> tuple[str, 
         raise ValueError("the best constant needs y of all rows, and a result of files keeps some of them")
     if loss.custom or sample.y is None:
         raise ValueError(f"the best constant is not known for the loss {loss.name!r}; use a named loss")
+    if loss.reads == "outputs":
+        return _of_outputs(loss, sample, rows)
     y, weight = sample.y[rows], sample.weight[rows] / sample.weight[rows].sum()
     words, constant = _constant(loss, y, weight, sample.prediction)
     if loss.reads == "probabilities" and len(np.unique(y[weight > 0])) == 1:
         return words, np.zeros(len(y)), weight  # else: what clipping leaves
     return words, loss(y, np.broadcast_to(constant, (len(y), *constant.shape))), weight
+
+
+def _of_outputs(loss: Loss, sample: Sample, rows: Indices) -> tuple[str, Floats, Floats]:
+    """Each output has a constant of its own."""
+    several = loss.of if isinstance(loss, OutputLoss) else loss
+    if not isinstance(several, OutputsLoss) or not several.each or sample.y is None:
+        raise ValueError(f"the best constant is not known for {loss.title}")
+    found = []
+    for k in [loss.k] if isinstance(loss, OutputLoss) else range(len(several.each)):
+        one = replace(sample, y=several.target(sample.y, k), prediction=sample.prediction[:, k])
+        found.append(losses_of_constant(several.each[k], one, rows))
+    words, losses, weight = found[0]
+    if isinstance(loss, OutputLoss):
+        return words, losses, weight
+    return f"{words} in each output", several.mean(np.stack([of for _, of, _ in found], axis=1)), weight
 
 
 def skill(error: float, constant: float) -> float:

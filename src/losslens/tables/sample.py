@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,12 +34,14 @@ class Sample:
 
     weight: Floats  # (n,), sums to one
     prediction: NDArray[Any]  # (n,) or (n, K), of the unchanged rows
-    y: NDArray[Any] | None = None  # (n,): numbers, or class positions where there are classes
+    # (n,): numbers, or class positions where there are classes; (n, ...) for losses of several outputs
+    y: NDArray[Any] | None = None
     loss: Floats | None = None  # (n,), of the unchanged rows
     classes: NDArray[Any] | None = None
     block: Indices | None = None  # groups of rows; donors come from other groups
     totals: Totals | None = None  # of all rows, for data in files
     row_labels: Labels | None = None  # (n,), of a pandas index; None: rows are known by position
+    beside: tuple[Floats, ...] = ()  # (n,) each: of other losses of the same predictions, while they are computed
 
     @property
     def n(self) -> int:
@@ -103,6 +105,10 @@ class Sample:
             row_labels=take_labels(self.row_labels, rows),
         )
 
+    def alone(self, position: int = 0) -> Sample:
+        """The sample of one of several losses, 0 the first, without the others."""
+        return replace(self, loss=self.beside[position - 1] if position else self.loss, beside=())
+
     def with_loss(self, loss: Loss) -> Sample:
         """The same rows with their losses."""
         return replace(self, loss=loss(self.target(loss), self.shown(loss, self.prediction)))
@@ -157,6 +163,47 @@ def loss_changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray
         raise ValueError("the sample has no losses; call with_loss first")
     b, c = predictions.shape[:2]
     flat = predictions.reshape(b * c, *predictions.shape[2:])
-    losses = loss(np.repeat(sample.target(loss)[rows], c), sample.shown(loss, flat)).reshape(b, c)
+    losses = loss(np.repeat(sample.target(loss)[rows], c, axis=0), sample.shown(loss, flat)).reshape(b, c)
     losses -= sample.loss[rows][:, None]
     return losses
+
+
+def with_parts(losses: Sequence[Loss]) -> list[Loss]:
+    """Losses, each followed by its parts."""
+    return [one for loss in losses for one in (loss, *loss.parts)]
+
+
+def losses_of(
+    losses: Sequence[Loss], sample: Sample, rows: Indices, predictions: NDArray[Any], times: int = 1
+) -> list[Floats]:
+    """What predictions of these rows lose, so many of each, by each of `with_parts`."""
+    y = [np.repeat(sample.target(loss)[rows], times, axis=0) for loss in losses]
+    shown = [sample.shown(loss, predictions) for loss in losses]
+    return [one for loss, of, at in zip(losses, y, shown, strict=True) for one in loss.with_parts(of, at)]
+
+
+def changes_by_loss(losses: Sequence[Loss], sample: Sample, rows: Indices, predictions: NDArray[Any]) -> list[Floats]:
+    """`cell_changes` of each of `with_parts`; the sample has their losses in `loss` and `beside`."""
+    assert sample.loss is not None  # callers record it first
+    base = [sample.loss, *sample.beside]
+    changes = [np.empty(predictions.shape[:2]) for _ in base]
+    for part in chunks(rows, predictions.shape[1]):
+        some = predictions[part]
+        for loss in losses:
+            loss.check_cells(some)
+        flat = some.reshape(-1, *some.shape[2:])
+        for into, own, found in zip(
+            changes, base, losses_of(losses, sample, rows[part], flat, some.shape[1]), strict=True
+        ):
+            into[part] = found.reshape(some.shape[:2])
+            into[part] -= own[rows[part]][:, None]
+    return changes
+
+
+def cell_changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
+    """`loss_changes`, some rows at a time; raises where a prediction has no loss."""
+    changes = np.empty(predictions.shape[:2])
+    for part in chunks(rows, predictions.shape[1]):
+        loss.check_cells(predictions[part])
+        changes[part] = loss_changes(loss, sample, rows[part], predictions[part])
+    return changes

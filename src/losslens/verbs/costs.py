@@ -47,7 +47,7 @@ def importances_cost(
     if is_scorer(loss):
         rows = rows_of_table(X, y, options, time.thread_time())
         return plan_scores(known, rows.X, rows.y, loss, rows.options, rows.started, rows.n, rows.restored)
-    chosen, rows = default_loss(known, loss), _looked_at(known, X, y, options)
+    chosen, rows = default_loss(known, loss, y), _looked_at(known, X, y, options)
     if rows.data is not None:
         return _in_parts(call.importance_stream(known, rows.data, chosen, options), rows.data)
     task = rows.restored(prepare(known, rows.X, rows.y, rows.options, loss=chosen, response=chosen.reads))
@@ -55,7 +55,7 @@ def importances_cost(
         task = in_common.by_cells(task)
 
     def build(task: Task, asked: Sequence[Asked]) -> Sequence[FeatureImportance]:
-        found = importances_of(task, asked, chosen)[0]
+        found = importances_of(task, asked)[0]
         if further is not None:
             further(found)
         return found

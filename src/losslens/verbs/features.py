@@ -10,7 +10,7 @@ from typing import Any
 
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subject, Subjects
-from losslens.losses import Loss, is_scorer
+from losslens.losses import Loss, OutputsLoss, is_scorer
 from losslens.models import as_model
 from losslens.passes import auto
 from losslens.passes.budget import Answered
@@ -23,6 +23,7 @@ from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.replaced_rows import ReplacedRows
 from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.sample import Sample, with_parts
 from losslens.tables.sources import as_source
 from losslens.workers import with_executor
 
@@ -120,14 +121,13 @@ def importances(
     known = as_model(model)
     if is_scorer(loss):
         return score_importance(known, X, y, loss, options)
-    chosen = default_loss(known, loss)
+    chosen = default_loss(known, loss, y)
     if (source := as_source(X)) is not None:
         X = source  # not opened again by `prepare`
         if (data := call.opened(known, source, y, options)) is not None:
             return call.importances(known, data, chosen, options)
     task = prepare(known, X, y, options, loss=chosen, response=chosen.reads, subjects=subjects)
-    features, predicted = until_precise(task, chosen)
-    return Importances({feature.name: feature for feature in features}, predicted)
+    return until_precise(task)[0]
 
 
 @with_executor
@@ -190,21 +190,22 @@ def effects_of(
     return [(one if k is None else of_class(one, k)).trimmed() for one in curves], predicted
 
 
-def importances_of(task: Task, asked: Sequence[Asked], loss: Loss) -> tuple[list[FeatureImportance], int]:
+def importances_of(task: Task, asked: Sequence[Asked]) -> tuple[list[FeatureImportance], int]:
     """Importances with these designs, and the number of predictions."""
     answered, predicted = ask(task, asked)
-    return [_importance(task, answer, loss) for answer in answered], predicted
+    samples: dict[int, list[Sample]] = {}
+    return [_by_loss(task, answer, samples)[0] for answer in answered], predicted
 
 
 def _importance(task: Task, answer: Answered, loss: Loss) -> FeatureImportance:
     return FeatureImportance(**_shared(task, answer), loss=loss).trimmed()
 
 
-def until_precise(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
-    """All features; those that "auto" samples get more donors until the noise of the sample is negligible."""
+def until_precise(task: Task) -> list[Importances]:
+    """All features, by each loss of the call; those that "auto" samples get donors until their noise is negligible."""
     rule = partial(auto.first_design, blocked=task.blocked)
     designs = {s.feature.name: design_of(task, s, rule) for s in task.subjects}
-    found: dict[str, FeatureImportance] = {}
+    found: dict[str, list[FeatureImportance]] = {}  # of each feature, by each loss and its parts
     spent: Counter[str] = Counter()  # predictions of each feature
     tight = task.budget.is_tight(len(task.subjects), task.n)
     pending = list(task.subjects)
@@ -215,32 +216,58 @@ def until_precise(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]
         answered, predicted = ask(now, asked)
         total += predicted
         pending = []
+        samples: dict[int, list[Sample]] = {}  # one for all features that share one, by each loss
         for (subject, _), answer in zip(asked, answered, strict=True):
-            name, one = answer.feature.name, _importance(task, answer, loss)
-            spent[name] += one.n_predictions
-            if task.design is None and auto.wants_more(one):  # the draw so far is not kept while the next is computed
-                designs[name] = auto.next_design(one, subject, task.n)
+            name, several = answer.feature.name, _by_loss(task, answer, samples)
+            spent[name] += several[0].n_predictions
+            more = [one for one in several if auto.wants_more(one)] if task.design is None else []
+            if more:  # the draw so far is not kept while the next is computed
+                noisiest = max(more, key=auto.more_donors)
+                designs[name] = auto.next_design(noisiest, subject, task.n)
                 pending.append(subject)
-            elif one.design.common and spent[name] == one.n_predictions:  # computed at once
-                found[name] = one
-            else:  # a new result, without the influences that were computed for the decision
-                found[name] = replace(one, n_predictions=spent[name])
+            elif several[0].design.common and spent[name] == several[0].n_predictions:  # computed at once
+                found[name] = several
+            else:  # new results, without the influences that were computed for the decision
+                found[name] = [replace(one, n_predictions=spent[name]) for one in several]
             if tight:
                 subject.release()
-        del answered, answer, one
-    return [found[s.feature.name] for s in task.subjects], total
+        del answered, answer, several, more
+    return by_loss(task.losses, {s.feature.name: found[s.feature.name] for s in task.subjects}, total)
 
 
-def _beside(task: Task, asked: Sequence[tuple[Subject, Design]], found: dict[str, FeatureImportance]) -> Task:
+def _by_loss(task: Task, answer: Answered, samples: dict[int, list[Sample]]) -> list[FeatureImportance]:
+    """The importance of a feature by each loss, and by its parts."""
+    losses, sample = with_parts(task.losses), answer.sample
+    if len(losses) == 1:
+        return [_importance(task, answer, losses[0])]
+    alone = samples.setdefault(id(sample), [sample.alone(k) for k in range(len(losses))])
+    return [_importance(task, one, loss) for one, loss in zip(answer.of_losses(alone), losses, strict=True)]
+
+
+def by_loss(losses: Sequence[Loss], found: dict[str, list[FeatureImportance]], predicted: int) -> list[Importances]:
+    """The importances by each loss, with those of its outputs, from those of each feature by losses and parts."""
+    results, start = [], 0
+    for loss in losses:
+        of = [
+            Importances({name: several[k] for name, several in found.items()}, predicted)
+            for k in range(start, start + 1 + len(loss.parts))
+        ]
+        start += len(of)
+        names = loss.outputs if isinstance(loss, OutputsLoss) else ()
+        results.append(replace(of[0], by_output=dict(zip(names, of[1:], strict=True))))
+    return results
+
+
+def _beside(task: Task, asked: Sequence[tuple[Subject, Design]], found: dict[str, list[FeatureImportance]]) -> Task:
     """The call with the memory that features computed before leave; these keep cells of no more rows than the next."""
-    cells = {name: feature.meeting.width for name, feature in found.items() if feature.engine == task.engine.name}
+    cells = {name: of[0].meeting.width for name, of in found.items() if of[0].engine == task.engine.name}
     if not cells:
         return task
     budget = replace(task.budget, beside=tuple(cells.values()))
     widths = [len(s.distinct) if design.m is None else design.m for s, design in asked]
     kept = budget.rows_to_keep(widths, task.n, task.entropy)
-    found |= {name: found[name].keeping(kept) for name in cells}
-    return replace(task, budget=budget, sample=found[next(iter(cells))].sample)
+    found |= {name: [one.keeping(kept) for one in found[name]] for name in cells}
+    return replace(task, budget=budget, sample=found[next(iter(cells))][0].sample)
 
 
 def _shared(task: Task, answer: Answered) -> dict[str, Any]:

@@ -163,8 +163,8 @@ def _found(model: Model, table: Table, y: Any, loss: Any, options: Options, toge
             part_title, "shared information" if quadratic else "overlap",
             AddingScale.PROBABILITIES if got.brier else scale, absent,
         )  # fmt: skip
-    importances, predicted = until_precise(task, chosen)
-    of = {one.name: one for one in importances}
+    of = until_precise(task)[0]
+    predicted = of.n_predictions
     if ways == {"sums"} and design is not None:
         found = _from_importances(of, title, predicted, together, "")
         none = dict.fromkeys(together, Estimate(0.0, 0.0, 0.0))

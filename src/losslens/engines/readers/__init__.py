@@ -25,6 +25,8 @@ _READERS: dict[str, Reader] = {
     **{f"catboost.{name}": catboost.read_catboost for name in catboost.CATBOOST},
 }
 
+_OF_OUTPUTS = {f"sklearn.{name}" for name in (*scikit.TREES, *scikit.FORESTS)}
+
 
 def read(model: Model, response: Response) -> Ensemble | None:
     """The model as a sum of trees that gives this response; None if it is not a tree model.
@@ -35,6 +37,8 @@ def read(model: Model, response: Response) -> Ensemble | None:
     reader = _READERS.get(kind)
     if reader is None or response not in model.responses:
         return None
+    if model.output is not None and kind not in _OF_OUTPUTS:
+        raise Declined(f"one of several outputs of {model.name} is not read")
     if response != "values" and model.classes is not None and len(model.classes) < 2:
         raise Declined("it was fitted to a single class")
     try:

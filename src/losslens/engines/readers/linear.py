@@ -76,18 +76,22 @@ class Linear(ReadModel):
             raise Declined("of additive models that are read part by part the squared error has a closed form")
 
 
-def read_linear(estimator: Any, response: Response) -> Linear | None:
+def read_linear(estimator: Any, response: Response, output: int | None = None) -> Linear | None:
     """The coefficients of a response; None if it isn't a sum over columns, Declined if it has several outputs.
+
+    `output` is the one that is wanted of several.
 
     Nothing is compared with the model's predictions here: the caller, which has a table, does that.
     """
     ancestors = frozenset(class_names(estimator))
     if response == "values" and "sklearn.RANSACRegressor" in ancestors:
-        return read_linear(_fitted(estimator, "estimator_"), response)
+        return read_linear(_fitted(estimator, "estimator_"), response, output)
     readable = {"values": _REGRESSORS, "scores": _CLASSIFIERS}.get(response, frozenset())
     if not (readable & ancestors and _is_linear(estimator, ancestors)):
         return None
     rows, intercepts = _coefficients(estimator)  # copies: partial_fit changes the model's arrays in place
+    if output is not None and output < len(rows):
+        return Linear(rows[output], float(intercepts[output]))
     if len(rows) != 1:
         outputs = "targets" if response == "values" else "scores"
         raise Declined(f"{type(estimator).__name__} predicts {len(rows)} {outputs}; a closed form needs a single one")

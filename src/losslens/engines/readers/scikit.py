@@ -45,11 +45,11 @@ def read_forest(model: Model, response: Response) -> Ensemble:
 
 
 def _average(estimators: Sequence[Any], model: Model, response: Response) -> Ensemble:
-    if model.native.n_outputs_ > 1:
+    if model.native.n_outputs_ > 1 and model.output is None:
         raise Declined("it has several outputs")
     trees = _trees(estimators)
     forest = _gathered(trees)
-    value, link = _values(trees, forest) if response == "values" else _class_values(trees, forest, response)
+    value, link = _values(trees, forest, model) if response == "values" else _class_values(trees, forest, response)
     return forest.ensemble(
         value=value,
         output=np.zeros(len(trees)),
@@ -70,8 +70,8 @@ def _trees(estimators: Sequence[Any]) -> list[Any]:
     return [_reachable(estimator.tree_) for estimator in estimators]
 
 
-def _values(trees: Sequence[Any], forest: PreorderForest) -> tuple[Floats, Link]:
-    return _leaf_values(trees, forest, [0]), _single_output
+def _values(trees: Sequence[Any], forest: PreorderForest, model: Model) -> tuple[Floats, Link]:
+    return _leaf_values(trees, forest, [0], model.output or 0), _single_output
 
 
 def _class_values(trees: Sequence[Any], forest: PreorderForest, response: Response) -> tuple[Floats, Link]:
@@ -141,7 +141,7 @@ def _gathered(trees: Sequence[Any]) -> PreorderForest:
     return in_preorder(Nodes(starts, left, right, feature, threshold, missing_left))
 
 
-def _leaf_values(trees: Sequence[Any], forest: PreorderForest, columns: Sequence[int]) -> Floats:
+def _leaf_values(trees: Sequence[Any], forest: PreorderForest, columns: Sequence[int], output: int = 0) -> Floats:
     counts = np.array([tree.node_count for tree in trees])
     n_leaves = (counts + 1) // 2  # every inner node has two children
     value = np.empty((len(forest.leaves), len(columns)))
@@ -149,7 +149,7 @@ def _leaf_values(trees: Sequence[Any], forest: PreorderForest, columns: Sequence
     for tree, start, first, count in parts:
         rows = forest.leaves[first : first + count] - start
         for place, column in enumerate(columns):
-            value[first : first + count, place] = tree.value[:, 0, column][rows]
+            value[first : first + count, place] = tree.value[:, output, column][rows]
     return value
 
 

@@ -1,0 +1,262 @@
+"""Losses of rows with several predictions: the outputs of a model, points in time, quantiles.
+
+Such a loss gives one loss for each row and output, (N, K), and the loss of the row is their weighted mean. So every
+mean over cells is the weighted mean of those of the outputs, which are computed from the same predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from losslens.losses.rows import Array, FloatArray, Loss, call_read_only, checked_losses
+from losslens.tables.arrays import plain_array
+
+OutputName = str | float  # numbers are points in time, or quantiles
+
+
+@dataclass(frozen=True)
+class OutputsLoss(Loss):
+    """The weighted mean over outputs of the losses of a row.
+
+    `function` is (y, predictions (N, K)) -> losses (N, K), or for a custom loss without outputs (N,); `each` has the
+    loss of values of every output instead, where it is one. y is (N, K), (N,) where all outputs have the same target,
+    or what `encode` makes of the target of all rows: an array whose first axis are the rows.
+
+    >>> from losslens.losses import outputs
+    >>> loss = outputs("squared_error", weights=[3, 1]).bound(["a", "b"])
+    >>> loss([[0.0, 0.0]], [[1.0, 2.0]])
+    array([1.75])
+    """
+
+    _: KW_ONLY
+    outputs: tuple[OutputName, ...] = ()
+    weights: tuple[float, ...] = ()  # as many, which sum to one; none before the outputs are known: all alike
+    each: tuple[Loss, ...] = ()  # as many, or one for all of them before they are known
+    encoder: Callable[[Any], Array] | None = None
+
+    def __call__(self, y: ArrayLike, prediction: ArrayLike) -> FloatArray:
+        """The losses of the rows, a new array of shape (N,)."""
+        losses = self.by_output(y, prediction)
+        return losses if losses.ndim == 1 else self.mean(losses)
+
+    def mean(self, losses: FloatArray) -> FloatArray:
+        """The weighted mean over outputs of (..., K): one after another, so that rows don't depend on their batch."""
+        total = self.weights[0] * losses[..., 0]
+        for k, weight in enumerate(self.weights[1:], 1):
+            total += weight * losses[..., k]
+        return np.asarray(total)
+
+    def by_output(self, y: ArrayLike, prediction: ArrayLike) -> FloatArray:
+        """The losses of rows and outputs, (N, K); (N,) for a custom function that gives no others."""
+        y, prediction = plain_array(y, "y"), plain_array(prediction, "prediction")
+        if self.custom:
+            function = self.known_function
+            returned = call_read_only(function, f"the loss {self.name!r}", y, prediction)
+            return checked_losses(self, returned, (len(y), len(self.outputs)) if self.outputs else (len(y),))
+        if prediction.shape != (len(y), len(self.outputs)):
+            raise ValueError(
+                f"{self.title} has {len(self.outputs)} outputs, but the predictions of {len(y)} rows have shape "
+                f"{prediction.shape}"
+            )
+        if not self.each:
+            return np.asarray(self.known_function(y, prediction, **dict(self.parameters)))
+        return np.stack([one(self.target(y, k), prediction[:, k]) for k, one in enumerate(self.each)], axis=1)
+
+    @property
+    def known_function(self) -> Callable[..., Any]:
+        """The function, which a custom loss from a file doesn't have."""
+        if self.function is None:
+            raise ValueError(
+                f"the loss {self.name!r} is a custom function, which files don't hold; pass it again, or a named loss"
+            )
+        return self.function
+
+    def target(self, y: Array, k: int) -> Array:
+        """y of one output."""
+        return y[:, k] if y.ndim == 2 else y
+
+    def encode(self, y: Any) -> Array | None:
+        """y of all rows as this loss reads it, (n, ...); None where it reads y as it is, as numbers."""
+        return None if self.encoder is None else self.encoder(y)
+
+    @property
+    def of_each(self) -> str:
+        """What is lost in each output, in words."""
+        return self.each[0].title if len(set(self.each)) == 1 else "the loss" if self.each else self.title
+
+    def with_parts(self, y: Array, prediction: Array) -> list[FloatArray]:
+        """The losses of the rows, and those of each output."""
+        losses = self.by_output(y, prediction)
+        return [losses] if losses.ndim == 1 else [self.mean(losses), *np.ascontiguousarray(losses.T)]
+
+    @property
+    def parts(self) -> tuple[Loss, ...]:
+        """The loss of each output, of the same y and predictions."""
+        return tuple(self.output(k) for k in range(len(self.outputs)))
+
+    def output(self, k: int) -> OutputLoss:
+        """The loss of one output."""
+        title = self.each[k].title if self.each else self.title
+        return OutputLoss(
+            self.name, "outputs", f"{title} of {self.outputs[k]}", self.function, custom=self.custom, of=self, k=k
+        )
+
+    def bound(self, names: Sequence[OutputName]) -> OutputsLoss:
+        """The loss of outputs of these names; weights by name are brought into their order."""
+        names, weights, each = tuple(names), self.weights, self.each
+        if self.outputs and set(self.outputs) != set(names):
+            raise ValueError(
+                f"the loss has the outputs {_listed(self.outputs)}, but y has {_listed(names)}: give a weight to each"
+            )
+        if self.outputs:
+            order = [self.outputs.index(name) for name in names]
+            weights = tuple(weights[k] for k in order) if weights else ()
+            each = tuple(each[k] for k in order) if len(each) > 1 else each
+        if weights and len(weights) != len(names):
+            raise ValueError(f"weights has {len(weights)} numbers, but there are {len(names)} outputs")
+        if len(each) > 1 and len(each) != len(names):
+            raise ValueError(f"{len(each)} losses were given, but there are {len(names)} outputs")
+        new = replace(self, outputs=names, weights=_shares(weights or (1.0,) * len(names)))
+        if not each:
+            return new
+        title = each[0].title if len(set(each)) == 1 else "losses"
+        mean = "mean" if len(set(new.weights)) == 1 else "weighted mean"
+        return replace(
+            new, each=each if len(each) > 1 else each * len(names), title=f"{title}, {mean} of {len(names)} outputs"
+        )
+
+    def check_target(self, y: Array, row_name: Callable[[int], str] = str) -> None:
+        """Raise ValueError, with the name of a row and output, unless the loss of each output is defined for its y."""
+        for k, one in enumerate(self.each):
+            with _of_output(self.outputs[k]):
+                one.check_target(self.target(y, k), row_name)
+
+    def check_prediction(self, prediction: Array) -> None:
+        """Raise ValueError unless this loss is defined for every prediction."""
+        count = len(self.outputs)
+        if self.custom:
+            return
+        if prediction.ndim != 2 or prediction.shape[1] != count:
+            came = "one column" if prediction.ndim == 1 else f"{prediction.shape[-1]} columns"
+            raise ValueError(
+                f"the model returned {came} of predictions for {count} outputs ({_listed(self.outputs)}); pass a "
+                "function that returns one column for each, in this order, or a y with the columns that it predicts"
+            )
+        for k, one in enumerate(self.each):
+            with _of_output(self.outputs[k]):
+                one.check_prediction(prediction[:, k])
+
+    def check_cells(self, predictions: Array) -> None:
+        """The same for cells, (..., K), where some predictions have no loss."""
+        if any(one.domains is not None for one in self.each):
+            self.check_prediction(predictions.reshape(-1, predictions.shape[-1]))
+
+    def metadata(self) -> dict[str, Any]:
+        """Everything but functions, for JSON."""
+        each = [one.metadata() for one in self.each]
+        return super().metadata() | {"outputs": list(self.outputs), "weights": list(self.weights), "each": each}
+
+
+@dataclass(frozen=True)
+class OutputLoss(Loss):
+    """The loss of one output of a loss of several, of the same y and predictions."""
+
+    _: KW_ONLY
+    of: OutputsLoss
+    k: int
+
+    def __call__(self, y: ArrayLike, prediction: ArrayLike) -> FloatArray:
+        """The losses of the rows, a new array of shape (N,)."""
+        if self.of.each:
+            y, prediction = plain_array(y, "y"), plain_array(prediction, "prediction")
+            return self.of.each[self.k](self.of.target(y, self.k), prediction[:, self.k])
+        return np.array(self.of.by_output(y, prediction)[:, self.k])
+
+    def check_target(self, y: Array, row_name: Callable[[int], str] = str) -> None:
+        """Raise ValueError unless the loss of each output is defined for its y."""
+        self.of.check_target(y, row_name)
+
+    def check_prediction(self, prediction: Array) -> None:
+        """Raise ValueError unless the loss of each output is defined for every prediction."""
+        self.of.check_prediction(prediction)
+
+    def check_cells(self, predictions: Array) -> None:
+        """The same for cells."""
+        self.of.check_cells(predictions)
+
+    def metadata(self) -> dict[str, Any]:
+        """Everything but functions, for JSON."""
+        return super().metadata() | {"of": self.of.metadata(), "k": self.k}
+
+
+class _of_output:  # noqa: N801 - a context
+    """Errors in it name the output."""
+
+    def __init__(self, name: OutputName) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, ValueError):
+            raise ValueError(f"output {self.name!r}: {error}") from error
+
+
+def _shares(weights: Sequence[float]) -> tuple[float, ...]:
+    total = float(sum(weights))
+    return tuple(float(weight) / total for weight in weights)
+
+
+def _listed(names: Sequence[OutputName]) -> str:
+    shown = ", ".join(map(str, names[:5]))
+    return f"{shown}, ..." if len(names) > 5 else shown
+
+
+def for_outputs(loss: Loss, names: Sequence[OutputName]) -> Loss:
+    """A loss as one of outputs of these names: a loss of values is averaged over them."""
+    if isinstance(loss, OutputsLoss):
+        return loss if loss.custom or loss.encoder is not None else loss.bound(names)
+    if loss.reads == "values" and not loss.custom:
+        return averaged((loss,)).bound(names)
+    return loss
+
+
+def outputs_of(loss: Loss) -> tuple[OutputName, ...] | None:
+    """The outputs whose predictions a loss reads; None for other responses."""
+    return loss.of.outputs if isinstance(loss, OutputLoss) else loss.outputs if isinstance(loss, OutputsLoss) else None
+
+
+def same_outputs(loss: Loss, like: Loss) -> Loss:
+    """Another loss for the outputs of a loss, or for the one output that it is about."""
+    if isinstance(like, OutputLoss):
+        found = for_outputs(loss, like.of.outputs)
+        return found.output(like.k) if isinstance(found, OutputsLoss) and found.outputs else found
+    return for_outputs(loss, like.outputs) if isinstance(like, OutputsLoss) else loss
+
+
+def averaged(each: tuple[Loss, ...], outputs: Sequence[OutputName] = (), weights: Sequence[float] = ()) -> OutputsLoss:
+    """The mean over outputs of one loss of values for all of them, or one for each."""
+    title = f"{each[0].title}, mean of outputs"
+    return OutputsLoss("outputs", "outputs", title, None, each=each, outputs=tuple(outputs), weights=tuple(weights))
+
+
+def from_metadata(metadata: Mapping[str, Any], each: tuple[Loss, ...]) -> OutputsLoss:
+    """The loss of `OutputsLoss.metadata`; `each` is read by the caller, who knows losses by name."""
+    if metadata["name"] in FROM_METADATA and not metadata["custom"]:
+        return FROM_METADATA[metadata["name"]](metadata)
+    found = averaged(each, metadata["outputs"], metadata["weights"]) if each else None
+    if found is None:
+        found = OutputsLoss(metadata["name"], "outputs", metadata["title"], None, custom=True)
+    return replace(
+        found, title=metadata["title"], outputs=tuple(metadata["outputs"]), weights=tuple(metadata["weights"])
+    )
+
+
+# Losses of outputs that files know by name: from the metadata to the loss. Other modules of this room add theirs.
+FROM_METADATA: dict[str, Callable[[Mapping[str, Any]], OutputsLoss]] = {}

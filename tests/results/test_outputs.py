@@ -1,0 +1,144 @@
+"""Importances of a model with several outputs: their mean, and those for each output, from the same predictions."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.neighbors import KNeighborsRegressor
+
+import losslens as ll
+
+RNG = np.random.default_rng(0)
+X = np.round(RNG.normal(size=(40, 3)), 1)
+Y = pd.DataFrame({"sum": X[:, 0] + X[:, 1], "square": X[:, 1] ** 2, "noise": RNG.normal(size=40)})
+MODEL = KNeighborsRegressor(4).fit(X, Y)
+WEIGHTS = {"sum": 1.0, "square": 2.0, "noise": 1.0}
+LOSS = ll.losses.outputs("squared_error", weights=WEIGHTS)
+
+
+def brute(j):
+    """The mean over all pairs of the change of each output's squared error, by the model's own predict, (K,)."""
+    truth, total = Y.to_numpy(), 0.0
+    for k in range(len(X)):
+        mixed = X.copy()
+        mixed[:, j] = X[k, j]
+        total = total + ((truth - MODEL.predict(mixed)) ** 2 - (truth - MODEL.predict(X)) ** 2).mean(axis=0)
+    return total / len(X)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return ll.feature_importance(MODEL, X, Y, loss=LOSS, donors="all", progress=False)
+
+
+def test_each_output_is_that_of_brute_force(found):
+    assert list(found.outputs) == list(Y)
+    assert len(found.outputs) == 3
+    for j in range(3):
+        np.testing.assert_allclose(found.outputs.importance[j], brute(j), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(found.outputs.error, ((Y - MODEL.predict(X)) ** 2).mean(axis=0))
+
+
+@pytest.mark.parametrize(
+    "options", [{"donors": "all"}, {"donors": ll.Latin(4)}, {"donors": "all", "memory": "115 KB"},
+                {"donors": "all", "groups": np.arange(40) // 4, "sample_weight": np.arange(1, 41)}],
+)  # fmt: skip
+def test_the_mean_of_outputs_is_the_total(options):
+    """Of numbers, rows and curves, whatever the design; the standard error of one output is that of a call on it."""
+    found = ll.feature_importance(MODEL, X, Y, loss=LOSS, random_state=3, progress=False, **options)
+    weights = np.array(list(WEIGHTS.values())) / 4
+    for name, one in found.items():
+        parts = [of[name] for of in found.outputs.values()]
+        for number in ("pfi", "local", "pi", "error", "unbiased"):
+            mean = np.tensordot(weights, np.array([getattr(part, number) for part in parts]), 1)
+            np.testing.assert_allclose(mean, getattr(one, number), rtol=1e-11, atol=1e-13, err_msg=number)
+    alone = ll.feature_importance(
+        lambda X: MODEL.predict(X)[:, 1],
+        X,
+        Y["square"],
+        loss="squared_error",
+        random_state=3,
+        progress=False,
+        **options,
+    )
+    for name, one in alone.items():
+        part = found.outputs["square"][name]
+        assert part.pfi == pytest.approx(one.pfi, rel=1e-12)
+        assert part.interval() == pytest.approx(one.interval(), rel=1e-9)
+        assert part.ratio == pytest.approx(one.ratio, rel=1e-12)
+        if options.get("memory") is None:
+            np.testing.assert_allclose(part.effect.pd, one.effect.pd, rtol=1e-12)
+            np.testing.assert_allclose(part.ici, one.ici, rtol=1e-9, atol=1e-12)
+
+
+def test_rows_are_selected_in_all_outputs(found):
+    few = X[:, 0] > 0
+    again = ll.feature_importance(MODEL, X[few], Y[few], loss=LOSS, donors="all", progress=False)
+    np.testing.assert_allclose(found.subset(few).outputs.importance, again.outputs.importance, rtol=1e-9, atol=1e-13)
+    given = found.given(few).outputs["sum"]["x0"]
+    assert given.pfi == pytest.approx(found.outputs["sum"]["x0"].local[few].mean())
+    assert found.by(few)[True].outputs["sum"]["x0"].pfi == pytest.approx(given.pfi)
+
+
+def test_another_loss_of_the_same_predictions(found):
+    other = found.with_loss("absolute_error")
+    again = ll.feature_importance(MODEL, X, Y, loss="absolute_error", donors="all", progress=False)
+    np.testing.assert_allclose(other.outputs.importance, again.outputs.importance, rtol=1e-12, atol=1e-14)
+    assert other["x0"].pfi == pytest.approx(again["x0"].pfi)
+    one = found.outputs["sum"].with_loss("absolute_error")
+    assert one["x0"].pfi == pytest.approx(again.outputs["sum"]["x0"].pfi)
+
+
+def test_outputs_are_saved_and_loaded(found, tmp_path):
+    found.save(tmp_path / "found.ll")
+    again = ll.load(tmp_path / "found.ll")
+    np.testing.assert_array_equal(again.outputs.importance, found.outputs.importance)
+    assert repr(again.outputs) == repr(found.outputs)
+    assert again.outputs["noise"]["x0"].interval() == found.outputs["noise"]["x0"].interval()
+    one = found.outputs["sum"]
+    one.save(tmp_path / "one.ll")
+    assert repr(ll.load(tmp_path / "one.ll")) == repr(one)
+
+
+def test_differences_tests_and_tables_of_one_output(found):
+    one = found.outputs["sum"]
+    assert one.difference("x0", "x2").value > 0
+    frame = found.outputs.to_frame()
+    assert list(frame["output"]) == ["sum"] * 3 + ["square"] * 3 + ["noise"] * 3
+    first = frame[(frame["output"] == "square") & (frame["feature"] == "x1")].iloc[0]
+    assert (first["low"], first["high"]) == found.outputs["square"]["x1"].interval()
+    assert "increase in squared error of each" in repr(found.outputs)
+    assert "squared error of sum" in repr(one)
+
+
+def test_skill_is_that_of_the_mean_loss(found):
+    """The best constant of each output is its mean: 1 - sum of w mse / sum of w var."""
+    weights, errors = np.array([1, 2, 1]) / 4, ((Y - MODEL.predict(X)) ** 2).mean(axis=0)
+    assert found.skill == pytest.approx(1 - weights @ errors / (weights @ Y.var(ddof=0)))
+    assert found.outputs["sum"].skill == pytest.approx(1 - errors["sum"] / Y["sum"].var(ddof=0))
+
+
+def test_effects_are_of_one_output(found):
+    with pytest.raises(ValueError, match=r"each output has its own effect; use effect_of\(output\)"):
+        _ = found["x0"].effect
+    np.testing.assert_array_equal(found["x0"].effect_of("sum").pd, found.outputs["sum"]["x0"].effect.pd)
+    with pytest.raises(ValueError, match="'total' is not an output of the model"):
+        found["x0"].effect_of("total")
+
+
+def test_a_function_of_all_outputs_at_once():
+    norm = ll.feature_importance(MODEL, X, Y, loss=lambda Y, P: ((Y - P) ** 2).sum(axis=1), progress=False)
+    each = ll.feature_importance(MODEL, X, Y, loss=lambda Y, P: (Y - P) ** 2, progress=False)
+    for j, name in enumerate(norm):
+        assert norm[name].pfi == pytest.approx(brute(j).sum())
+        np.testing.assert_allclose(each.outputs.importance[j], brute(j), rtol=1e-12, atol=1e-14)
+    assert list(each.outputs) == list(Y)
+    with pytest.raises(ValueError, match="has no outputs"):
+        _ = norm.outputs
+
+
+def test_what_has_no_outputs_says_what_to_pass():
+    found = ll.feature_importance(lambda X: X[:, 0], X, Y["sum"], loss="squared_error", progress=False)
+    with pytest.raises(ValueError, match="squared error has no outputs: pass y with one column for each output"):
+        _ = found.outputs
+    with pytest.raises(KeyError, match="'x9' is no output; the outputs are 'sum'"):
+        ll.feature_importance(MODEL, X, Y, progress=False).outputs["x9"]
