@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import types
 
 from losslens.engines.compiled import compiled
@@ -24,11 +25,25 @@ def sum_steps(start, classes, change, prediction, y, weight, base, ceiling, mass
     column) and of the predictions (other columns), for a running sum later; `clipped` is mass at the loss's ceiling.
     """
     outputs = U(prediction.shape[1])
+    usual = outputs == ONE and ceiling == np.inf
     for k in range(U(len(mass_at) - 1)):  # outside, so that the sums of one feature stay in the processor's cache
         for i in range(U(len(weight))):
             at, row_sum, row_clipped, before, last = U(mass_at[k]), 0.0, 0.0, 0.0, 0.0
             first, stop = U(start[i, k]), U(start[i, k + ONE])
             below = mass[at]
+            if usual and stop - first == U(mass_at[k + ONE]) - at - ONE:  # a step at each class: half of the time
+                ends, sums, mine = mass[at + ONE : U(mass_at[k + ONE])], curve[at:], prediction[first:stop, 0]
+                changes = change[first:stop]
+                for c in range(stop - first):
+                    if len(y) > 0:
+                        error = y[i] - mine[c]
+                        changes[c] = error * error - base[i]
+                    row_sum += (ends[c] - below) * changes[c]
+                    sums[c, 0] += weight[i] * (changes[c] - before)
+                    sums[c, 1] += weight[i] * (mine[c] - last)
+                    below, before, last = ends[c], changes[c], mine[c]
+                local[i, k] = row_sum
+                continue
             for s in range(first, stop):
                 place = at + U(classes[s])
                 end = mass[at + U(classes[s + ONE])] if s + ONE < stop else mass[U(mass_at[k + ONE]) - ONE]

@@ -76,6 +76,17 @@ def test_curves(depths, outputs, together):
             assert np.array_equal(mine, theirs)
 
 
+def test_every_class_is_a_step():
+    """Also where two leaves are equal, so that the curve doesn't jump."""
+    rng = np.random.default_rng(1)
+    trees, X = ensemble(rng, [2, 3]), rng.normal(size=(N, P))
+    bound = bound_to(Ensemble(**{**vars(trees), "value": np.ones_like(trees.value)}), X)
+    start, classes, raw, own = curves(ObliviousTrees(bound, levels_of(bound), np.ones(P, np.uint8)))
+    assert np.array_equal(start[0], np.append(0, np.cumsum(bound.size)))
+    assert np.array_equal(classes, np.tile(np.concatenate([np.arange(size) for size in bound.size]), N - 3))
+    assert np.all(raw == own[0])
+
+
 def test_other_trees_are_not_oblivious():
     rng = np.random.default_rng(0)
     trees, X = ensemble(rng, [2, 2]), rng.normal(size=(N, P))

@@ -7,7 +7,7 @@ needs its own leaf and one difference a level, and where a curve begins follows 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import types
@@ -106,42 +106,65 @@ def jump(codes, levels, offset, leaf_at, value, output, index, jumps, own):
                     to[i] += leaf[index[i] & others | high] - leaf[index[i] & others | low]
 
 
-@compiled(types.void(array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1), array_of(i8, 2), i8))
-def anchor(codes, size, offset, wanted, jumps, outputs):
-    """Where curves begin, less the row's own sum: minus the jumps up to the row's own class."""
-    rows, outputs = U(codes.shape[1]), U(outputs)
+@compiled(
+    types.void(
+        array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1), array_of(i8, 2), array_of(i8, 2), array_of(i8),
+        array_of(i8, 2),
+    )
+)  # fmt: skip
+def lay_out(codes, size, offset, wanted, jumps, own, level, raw):
+    """Sum jumps to curves, row by row with a step at each class; the jumps are zeroed.
+
+    A curve begins with the row's own sum less the jumps up to the row's own class.
+    """
+    rows, outputs, width, begin = U(codes.shape[1]), U(own.shape[0]), U(0), U(0)
     for f in range(U(len(size))):
-        if wanted[f] == 0:
+        width += U(size[f]) if wanted[f] else U(0)
+    for f in range(U(len(size))):
+        column, count, first = codes[f], U(size[f]), U(offset[f])
+        for place in range(first * outputs, (first + count + ONE) * outputs):
+            if not wanted[f] or place < (first + ONE) * outputs or place >= (first + count) * outputs:
+                jumps[place] = 0  # a cut below or above all classes is no jump
+        if not wanted[f]:
             continue
-        column = codes[f]
         for w in range(outputs):
-            begin = jumps[U(offset[f]) * outputs + w]
             for i in range(rows):
-                begin[i] = 0  # a cut below all classes is no jump
-            for c in range(ONE, U(size[f])):
-                step = jumps[(U(offset[f]) + c) * outputs + w]
+                level[i] = own[w, i]
+            for c in range(ONE, count):
+                step = jumps[(first + c) * outputs + w]
                 for i in range(rows):
-                    begin[i] -= step[i] if column[i] >= c else 0
+                    level[i] -= step[i] if column[i] >= c else 0
+            for c in range(count):
+                step = jumps[(first + c) * outputs + w]
+                for i in range(rows):
+                    level[i] += step[i]
+                    step[i] = 0
+                    raw[i * width + begin + c, w] = level[i]
+        begin += count
 
 
 class ObliviousTrees(BlockSearch):
-    """Curves by levels. It reuses its arrays, so each thread needs its own."""
+    """Curves by levels, with a step at each class. It reuses its arrays, so each thread needs its own."""
+
+    differences: ClassVar[int] = 1 << 14  # jumps and steps stay in the processor's cache
+    yields: ClassVar[int] = 2
 
     def __init__(self, bound: BoundEnsemble, levels: Levels, wanted: NDArray[np.uint8]) -> None:
         super().__init__(bound, wanted)
         self.levels, self.value = tuple(levels), np.ascontiguousarray(bound.value.T)
-        self.index = np.empty(self.rows, np.uint64)
+        self.index, self.level = np.empty(self.rows, np.uint64), np.empty(self.rows, np.int64)
         self.jumps = np.zeros((self.row_size * bound.ensemble.outputs, self.rows), np.int64)
         self.sums = np.empty((bound.ensemble.outputs, self.rows), np.int64)
+        size = bound.size[wanted > 0]
+        self.width, rows = int(size.sum()), len(self.begins)
+        self.begins[:] = self.width * np.arange(rows)[:, None] + np.append(0, np.cumsum(size))
+        self.classes[: self.width * rows] = np.tile(np.concatenate([np.arange(s) for s in size]), rows)
 
-    def search(self, codes: NDArray[np.int32], own: NDArray[np.int64]) -> None:
-        """Sum the own leaves of a few rows, and fill in their parts of the difference array."""
-        bound, b = self.bound, codes.shape[1]
-        self.sums[:] = 0
-        jump(
-            codes, self.levels, self.offset, bound.leaf_at, self.value, bound.output, self.index, self.jumps, self.sums
-        )
-        anchor(codes, bound.size, self.offset, self.wanted, self.jumps, len(self.sums))
-        own[:b] = self.sums[:, :b].T
-        self.diff.reshape(self.rows, -1)[:b] = self.jumps[:, :b].T
-        self.jumps[:] = 0
+    def write(self, codes: NDArray[np.int32], own: NDArray[np.int64], begins: NDArray[np.int64], s: int) -> int:
+        """The jumps of the rows' curves, summed to steps; where they begin is known."""
+        bound, b, jumps, sums = self.bound, codes.shape[1], self.jumps, self.sums
+        sums[:] = 0
+        jump(codes, self.levels, self.offset, bound.leaf_at, self.value, bound.output, self.index, jumps, sums)
+        lay_out(codes, bound.size, self.offset, self.wanted, jumps, sums, self.level, self.raw[s:])
+        own[:b] = sums[:, :b].T
+        return s + b * self.width

@@ -250,17 +250,17 @@ def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
 
 
 class BlockSearch(ABC):
-    """Curves of a few rows at a time, from a difference array. It reuses its arrays, so each thread needs its own."""
+    """Curves of a few rows at a time, from their differences. It reuses its arrays, so each thread needs its own."""
 
-    differences: ClassVar[int] = 1 << 16  # entries of the difference array, about: it holds all rows of one search
+    differences: ClassVar[int]  # of all rows of one search, about
+    yields: ClassVar[int]  # times STEPS_PER_YIELD steps
 
     def __init__(self, bound: BoundEnsemble, wanted: NDArray[np.uint8]) -> None:
         self.bound, self.wanted, self.offset = bound, wanted, _starts(bound.size + 1)
         self.row_size, outputs = int(self.offset[-1]), bound.ensemble.outputs
         self.rows = rows = int(np.clip(self.differences // (self.row_size * outputs), 1, 64))
-        # Before steps are yielded: as few as stay in the cache, but threads wait for each other at each item.
-        self.searches = int(np.clip(8 * STEPS_PER_YIELD // (rows * self.row_size), 1, 32))
-        self.diff = np.zeros(rows * self.row_size * outputs, np.int64)
+        # Before steps are yielded: few stay in the cache, but threads wait for each other at each item.
+        self.searches = int(np.clip(self.yields * STEPS_PER_YIELD // (rows * self.row_size), 1, 32))
         rows *= self.searches
         max_steps = rows * int(bound.size[wanted > 0].sum()) + int(bound.size.max()) + 1
         self.classes, self.raw = np.empty(max_steps, np.int32), np.empty((max_steps, outputs), np.int64)
@@ -268,35 +268,36 @@ class BlockSearch(ABC):
         self.own = np.empty((rows, outputs), np.int64)
 
     @abstractmethod
-    def search(self, codes: NDArray[np.int32], own: NDArray[np.int64]) -> None:
-        """Sum the own leaves of a few rows, and add gains to the rows' parts of the difference array."""
+    def write(self, codes: NDArray[np.int32], own: NDArray[np.int64], begins: NDArray[np.int64], s: int) -> int:
+        """Write the sums of the own leaves of a few rows, and their steps from position `s` on; returns their end."""
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
         """Curves of rows start .. stop, some rows at a time; the arrays are overwritten by the next ones."""
-        bound, rows, own = self.bound, len(self.own), self.own
-        classes, raw, begins = self.classes, self.raw, self.begins
+        bound, rows, own, begins = self.bound, len(self.own), self.own, self.begins
         for at in range(start, stop, rows):
             s, end = 0, min(at + rows, stop)
             for k in range(at, end, self.rows):
                 codes = np.ascontiguousarray(bound.codes[:, k : min(k + self.rows, end)])
-                b, mine = codes.shape[1], own[k - at :]
-                self.search(codes, mine)
-                s = emit(b, self.diff, mine, bound.size, self.offset, self.wanted, classes, raw, begins[k - at :], s)
+                s = self.write(codes, own[k - at :], begins[k - at :], s)
             b = end - at
-            yield RawSteps(slice(at, end), begins[:b], classes[:s], raw[:s], own[:b])
+            yield RawSteps(slice(at, end), begins[:b], self.classes[:s], self.raw[:s], own[:b])
 
 
 class SmallTrees(BlockSearch):
     """Curves by masks of leaves."""
 
     differences: ClassVar[int] = 1 << 17  # more rows share what is read of a tree's tables
+    yields: ClassVar[int] = 8
 
     def __init__(self, bound: BoundEnsemble, tables: Tables, wanted: NDArray[np.uint8]) -> None:
         super().__init__(bound, wanted)
         self.tables = tuple(tables)
         self.forbidden = np.zeros((2, self.rows), np.uint64)
+        self.diff = np.zeros(self.rows * self.row_size * bound.ensemble.outputs, np.int64)
 
-    def search(self, codes: NDArray[np.int32], own: NDArray[np.int64]) -> None:
-        """Sum the own leaves of a few rows, and add the gains of all leaves that they can reach."""
-        bound = self.bound
-        search(codes, self.tables, bound.size, bound.special, bound.value, bound.output, self.forbidden, self.diff, own)
+    def write(self, codes: NDArray[np.int32], own: NDArray[np.int64], begins: NDArray[np.int64], s: int) -> int:
+        """The gains of all leaves that the rows can reach, summed to steps."""
+        bound, diff = self.bound, self.diff
+        search(codes, self.tables, bound.size, bound.special, bound.value, bound.output, self.forbidden, diff, own)
+        classes, raw = self.classes, self.raw
+        return emit(codes.shape[1], diff, own, bound.size, self.offset, self.wanted, classes, raw, begins, s)
