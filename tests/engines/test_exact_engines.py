@@ -26,12 +26,19 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, SplineTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+    StandardScaler,
+)
 
 import brute
 import losslens as ll
 from losslens.engines.base import Declined
-from losslens.engines.choice import SINGLE
+from losslens.engines.choice import CLIPPED_IN_SINGLE, FEW_IN_SINGLE, ROUNDED_IN_SINGLE, SINGLE
+from losslens.engines.linked_sums import TIED_IN_SINGLE
 from losslens.engines.readers import read
 from losslens.models import as_model
 from losslens.passes import own_groups
@@ -620,13 +627,49 @@ def test_a_predict_of_the_users_own_is_asked(kind, how):
     agrees(case, case.explain())
 
 
-def test_a_linear_model_in_single_precision_is_asked_itself():
-    """Its own sums are rounded to float32, and differently in batches of different size."""
-    case = draw(np.random.default_rng(0), linear.Ridge(), "squared_error", "float32", tolerance=1e-6)
-    assert case.result.engine == "blackbox"
-    assert all(found.declined == SINGLE for found in case.result.values())
-    agrees(case, case.result)
-    assert replace(case, X=case.X.astype(float)).result.engine == "additive"  # the sentence's advice
+SINGLES = {
+    "line": (linear.Ridge(), ("squared_error", "absolute_error", "huber"), 0),
+    "descent": (linear.SGDClassifier(random_state=0), ("hinge", "zero_one"), 2),  # with an intercept of float64
+    "counts": (scaled(linear.PoissonRegressor), ("poisson_deviance", "squared_error"), 0),
+    "logistic": (scaled(linear.LogisticRegression), ("log_loss", "brier"), 2),
+    "three": (scaled(linear.LogisticRegression, C=0.1), ("log_loss",), 3),
+}
+
+
+@pytest.mark.parametrize("name", SINGLES)
+def test_linear_models_in_single_precision_are_within_the_stated_bound(name):
+    """Sums of p + 1 float32 numbers are off by p + 1 roundings of 6e-8 at most, losses by 1e-5 of their mean."""
+    model, losses, k = SINGLES[name]
+    for loss in losses:
+        case = draw(np.random.default_rng(0), model, loss, "float32", k=k, n=24, tolerance=1e-5, positive=k == 0)
+        case.X[:, :2] = np.clip(case.X[:, :2], -3, 3)  # a score of 9 has a probability of 3 digits
+        found = case.explain()
+        assert found.engine != "blackbox", found["x0"].declined
+        agrees(case, found)
+        in_double = replace(case, X=case.X.astype(float), tolerance=1e-9)
+        agrees(in_double, in_double.explain())
+
+
+def test_single_precision_that_loses_the_digits_is_asked_itself():
+    """Values of 1e5 are known to 4e-3, of a spread of 1; a probability of 1 has a log loss of 1e-7 in float32, and 0 in
+    truth; two rows have one pair to check; monomials are rounded before they are added.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y, apart = X @ [1.0, 2.0], (X[:, 0] + X[:, 1] > 0).astype(int)
+    far = (X + 1e5).astype(np.float32)
+    assert ll.feature_importance(linear.Ridge().fit(far, y), far, y)["x0"].declined == ROUNDED_IN_SINGLE
+    rows = X.astype(np.float32)
+    sure = linear.LogisticRegression(C=1e9, max_iter=1000).fit(rows, apart)
+    assert ll.feature_importance(sure, rows, apart)["x0"].declined == CLIPPED_IN_SINGLE
+    line = linear.Ridge().fit(rows, y)
+    assert ll.feature_importance(line, rows[:2], y[:2])["x0"].declined == FEW_IN_SINGLE
+    bent = make_pipeline(PolynomialFeatures(), linear.SGDRegressor(random_state=0)).fit(rows, y)  # predicts float64
+    assert ll.feature_importance(bent, rows[:2], y[:2])["x0"].declined == SINGLE
+    labels = linear.RidgeClassifier().fit(rows, apart)
+    labels.coef_[:], labels.intercept_[:] = [1.0, 0.0], 1e-7 - rows[5, 0]
+    found = ll.feature_importance(labels, rows, apart, loss="zero_one")["x0"]
+    assert found.declined == TIED_IN_SINGLE
 
 
 # Closed forms.

@@ -41,8 +41,11 @@ class Additive(ExactEngine):
     parts: Floats  # (n, p)
     scale: Floats  # (p,)
     intercept: float
+    in_single: bool = False  # whether the model adds this up in float32
     name: ClassVar[str] = "additive"
+    adds_in_single: ClassVar[bool] = True
     link: ClassVar[Literal["identity"]] = "identity"
+    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
     response: ClassVar[Response] = "values"  # or scores, which are numbers, too
     shares_parts: ClassVar[bool] = True
     sums_losses: ClassVar[bool] = True
@@ -77,6 +80,12 @@ class Additive(ExactEngine):
     def prediction(self) -> Floats:
         """f, (n,)."""
         return np.asarray(self.parts @ self.scale + self.intercept)
+
+    @cached_property
+    def magnitude(self) -> float:
+        """The largest of what is added up, over all columns."""
+        largest = np.maximum(self.parts.max(axis=0), -self.parts.min(axis=0)) @ np.abs(self.scale)
+        return float(largest) + abs(self.intercept)
 
     @property
     def scales(self) -> Floats:

@@ -169,6 +169,7 @@ class ExactEngine(ABC):
 
     name: ClassVar[str]
     adds_in_single: ClassVar[bool] = False  # whether it supports models that sum in single precision
+    in_single: bool = False  # whether this model does, whatever the type of its predictions
     inside_link: ClassVar[bool] = False  # whether columns add up inside a link, not in predictions
     sums_losses: ClassVar[bool] = False  # whether means of losses are closed forms, not means of cells
 
@@ -180,6 +181,15 @@ class ExactEngine(ABC):
         off by 2e-10 at a score of 16, and by 1e-3 at 30.
         """
         return False
+
+    @property
+    def magnitude(self) -> float:
+        """The largest of what is added up for a prediction, where that is known."""
+        return 0.0
+
+    def like(self, dtype: np.dtype[Any]) -> ExactEngine:
+        """The engine for a model whose predictions have this type, at whose precision log losses are clipped."""
+        return self
 
     @abstractmethod
     def predict(self, rows: Indices) -> NDArray[Any]:

@@ -23,10 +23,10 @@ from losslens.engines.readers.linear import read_linear, read_linked
 from losslens.engines.readers.naive_bayes import read_naive_bayes
 from losslens.engines.readers.pipelines import expansion_in, innermost, last_of, steps_of_members, unwrap
 from losslens.engines.readers.results_of_statsmodels import read_statsmodels
-from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.engines.readers.unwrapped import UnwrappedModel, is_single
 from losslens.engines.readers.wrappers import mean_in, wrapped_in
 from losslens.engines.sum_losses import check_deltas
-from losslens.losses import Loss, Response
+from losslens.losses import Loss, Response, log_loss
 from losslens.models import Model, Responder, TorchModule, as_model
 from losslens.progress import PREPARING, waiting
 from losslens.tables.frames import Batch, Edit, Table
@@ -35,15 +35,19 @@ from losslens.typing import Floats, Indices
 DIFFERENT = "predictions computed from the model's parameters differ from those of its predict function"
 ROUNDED = "rounding errors of its predictions are large compared with how these vary; centre the target and the columns"
 ROUNDED_IN_SINGLE = (
-    "the model sums in single precision, and its predictions are so far from 0 that digits are lost; centre the target"
+    "the model sums in single precision, and what it adds up is so far from 0 that digits are lost; centre the target "
+    "and the columns"
 )
 SINGLE = "the model predicts in single precision, and its predictions are rounded; pass the table as float64"
+CLIPPED_IN_SINGLE = "its log losses are so small that the clipping of float32 probabilities shows; pass it float64"
 ROUNDED_LOSSES = "rounding errors of its predictions change its losses by a share of"
+FEWEST_IN_SINGLE = 8
+FEW_IN_SINGLE = f"of fewer than {FEWEST_IN_SINGLE} rows too few pairs can be compared with a model in single precision"
 CHECKED = 64  # rows on which the engine's predictions are compared with the model's
 MOST_REPLACED = 64  # columns that take values of other rows there: replacing them one by one takes time in wide frames
-# Tolerances, relative to the spread of the predictions and to the mean loss; the second for trees that are summed in
-# float32 (XGBoost). Never absolute: y in another unit must give the same decision. What is promised is 1e-9 of the mean
-# losses, and 1e-5 (docs/engines.md).
+# Tolerances, relative to the spread of the predictions and to the mean loss; the second for models that sum in float32
+# (XGBoost, linear models of float32 tables). Never absolute: y in another unit must give the same decision. What is
+# promised is 1e-9 of the mean losses, and 1e-5 (docs/engines.md).
 TOLERANCE, SINGLE_TOLERANCE = 1e-10, 1e-5
 
 Respond = Callable[[Any], NDArray[Any]]
@@ -73,10 +77,9 @@ def choose_exact(
             unwrapped = unwrap(model.native, site.table)
             _check_columns(unwrapped, site.table)
             engine = read.engine(unwrapped, site)
-            check_predictions(engine, respond, site)
-            if loss is not None and loss.name == "huber" and engine.sums_losses and site.losses is not None:
-                rows, delta = np.arange(site.table.n), dict(loss.parameters)["delta"]
-                check_deltas(loss, float(site.losses(rows, engine.predict(rows)).max()) / delta)
+            engine = check_predictions(engine, respond, site)
+            if loss is not None and engine.sums_losses and site.losses is not None:
+                _check_closed_form(loss, partial(site.losses, np.arange(site.table.n)), engine, site)
         return engine, ""
     except Declined as declined:
         return None, str(declined)
@@ -145,8 +148,22 @@ def _plain(names: Any) -> list[str]:
     return [str(name).replace(" ", "_") for name in names]
 
 
-def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> None:
+def _check_closed_form(loss: Loss, losses: Callable[[NDArray[Any]], Floats], engine: ExactEngine, site: Site) -> None:
+    """Whether means of these losses keep their digits, and ends at which the model clips them do not matter."""
+    if loss.name == "huber":
+        of_rows = losses(engine.predict(np.arange(site.table.n)))
+        check_deltas(loss, float(of_rows.max()) / dict(loss.parameters)["delta"])
+    elif loss == log_loss and is_single(prediction := engine.predict(np.arange(site.table.n))):
+        # A probability of 1 has the loss eps, and less in a closed form.
+        least = float(np.finfo(np.float32).eps) / SINGLE_TOLERANCE
+        if not np.average(losses(prediction), weights=site.weight) >= least:
+            raise Declined(CLIPPED_IN_SINGLE)
+
+
+def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> ExactEngine:
     """Compare the engine with the model on some rows; raise `Declined` if predictions or losses differ.
+
+    Returned is the engine whose predictions have the type of the model's.
 
     Every second of the rows takes values of requested columns from another row, since cells lie where no row of the
     table does: one column, or half of them. Rows of weight 0 are left out: no mean depends on them.
@@ -157,26 +174,32 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> None
     columns = sorted(site.requested)[:: len(site.requested) // MOST_REPLACED + 1]
     source = _replaced(rows, columns, len(site.table.names))
     edits = [Edit(0, len(rows), j, site.column(j), source[:, j]) for j in columns]
-    own, mine = respond(Batch(site.table).fill(rows, edits)), engine.predict(source)
+    own = respond(Batch(site.table).fill(rows, edits))
+    engine = engine.like(own.dtype)
+    mine = engine.predict(source)
     if own.shape != mine.shape:
         raise Declined(
             f"the model's predictions have shape {own.shape}, but those computed from its parameters {mine.shape}"
         )
-    single = own.dtype == np.float32 and engine.adds_in_single
-    if own.dtype == np.float32 and not single:
+    single = engine.in_single or is_single(own)
+    if single and not engine.adds_in_single:
         raise Declined(SINGLE)
+    if single and engine.sums_losses and site.table.n < FEWEST_IN_SINGLE:
+        raise Declined(FEW_IN_SINGLE)
     tolerance, rounded = (SINGLE_TOLERANCE, ROUNDED_IN_SINGLE) if single else (TOLERANCE, ROUNDED)
     gaps, largest = np.abs(np.subtract(own, mine, dtype=np.float64)), float(np.abs(own).max())
-    if not np.all(gaps <= tolerance * largest):
+    # What cancels is rounded in proportion to itself: that is no other model, but is declined below.
+    if not np.all(gaps <= tolerance * max(largest, engine.magnitude * max(1.0, largest) if single else 0.0)):
         raise Declined(DIFFERENT)
     # Predictions that are rounded alike have no gaps, but a closed form is not rounded.
-    rounding = largest * float(np.finfo(own.dtype if own.dtype.kind == "f" else np.float64).eps)
+    rounding = largest * float(np.finfo(np.float32 if single else np.float64).eps)
     gap = np.sqrt(np.average(np.mean(gaps.reshape(len(rows), -1) ** 2, axis=1), weights=weight))
     if not max(rounding, gap) <= tolerance * spread(own, weight):
         raise Declined(rounded)
     if site.losses is not None:
         check = partial(_check_losses, partial(site.losses, rows), own, mine, weight, tolerance, 4 * rounding)
-        check(known_to_rounding=engine.own_rounding)
+        check(known_to_rounding=engine.own_rounding and not single)  # of float32 that is more than is promised
+    return engine
 
 
 def _replaced(rows: Indices, columns: Sequence[int], p: int) -> Indices:

@@ -348,6 +348,7 @@ class Products(ExactEngine):
     n_jobs: int | None = None
     source: Indices | None = None  # (C,): the table's column that each comes from; None: the table is the input
     in_halves: bool = True  # whether squared losses may be averaged without cells
+    in_single: bool = False  # whether the model multiplies in float32
     name: ClassVar[str] = "products"
     _ranks: dict[tuple[int, ...], int | None] = field(default_factory=dict, init=False, repr=False)
     _prepared: dict[int, tuple[Ask, _DonorTerms]] = field(default_factory=dict, init=False, repr=False)

@@ -30,12 +30,18 @@ from losslens.typing import Floats, Indices
 
 PARTS = "sums inside a link are not computed part by part; pass a sample of the rows in memory"
 TIED = "ties between labels of rows with replaced values are broken by rounding"
+TIED_IN_SINGLE = f"{TIED}, more often in single precision; pass the table as float64"
+DOUBLE = np.dtype(np.float64)
 LEAST_SUM = -700.0  # of which the exponential is not rounded to 0
 MOST_STEPS = 1 << 15  # of the grid on which functions of sums are interpolated
 
 
-def respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
-    """What a model predicts, given its sums, (m, K)."""
+def respond(link: Link, response: Response, sums: Floats, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
+    """What a model predicts, given its sums, (m, K); in the type in which it predicts."""
+    return _respond(link, response, sums).astype(dtype if link not in ("sign", "largest") else np.intp, copy=False)
+
+
+def _respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
     if link == "identity":
         return sums[:, 0]
     if link == "log":
@@ -53,9 +59,10 @@ def respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
     return several_sums.transform(link, sums)
 
 
-def mean_losses(link: Link, loss: Loss, y: NDArray[Any], u: Floats, lent: Floats, base: Floats) -> MeanLosses:
+def mean_losses(
+    link: Link, loss: Loss, y: NDArray[Any], u: Floats, lent: Floats, base: Floats, ceiling: float | None
+) -> MeanLosses:
     """Mean losses of rows that keep u, where donors lend `lent`: (n,) each, or (n, K); base: losses of the rows."""
-    ceiling = loss.ceiling(np.float64)
     if link == "identity":
         return sum_losses.of_identity(loss, y, u, lent)
     if link == "log":
@@ -112,6 +119,7 @@ class LinkedLinear(ReadModel):
     link: Link
     response: Response
     functions: ColumnFunctions | None = None
+    single: bool = False  # whether coefficients are float32
     kind: ClassVar[str] = "link"
     donor_sums: ClassVar[str] = "additions"
 
@@ -128,14 +136,17 @@ class LinkedLinear(ReadModel):
 
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> LinkedSums:
         """The sums on a table."""
-        return LinkedSums(self.sums(unwrapped, site.table), self.link, self.response, self.rounding)
+        in_single = self.single and unwrapped.gives_single(site.table)
+        sums = self.sums(unwrapped, site.table)
+        return LinkedSums(sums, self.link, self.response, self.rounding(in_single=in_single), in_single)
 
-    @property
-    def rounding(self) -> float:
+    def rounding(self, *, in_single: bool) -> float:
         """The most that rounding moves the sums, of all that is added up, in the model and here.
 
         Functions of columns are added up for each class by itself, and may be far larger than their differences.
         """
+        if in_single:
+            return float((self.coef.shape[1] + 4) * 2.0**-23)
         return 8 * (self.coef.shape[1] + 4) * 2.0**-52 if self.functions is None else 1e-11
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
@@ -162,8 +173,11 @@ class LinkedSums(ExactEngine):
     link: Link
     response: Response
     rounding: float = 0.0  # of the sums, relative to `magnitude`
+    in_single: bool = False  # whether the model adds up in float32
+    dtype: np.dtype[Any] = DOUBLE  # of its predictions
     checked: dict[tuple[int, ...], str] = field(default_factory=dict)  # columns -> why they are declined, or ""
     name: ClassVar[str] = "link"
+    adds_in_single: ClassVar[bool] = True
     inside_link: ClassVar[bool] = True
     sums_losses: ClassVar[bool] = True
 
@@ -181,12 +195,20 @@ class LinkedSums(ExactEngine):
     @cached_property
     def magnitude(self) -> float:
         """The largest of what is added up, over all columns."""
-        largest = (np.maximum(one.parts.max(axis=0), -one.parts.min(axis=0)) @ np.abs(one.scale) for one in self.sums)
-        return max(float(of_columns) + abs(one.intercept) for of_columns, one in zip(largest, self.sums, strict=True))
+        return max(one.magnitude for one in self.sums)
+
+    def like(self, dtype: np.dtype[Any]) -> LinkedSums:
+        """With probabilities and values of this type."""
+        return replace(self, dtype=dtype) if dtype.kind == "f" else self
+
+    @property
+    def respond(self) -> Callable[[Floats], NDArray[Any]]:
+        """Sums, (m, K), to predictions."""
+        return partial(respond, self.link, self.response, dtype=self.dtype)
 
     def predict(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Predictions of the given rows."""
-        return respond(self.link, self.response, np.column_stack([one.predict(rows) for one in self.sums]))
+        return self.respond(np.column_stack([one.predict(rows) for one in self.sums]))
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
         """Sums over all donors, where interpolation and closed forms reach rounding; cells of a product grid."""
@@ -208,15 +230,17 @@ class LinkedSums(ExactEngine):
         u = self.sum - lent
         if not np.isfinite(u).all():
             raise Declined("some of its sums are infinite or missing")
+        tied = TIED_IN_SINGLE if self.in_single else TIED
         if self.link == "sign":
-            several_sums.check_ties(-u, lent, self.rounding * self.magnitude, TIED)
+            several_sums.check_ties(-u, lent, self.rounding * self.magnitude, tied)
         elif self.link == "largest":
-            several_sums.OfLargest.check(u, lent, self.rounding * self.magnitude, TIED)
+            several_sums.OfLargest.check(u, lent, self.rounding * self.magnitude, tied)
         elif self.link == "log":
             low, high = u.min() + lent.min(), u.max() + lent.max()
-            if not -np.log(LARGEST) <= low <= high <= np.log(LARGEST):
+            largest = min(LARGEST, 1 / float(np.finfo(self.dtype).tiny))
+            if not -np.log(largest) <= low <= high <= np.log(largest):
                 raise Declined(
-                    f"predictions of rows with replaced values are below {1 / LARGEST:g} or above {LARGEST:g}"
+                    f"predictions of rows with replaced values are below {1 / largest:g} or above {largest:g}"
                 )
             sum_losses.check_deltas(loss, float(np.exp(high)))
         elif self.link in ("logistic", "odds"):
@@ -228,7 +252,7 @@ class LinkedSums(ExactEngine):
                 f"sums below {LEAST_SUM:g} have a probability of 0 before probabilities are made to sum to 1"
             )
         elif self.link in ("softmax", "one-vs-rest"):
-            several_sums.nodes_of(self.link, u, lent, None if loss != log_loss else loss.ceiling(np.float64))
+            several_sums.nodes_of(self.link, u, lent, None if loss != log_loss else loss.ceiling(self.dtype))
 
     def read(self, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
         """The sums and, where all of them are made of the same, copies of columns."""
@@ -262,8 +286,8 @@ class LinkedSums(ExactEngine):
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and in all cells of each ask."""
-        return fill_cells(self.sums, partial(respond, self.link, self.response), rows, asks, tick)
+        return fill_cells(self.sums, self.respond, rows, asks, tick)
 
     def games(self, players: Sequence[Subject]) -> SumGames:
         """Closed forms on the scale of the sums."""
-        return SumGames(self.sums, partial(respond, self.link, self.response), players)
+        return SumGames(self.sums, self.respond, players)

@@ -7,14 +7,18 @@ column has few powers (its degree plus one), so that a cell costs as much as a p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from losslens.engines.kernel_machines import Image, ProductForm
+from losslens.engines.base import Site
+from losslens.engines.kernel_machines import Image, ProductForm, Products
 from losslens.typing import Floats, Indices
+
+if TYPE_CHECKING:
+    from losslens.engines.readers.unwrapped import UnwrappedModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +27,10 @@ class MonomialSum(ProductForm):
 
     powers: Indices  # (L, C)
     max_cells: ClassVar[float] = 1e9  # ten seconds: its own predictions are fast enough to sample more
+
+    def engine(self, unwrapped: UnwrappedModel, site: Site) -> Products:
+        """The engine on the rows of a table; products of float32 numbers are rounded to float32."""
+        return replace(super().engine(unwrapped, site), in_single=unwrapped.gives_single(site.table))
 
     @property
     def width(self) -> int:

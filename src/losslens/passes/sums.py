@@ -48,7 +48,7 @@ def run(
     if loss is not None and loss.name == "squared_error" and sample.y is not None:
         y = np.asarray(sample.y, float)
     read = engine.read(sorted({j for s, _ in subjects for j in s.feature.columns}), y, sample.weight)
-    sample = replace(sample, prediction=respond(engine.link, engine.response, read.sums.reshape(n, -1)))
+    sample = replace(sample, prediction=respond(engine.link, engine.response, read.sums.reshape(n, -1), engine.dtype))
     if loss is not None:
         loss.check_prediction(sample.prediction)
         sample = sample.with_loss(loss)
@@ -205,14 +205,14 @@ class SumCurves:
         n, weight, block = self.sample.n, self.sample.weight, self.sample.block
         of_row, of_donor, clipped = np.zeros(n), np.zeros(n), 0.0
         assert self.loss is not None
-        ceiling = self.loss.ceiling(np.float64)
+        ceiling = self._ceiling
         if block is None or self.constant:  # a row's own cell changes nothing
             own_clipped = weight**2 @ (self._base >= (np.inf if ceiling is None else ceiling * (1 - 1e-9)))
             return of_row, of_donor, float(own_clipped)
         own, y = self._own, self.sample.target(self.loss)
         for i, k in pairs_inside(block):
             sums = (own[i] + self.c[k]).reshape(len(i), -1)
-            prediction = self.sample.shown(self.loss, respond(self.link, self.response, sums))
+            prediction = self.sample.shown(self.loss, respond(self.link, self.response, sums, self._dtype))
             losses = self.loss(y[i], prediction)
             changes = losses - self._base[i]
             of_row += np.bincount(i, weight[k] * changes, n)
@@ -221,7 +221,7 @@ class SumCurves:
                 clipped += float((weight[i] * weight[k]) @ (losses >= ceiling * (1 - 1e-9)))
         for rows in large_groups(block):
             c, w = self.c[rows], weight[rows]
-            means: Any = mean_losses(self.link, self.loss, y[rows], own[rows], c, self._base[rows])
+            means: Any = mean_losses(self.link, self.loss, y[rows], own[rows], c, self._base[rows], ceiling)
             of_row[rows] = means.over_donors(c, w) - w.sum() * means.own(c)
             of_donor[rows] = means.over_rows(c, w) - w @ means.own(c)
             clipped += 0.0 if ceiling is None else float(means.clipped(c, w))
@@ -237,8 +237,7 @@ class SumCurves:
 
     def clipped(self) -> float:
         """The share of cells whose loss is clipped."""
-        ceiling = None if self.loss is None else self.loss.ceiling(np.float64)
-        if ceiling is None:
+        if (ceiling := self._ceiling) is None:
             return 0.0
         weight, rows = self.sample.weight, self.rows
         if self.constant:
@@ -251,7 +250,16 @@ class SumCurves:
     def _losses(self) -> Any:
         assert self.loss is not None  # only needed with a loss
         y = self.sample.target(self.loss)
-        return mean_losses(self.link, self.loss, y, self._own, self.c, self._base)
+        return mean_losses(self.link, self.loss, y, self._own, self.c, self._base, self._ceiling)
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        return self.sample.prediction.dtype
+
+    @property
+    def _ceiling(self) -> float | None:
+        """At which log losses are clipped, in the precision of the predictions."""
+        return None if self.loss is None else self.loss.ceiling(self._dtype)
 
     @property
     def _base(self) -> Floats:
@@ -298,7 +306,7 @@ class SumCurves:
         own = self._own[rows]
         for part in chunks(rows, on_grid.size):
             sums = own[part, None] + on_grid
-            flat = respond(self.link, self.response, sums.reshape(sums.shape[0] * sums.shape[1], -1))
+            flat = respond(self.link, self.response, sums.reshape(sums.shape[0] * sums.shape[1], -1), self._dtype)
             predictions[part] = flat.reshape(*sums.shape[:2], *base.shape[1:])
         predictions[np.arange(len(rows)), distinct.codes[rows]] = base  # a row at its own value is the row itself
         return predictions

@@ -232,13 +232,15 @@ class LinkedRows:
     shift: Floats  # (p, K): typical additions, subtracted so that the sums lose no digits
     model: Model
     loss: Loss
+    dtype: np.dtype[Any]  # of the predictions
 
     def added(self, table: Table) -> tuple[Floats, NDArray[Any]]:
         """What players add, less the typical, (rows, p, K), and predictions."""
         sums = self.linked.sums(self.unwrapped, table)
         some = list(self.columns)
         added = np.stack([one.parts[:, some] * one.scale[some] for one in sums], axis=2)
-        return added - self.shift, self.linked.respond(np.column_stack([one.prediction for one in sums]))
+        prediction = self.linked.respond(np.column_stack([one.prediction for one in sums]))
+        return added - self.shift, prediction.astype(self.dtype, copy=False)
 
     def b(self, sample: Sample) -> Floats:
         """b of each sum, (rows, K)."""
@@ -288,12 +290,12 @@ def run_linked(stream: Stream) -> tuple[Counted, SharesOfParts]:
     assert unwrapped is not None
     assert stream.loss is not None
     columns, outputs = tuple(feature.columns[0] for feature in stream.features), len(linked.coef)
-    rows = LinkedRows(
-        linked, unwrapped, columns, np.zeros((len(columns), outputs)), stream.model_info, stream.loss
-    )  # fmt: skip
     site = stream.site(stream.head)
-    engine = linked.engine(unwrapped, site)
-    check_predictions(engine, stream.model.responder(stream.response), site)
+    engine = check_predictions(linked.engine(unwrapped, site), stream.model.responder(stream.response), site)
+    dtype = engine.predict(np.arange(1)).dtype
+    rows = LinkedRows(
+        linked, unwrapped, columns, np.zeros((len(columns), outputs)), stream.model_info, stream.loss, dtype
+    )  # fmt: skip
     rows = replace(rows, shift=rows.added(stream.head)[0].mean(axis=0))
     first = FirstPass(stream.data, (), Quantiles({}), labels=False, sums=rows)
     counted = first_pass(first, stream.stretches, stream.workers, stream.progress)

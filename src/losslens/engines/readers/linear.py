@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from losslens.engines.additive import Additive
 from losslens.engines.base import Declined, Mean, ReadModel, Site, Wrapped
 from losslens.engines.linked_sums import ColumnFunctions, LinkedLinear
 from losslens.engines.readers.recognition import class_names
-from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.engines.readers.unwrapped import UnwrappedModel, is_single
 from losslens.engines.sum_losses import LOSSES, Link
 from losslens.losses import Loss, Response, squared_error
 from losslens.typing import Floats
@@ -25,6 +25,7 @@ class Linear(ReadModel):
     coef: Floats  # (C,)
     intercept: float
     functions: ColumnFunctions | None = None
+    single: bool = False  # whether coefficients are float32
     kind: ClassVar[str] = "additive"
     donor_sums: ClassVar[str] = "moments"
 
@@ -32,7 +33,8 @@ class Linear(ReadModel):
         """What each column adds."""
         if self.functions is not None:
             unwrapped = self.functions.after(unwrapped)
-        return Additive.of(self.coef, self.intercept, unwrapped, site.table)
+        engine = Additive.of(self.coef, self.intercept, unwrapped, site.table)
+        return replace(engine, in_single=self.single and unwrapped.gives_single(site.table))
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
         """The losses whose means have a closed form."""
@@ -52,9 +54,9 @@ class Linear(ReadModel):
         link, slope, shift = wrapped.form
         coef, intercept = slope * self.coef, slope * self.intercept + shift
         if link == "identity":
-            return Linear(coef, intercept, self.functions)
+            return Linear(coef, intercept, self.functions, self.single)
         response: Response = "values" if wrapped.response == "values" else "probabilities"
-        return LinkedLinear(coef[None], np.array([intercept]), link, response, self.functions)
+        return LinkedLinear(coef[None], np.array([intercept]), link, response, self.functions, self.single)
 
     @classmethod
     def mean(cls, parts: Sequence[Self], of: Mean) -> Self:
@@ -65,8 +67,8 @@ class Linear(ReadModel):
         for part, member in zip(parts, of.members, strict=True):
             columns = np.arange(of.width) if member.columns is None else member.columns
             np.add.at(coef, columns, member.weight / total * part.coef)
-        pairs = zip(parts, of.members, strict=True)
-        return cls(coef, sum(member.weight / total * part.intercept for part, member in pairs))
+        intercept = sum(member.weight / total * part.intercept for part, member in zip(parts, of.members, strict=True))
+        return cls(coef, intercept, single=any(part.single for part in parts))
 
     def check_parts(self, loss: Loss | None) -> None:
         """Sums of squares can be added up over parts."""
@@ -89,13 +91,13 @@ def read_linear(estimator: Any, response: Response, output: int | None = None) -
     readable = {"values": _REGRESSORS, "scores": _CLASSIFIERS}.get(response, frozenset())
     if not (readable & ancestors and _is_linear(estimator, ancestors)):
         return None
-    rows, intercepts = _coefficients(estimator)  # copies: partial_fit changes the model's arrays in place
+    rows, intercepts, single = _coefficients(estimator)  # copies: partial_fit changes the model's arrays in place
     if output is not None and output < len(rows):
-        return Linear(rows[output], float(intercepts[output]))
+        return Linear(rows[output], float(intercepts[output]), single=single)
     if len(rows) != 1:
         outputs = "targets" if response == "values" else "scores"
         raise Declined(f"{type(estimator).__name__} predicts {len(rows)} {outputs}; a closed form needs a single one")
-    return Linear(rows[0], float(intercepts[0]))
+    return Linear(rows[0], float(intercepts[0]), single=single)
 
 
 def read_linked(estimator: Any, response: Response) -> LinkedLinear | None:
@@ -110,23 +112,23 @@ def read_linked(estimator: Any, response: Response) -> LinkedLinear | None:
         return None
     if response == "probabilities" and getattr(estimator, "loss", "log_loss") != "log_loss":
         raise Declined(f"{type(estimator).__name__} with loss={estimator.loss!r} has no logistic link")
-    coef, intercept = _coefficients(estimator)
+    coef, intercept, single = _coefficients(estimator)
     if response == "values":
-        return LinkedLinear(coef, intercept, "log", response)
+        return LinkedLinear(coef, intercept, "log", response, single=single)
     if response == "labels":
-        return LinkedLinear(coef, intercept, "sign" if len(coef) == 1 else "largest", response)
+        return LinkedLinear(coef, intercept, "sign" if len(coef) == 1 else "largest", response, single=single)
     against_rest = "sklearn.SGDClassifier" in ancestors or getattr(estimator, "multi_class", "") == "ovr"
     against_rest |= getattr(estimator, "solver", "") == "liblinear"  # of releases that take it for several classes
     several: Link = "one-vs-rest" if against_rest else "softmax"
-    return LinkedLinear(coef, intercept, "logistic" if len(coef) == 1 else several, response)
+    return LinkedLinear(coef, intercept, "logistic" if len(coef) == 1 else several, response, single=single)
 
 
-def _coefficients(estimator: Any) -> tuple[Floats, Floats]:
-    """Copies of the coefficients, (K, C), and the intercepts, (K,)."""
+def _coefficients(estimator: Any) -> tuple[Floats, Floats, bool]:
+    """Copies of the coefficients, (K, C), and the intercepts, (K,), and whether the coefficients are float32."""
     coef = _fitted(estimator, "coef_")
     rows = np.atleast_2d(np.array(coef.toarray() if hasattr(coef, "toarray") else coef, np.float64))
     intercept = np.asarray(_fitted(estimator, "intercept_"), np.float64).reshape(-1)
-    return rows, np.broadcast_to(intercept, len(rows)).copy()
+    return rows, np.broadcast_to(intercept, len(rows)).copy(), is_single(coef)
 
 
 def _one_vs_rest(estimator: Any, response: Response) -> LinkedLinear | None:
@@ -135,7 +137,8 @@ def _one_vs_rest(estimator: Any, response: Response) -> LinkedLinear | None:
     if response != "probabilities" or len(each) < 3 or any(one is None or one.link != "logistic" for one in each):
         return None
     coef, intercept = (np.concatenate([getattr(one, name) for one in each]) for name in ("coef", "intercept"))
-    return LinkedLinear(coef, intercept, "one-vs-rest", response)
+    single = any(one is not None and one.single for one in each)
+    return LinkedLinear(coef, intercept, "one-vs-rest", response, single=single)
 
 
 def _is_linear(estimator: Any, ancestors: frozenset[str]) -> bool:

@@ -10,6 +10,7 @@ from losslens.engines.base import Declined
 from losslens.engines.linked_sums import LinkedLinear
 from losslens.engines.readers.linear import Linear
 from losslens.engines.readers.recognition import kind_of
+from losslens.engines.readers.unwrapped import is_single
 from losslens.engines.sum_losses import Link
 from losslens.losses import Response
 
@@ -35,10 +36,10 @@ def read_statsmodels(results: Any, response: Response) -> LinkedLinear | Linear 
     link = _link(model)
     coef = np.array(inner.params, float)
     if link == "identity" and response == "values":
-        return Linear(coef, 0.0)
+        return Linear(coef, 0.0, single=is_single(inner.params))
     if response == "probabilities" and link != "logistic":
         return None
-    return LinkedLinear(coef[None], np.zeros(1), link, response)
+    return LinkedLinear(coef[None], np.zeros(1), link, response, single=is_single(inner.params))
 
 
 def _link(model: Any) -> Link:

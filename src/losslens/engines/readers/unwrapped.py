@@ -60,6 +60,12 @@ class UnwrappedModel:
             return np.asarray(array, np.float64) if array.dtype.kind in "biuf" else as_numbers(array)
         return np.stack([as_numbers(table.column(j).array) for j in range(len(table.names))], axis=1)
 
+    def gives_single(self, table: Table) -> bool:
+        """Whether the estimator gets float32: with coefficients of that type it adds up in it."""
+        rows = Batch(table).fill(np.zeros(1, np.intp), [])
+        given = rows if self.transform is None else self.transform(rows)
+        return is_single(given if hasattr(given, "tocsr") else np.asarray(given))
+
     def chunks(self, table: Table) -> Iterator[Any]:
         """The estimator's input, some rows at a time; sparse if the steps return it so."""
         assert self.transform is not None
@@ -98,6 +104,11 @@ class UnwrappedModel:
             for edit in edits:
                 values[edit.column][start : start + edit.stop] = _columns(matrix, place[edit.column])[: edit.stop]
         return {j: (place[j], values[j]) for j in wanted}
+
+
+def is_single(array: Any) -> bool:
+    """Whether its numbers are float32."""
+    return bool(array.dtype == np.float32)
 
 
 def _by_column(matrix: Any) -> Any:
