@@ -37,8 +37,8 @@ from sklearn.preprocessing import (
 import brute
 import losslens as ll
 from losslens.engines.base import Declined
-from losslens.engines.choice import CLIPPED_IN_SINGLE, FEW_IN_SINGLE, ROUNDED_IN_SINGLE, SINGLE
-from losslens.engines.linked_sums import TIED_IN_SINGLE
+from losslens.engines.choice import FEW_IN_SINGLE, ROUNDED_IN_SINGLE, SINGLE
+from losslens.engines.linked_sums import CLIPPED_IN_SINGLE, FAR_IN_SINGLE, TIED_IN_SINGLE
 from losslens.engines.readers import read
 from losslens.models import as_model
 from losslens.passes import own_groups
@@ -662,6 +662,12 @@ def test_single_precision_that_loses_the_digits_is_asked_itself():
     rows = X.astype(np.float32)
     sure = linear.LogisticRegression(C=1e9, max_iter=1000).fit(rows, apart)
     assert ll.feature_importance(sure, rows, apart)["x0"].declined == CLIPPED_IN_SINGLE
+    many, row = np.tile(rows, (4, 1)), 1  # which is not checked
+    many[row] = [14.0, -14.0]
+    unsure = linear.LogisticRegression().fit(rows, apart)
+    unsure.coef_[:], unsure.intercept_[:] = 1.0, 0.0  # its score is 0, and 14 with other values
+    classes = np.where(np.arange(240) == row, 0, np.tile(apart, 4))
+    assert ll.feature_importance(unsure, many, classes)["x1"].declined == FAR_IN_SINGLE
     line = linear.Ridge().fit(rows, y)
     assert ll.feature_importance(line, rows[:2], y[:2])["x0"].declined == FEW_IN_SINGLE
     bent = make_pipeline(PolynomialFeatures(), linear.SGDRegressor(random_state=0)).fit(rows, y)  # predicts float64

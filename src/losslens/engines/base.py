@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from losslens.engines.readers.unwrapped import UnwrappedModel
 
 AnswerWay = Literal["cells", "steps", "sums", "totals", "factors"]
+SINGLE_TOLERANCE = 1e-5  # of models that sum in float32 (XGBoost, linear models of float32 tables)
 MIXED = 1 << 20  # values of rows that are mixed at a time
 
 

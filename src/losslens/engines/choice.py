@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines import readers
-from losslens.engines.base import Declined, ExactEngine, Mean, ReadModel, Site, Wrapped, spread
+from losslens.engines.base import SINGLE_TOLERANCE, Declined, ExactEngine, Mean, ReadModel, Site, Wrapped, spread
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.readers.expansions import read_expansion
 from losslens.engines.readers.explainable_boosting import read_explainable_boosting
@@ -26,7 +26,7 @@ from losslens.engines.readers.results_of_statsmodels import read_statsmodels
 from losslens.engines.readers.unwrapped import UnwrappedModel, is_single
 from losslens.engines.readers.wrappers import mean_in, wrapped_in
 from losslens.engines.sum_losses import check_deltas
-from losslens.losses import Loss, Response, log_loss
+from losslens.losses import Loss, Response
 from losslens.models import Model, Responder, TorchModule, as_model
 from losslens.progress import PREPARING, waiting
 from losslens.tables.frames import Batch, Edit, Table
@@ -39,16 +39,14 @@ ROUNDED_IN_SINGLE = (
     "and the columns"
 )
 SINGLE = "the model predicts in single precision, and its predictions are rounded; pass the table as float64"
-CLIPPED_IN_SINGLE = "its log losses are so small that the clipping of float32 probabilities shows; pass it float64"
 ROUNDED_LOSSES = "rounding errors of its predictions change its losses by a share of"
 FEWEST_IN_SINGLE = 8
 FEW_IN_SINGLE = f"of fewer than {FEWEST_IN_SINGLE} rows too few pairs can be compared with a model in single precision"
 CHECKED = 64  # rows on which the engine's predictions are compared with the model's
 MOST_REPLACED = 64  # columns that take values of other rows there: replacing them one by one takes time in wide frames
-# Tolerances, relative to the spread of the predictions and to the mean loss; the second for models that sum in float32
-# (XGBoost, linear models of float32 tables). Never absolute: y in another unit must give the same decision. What is
-# promised is 1e-9 of the mean losses, and 1e-5 (docs/engines.md).
-TOLERANCE, SINGLE_TOLERANCE = 1e-10, 1e-5
+# Relative to the spread of the predictions and to the mean loss, as SINGLE_TOLERANCE is. Never absolute: y in another
+# unit must give the same decision. What is promised is 1e-9 of the mean losses, and 1e-5 (docs/engines.md).
+TOLERANCE = 1e-10
 
 Respond = Callable[[Any], NDArray[Any]]
 
@@ -78,8 +76,9 @@ def choose_exact(
             _check_columns(unwrapped, site.table)
             engine = read.engine(unwrapped, site)
             engine = check_predictions(engine, respond, site)
-            if loss is not None and engine.sums_losses and site.losses is not None:
-                _check_closed_form(loss, partial(site.losses, np.arange(site.table.n)), engine, site)
+            if loss is not None and loss.name == "huber" and engine.sums_losses and site.losses is not None:
+                rows, delta = np.arange(site.table.n), dict(loss.parameters)["delta"]
+                check_deltas(loss, float(site.losses(rows, engine.predict(rows)).max()) / delta)
         return engine, ""
     except Declined as declined:
         return None, str(declined)
@@ -146,18 +145,6 @@ def _check_columns(unwrapped: UnwrappedModel, table: Table) -> None:
 def _plain(names: Any) -> list[str]:
     """Names as LightGBM stores them: with underscores instead of blanks."""
     return [str(name).replace(" ", "_") for name in names]
-
-
-def _check_closed_form(loss: Loss, losses: Callable[[NDArray[Any]], Floats], engine: ExactEngine, site: Site) -> None:
-    """Whether means of these losses keep their digits, and ends at which the model clips them do not matter."""
-    if loss.name == "huber":
-        of_rows = losses(engine.predict(np.arange(site.table.n)))
-        check_deltas(loss, float(of_rows.max()) / dict(loss.parameters)["delta"])
-    elif loss == log_loss and is_single(prediction := engine.predict(np.arange(site.table.n))):
-        # A probability of 1 has the loss eps, and less in a closed form.
-        least = float(np.finfo(np.float32).eps) / SINGLE_TOLERANCE
-        if not np.average(losses(prediction), weights=site.weight) >= least:
-            raise Declined(CLIPPED_IN_SINGLE)
 
 
 def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> ExactEngine:

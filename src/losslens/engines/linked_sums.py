@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates, several_sums, sum_losses
 from losslens.engines.additive import Additive, SumGames, SumRows, fill_cells
-from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, ReadModel, Site
+from losslens.engines.base import SINGLE_TOLERANCE, Answer, AnswerWay, Declined, ExactEngine, Losses, ReadModel, Site
 from losslens.engines.interpolation import STEPS
 from losslens.engines.loss_scales import slope_on_sums
 from losslens.engines.readers.unwrapped import UnwrappedModel, as_numbers, dense
@@ -31,6 +31,8 @@ from losslens.typing import Floats, Indices
 PARTS = "sums inside a link are not computed part by part; pass a sample of the rows in memory"
 TIED = "ties between labels of rows with replaced values are broken by rounding"
 TIED_IN_SINGLE = f"{TIED}, more often in single precision; pass the table as float64"
+CLIPPED_IN_SINGLE = "its log losses are so small that the clipping of float32 probabilities shows"
+FAR_IN_SINGLE = "some of its log losses are those of 1 - p, of a float32 p too close to 1 to leave digits"
 DOUBLE = np.dtype(np.float64)
 LEAST_SUM = -700.0  # of which the exponential is not rounded to 0
 MOST_STEPS = 1 << 15  # of the grid on which functions of sums are interpolated
@@ -138,7 +140,8 @@ class LinkedLinear(ReadModel):
         """The sums on a table."""
         in_single = self.single and unwrapped.gives_single(site.table)
         sums = self.sums(unwrapped, site.table)
-        return LinkedSums(sums, self.link, self.response, self.rounding(in_single=in_single), in_single)
+        rounding = self.rounding(in_single=in_single)
+        return LinkedSums(sums, self.link, self.response, rounding, in_single, losses=site.losses, weight=site.weight)
 
     def rounding(self, *, in_single: bool) -> float:
         """The most that rounding moves the sums, of all that is added up, in the model and here.
@@ -175,6 +178,8 @@ class LinkedSums(ExactEngine):
     rounding: float = 0.0  # of the sums, relative to `magnitude`
     in_single: bool = False  # whether the model adds up in float32
     dtype: np.dtype[Any] = DOUBLE  # of its predictions
+    losses: Losses | None = None  # as the site's
+    weight: Floats | None = None
     checked: dict[tuple[int, ...], str] = field(default_factory=dict)  # columns -> why they are declined, or ""
     name: ClassVar[str] = "link"
     adds_in_single: ClassVar[bool] = True
@@ -230,6 +235,8 @@ class LinkedSums(ExactEngine):
         u = self.sum - lent
         if not np.isfinite(u).all():
             raise Declined("some of its sums are infinite or missing")
+        if loss == log_loss and self.dtype == np.float32:
+            self._check_log_losses(u, lent)
         tied = TIED_IN_SINGLE if self.in_single else TIED
         if self.link == "sign":
             several_sums.check_ties(-u, lent, self.rounding * self.magnitude, tied)
@@ -253,6 +260,25 @@ class LinkedSums(ExactEngine):
             )
         elif self.link in ("softmax", "one-vs-rest"):
             several_sums.nodes_of(self.link, u, lent, None if loss != log_loss else loss.ceiling(self.dtype))
+
+    def _check_log_losses(self, u: Floats, lent: Floats) -> None:
+        """Whether rounding to float32, eps, moves log losses by less than 1e-5 of their mean.
+
+        The loss of a probability of 1 is eps in the model, and 0 in a closed form. With 1 - p for the first of two
+        classes, its loss is off by up to eps / 2 (1 + exp(u + v)): the mean over all pairs is that of two factors.
+        """
+        assert self.losses is not None  # with a loss
+        n, eps = len(u), float(np.finfo(np.float32).eps)
+        every, weight = np.arange(n), np.full(n, 1 / n) if self.weight is None else self.weight / self.weight.sum()
+        mean = weight @ self.losses(every, self.predict(every))
+        if not eps <= SINGLE_TOLERANCE * mean:
+            raise Declined(CLIPPED_IN_SINGLE)
+        if self.link == "logistic":
+            first = self.losses(every, np.tile(np.array([1, 0], self.dtype), (n, 1))) < 1
+            with np.errstate(over="ignore"):
+                moved = eps / 2 * (weight[first] @ np.exp(u[first])) * (weight @ np.exp(lent))
+            if not moved <= SINGLE_TOLERANCE * mean:
+                raise Declined(FAR_IN_SINGLE)
 
     def read(self, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
         """The sums and, where all of them are made of the same, copies of columns."""
