@@ -31,8 +31,8 @@ Responses: TypeAlias = Mapping[Response, Predict]
 # The loss to suggest in error messages, by response.
 _LOSSES = {"values": "squared_error", "probabilities": "log_loss", "labels": "zero_one", "scores": "hinge"}
 _ONE_OUTPUT = (
-    "pass y with one column for each output (losses such as 'squared_error' are then averaged over outputs), or a "
-    "function that returns one column"
+    "pass y with one column for each output (losses such as 'squared_error' are then averaged over outputs), for "
+    "curves target= the position of an output, or a function that returns one column"
 )
 _PROBABILITIES = (
     "explain a probability of each output, with y of as many columns: model=lambda X: np.column_stack([p[:, 1] for p "

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
 import brute
@@ -209,9 +210,33 @@ def test_more_classes_need_a_target():
     np.testing.assert_allclose(sums, 1)
 
 
-def test_numbers_have_no_target():
-    with pytest.raises(ValueError, match="target='yes' names a class, but the model gives numbers"):
+def test_a_model_of_one_number_has_no_target():
+    with pytest.raises(ValueError, match="target='yes' is no output of the model: its predictions have no names"):
         effect(target="yes")
+    with pytest.raises(ValueError, match="target=1 is no output of the model, which returns 1 for each row"):
+        effect(target=1)
+    with pytest.raises(ValueError, match=r"target is an output of the model, by position or name; got 0.5"):
+        effect(target=0.5)
+
+
+def test_effects_of_one_of_several_outputs():
+    """By position, or by the name of a column where the model returns a frame; exact where that output is."""
+    X = np.round(np.random.default_rng(0).normal(size=(30, 2)), 1)
+    Y = np.c_[X[:, 0] - X[:, 1], X[:, 0] * X[:, 1]]
+    forest = RandomForestRegressor(5, random_state=0).fit(X, Y)
+    named = ll.feature_effect(
+        lambda X: pd.DataFrame(forest.predict(X), columns=["sum", "product"]), X, target="product"
+    )
+    exact = ll.feature_effect(forest, X, target=1)
+    alone = ll.feature_effect(lambda X: forest.predict(X)[:, 1], X)
+    assert (exact.engine, named["x0"].target, exact["x0"].target) == ("trees", "product", "1")
+    for name in alone:
+        np.testing.assert_allclose(named[name].ice, alone[name].ice, rtol=1e-12)
+        np.testing.assert_allclose(exact[name].ice, alone[name].ice, rtol=1e-9)
+    effect_of_row = ll.shapley_effect(forest, X, 0, target=1)
+    assert effect_of_row.prediction[0] == pytest.approx(forest.predict(X[:1])[0, 1])
+    with pytest.raises(ValueError, match=r"multi-output model, .* for curves target= the position of an output"):
+        ll.feature_effect(forest, X)
 
 
 # The mapping.

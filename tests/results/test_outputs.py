@@ -3,7 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import Ridge
+from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 import losslens as ll
 
@@ -142,3 +148,51 @@ def test_what_has_no_outputs_says_what_to_pass():
         _ = found.outputs
     with pytest.raises(KeyError, match="'x9' is no output; the outputs are 'sum'"):
         ll.feature_importance(MODEL, X, Y, progress=False).outputs["x9"]
+
+
+# Exact engines, one output at a time.
+
+MODELS = {
+    "linear": make_pipeline(StandardScaler(), Ridge()),
+    "tree": DecisionTreeRegressor(max_depth=4, random_state=0),
+    "forest": RandomForestRegressor(5, random_state=0),
+    "one model an output": MultiOutputRegressor(GradientBoostingRegressor(n_estimators=5, random_state=0)),
+}
+ENGINES = {"linear": "additive", "tree": "trees", "forest": "trees", "one model an output": "trees"}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_exact_engines_take_one_output_after_another(kind):
+    """By the model's own predict to 1e-9: numbers, errors, curves and rows of the mean and of each output."""
+    model = MODELS[kind].fit(X, Y)
+    options = {"loss": LOSS, "groups": np.arange(40) // 2 if kind == "tree" else None, "progress": False}
+    exact = ll.feature_importance(model, X, Y, **options)
+    asked = ll.feature_importance(model.predict, X, Y, donors="all", **options)
+    assert (exact.engine, exact.declined, exact.exact) == (ENGINES[kind], {}, True)
+    for name, one in asked.items():
+        for of, other in zip((exact, *exact.outputs.values()), (asked, *asked.outputs.values()), strict=True):
+            for number in ("pfi", "std_error", "local", "pi", "error", "ratio"):
+                values = getattr(of[name], number), getattr(other[name], number)
+                np.testing.assert_allclose(*values, rtol=1e-9, atol=1e-12, err_msg=number)
+        np.testing.assert_allclose(exact[name].effect_of("sum").pd, one.effect_of("sum").pd, rtol=1e-9)
+        np.testing.assert_allclose(exact[name].ici, one.ici, rtol=1e-9, atol=1e-12)
+
+
+def test_exact_outputs_are_selected_saved_and_judged_by_another_loss(tmp_path):
+    model = MODELS["forest"].fit(X, Y)
+    exact = ll.feature_importance(model, X, Y, loss=LOSS, progress=False)
+    exact.save(tmp_path / "exact.ll")
+    assert repr(ll.load(tmp_path / "exact.ll").outputs) == repr(exact.outputs)
+    few = X[:, 0] > 0
+    again = ll.feature_importance(model, X[few], Y[few], loss=LOSS, progress=False)
+    np.testing.assert_allclose(exact.subset(few).outputs.importance, again.outputs.importance, rtol=1e-9, atol=1e-13)
+    other = ll.feature_importance(model, X, Y, loss="absolute_error", progress=False)
+    np.testing.assert_allclose(exact.with_loss("absolute_error").outputs.importance, other.outputs.importance)
+
+
+def test_what_is_not_read_is_asked_and_why_is_said():
+    found = ll.feature_importance(RegressorChain(Ridge()).fit(X, Y), X, Y, progress=False)
+    assert found.engine == "blackbox"
+    assert set(found.declined.values()) == {"losslens has no reader for the values of RegressorChain"}
+    sampled = ll.feature_importance(MODELS["tree"].fit(X, Y), X, Y, donors=ll.Latin(3), progress=False)
+    assert sampled.engine == "blackbox"

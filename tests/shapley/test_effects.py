@@ -350,7 +350,7 @@ def test_some_of_the_rows():
         (0, {"features": {"a": [0, 1], "b": [1]}}, "players must not overlap"),
         (0, {"features": [("x0", "x1")]}, "a pair on a product grid"),
         (0, {"method": "paper"}, "method is 'auto', 'exact' or 'walk'"),
-        (0, {"target": "yes"}, "names a class, but the model gives numbers"),
+        (0, {"target": "yes"}, "is no output of the model: its predictions have no names"),
         (0, {"method": "exact", "budget": 100}, "the exact values would take .* predictions, more than 100"),
         (0, {"method": "walk", "budget": 27}, "two walks a row take 6 predictions"),
         (0, {"budget": -1}, "budget is a whole number"),

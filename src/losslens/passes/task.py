@@ -21,7 +21,7 @@ from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import choose, choose_exact
 from losslens.losses import Loss, OutputsLoss, Response, call_read_only, for_outputs
 from losslens.losses import resolve as resolve_loss
-from losslens.models import Model, as_model
+from losslens.models import Model, as_model, one_output
 from losslens.passes.budget import Budget
 from losslens.tables import checks
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
@@ -266,21 +266,26 @@ def _with_outputs(
     return loss.bound(names if len(names) == count else [f"y{k}" for k in range(count)])
 
 
-def effect_response(model: Model) -> Response:
-    """The response whose effect is computed: for classifiers probabilities or else scores, for others values."""
-    if model.kind != "classifier":
-        return "values"
-    if "probabilities" not in model.responses and "scores" not in model.responses:
-        raise ValueError(f"{model.name} predicts labels only; an effect needs probabilities or scores")
-    return "probabilities" if "probabilities" in model.responses else "scores"
+def effect_of(model: Model, target: Any) -> tuple[Model, Response]:
+    """The model and the response whose effect is computed: for classifiers probabilities or else scores, else values.
+
+    The target of a model of numbers is one of its outputs, by position or by the name of a column that it returns.
+    """
+    if model.kind == "classifier":
+        if "probabilities" not in model.responses and "scores" not in model.responses:
+            raise ValueError(f"{model.name} predicts labels only; an effect needs probabilities or scores")
+        return model, "probabilities" if "probabilities" in model.responses else "scores"
+    if target is None:
+        return model, "values"
+    if isinstance(target, bool) or not isinstance(target, (int, np.integer, str)):
+        raise ValueError(f"target is an output of the model, by position or name; got {target!r}")
+    return one_output(model, target if isinstance(target, str) else int(target)), "values"
 
 
 def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | None, str | None]:
-    """The column of the predictions whose effect is computed, and the name of its class."""
+    """The column of the predictions whose effect is computed, and the name of its class or output."""
     if response == "values":
-        if target is not None:
-            raise ValueError(f"target={target!r} names a class, but the model gives numbers, not probabilities")
-        return None, None
+        return None, None if target is None else str(target)
     classes = [] if sample.classes is None else sample.classes.tolist()
     if target is None and len(classes) == 2:
         target = classes[1]

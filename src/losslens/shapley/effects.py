@@ -15,7 +15,7 @@ from losslens.donors.questions import Subject
 from losslens.losses import Response
 from losslens.models import Model
 from losslens.passes.auto import EXACT_PREDICTIONS
-from losslens.passes.task import Options, Task, class_of, effect_response, prepare
+from losslens.passes.task import Options, Task, class_of, effect_of, prepare
 from losslens.progress import ProgressBar, bar
 from losslens.results.selection import in_order
 from losslens.results.shapley_curve import values_of
@@ -73,7 +73,8 @@ def check_request(
     model: Model, X: Any, rows: Any, target: Any, method: str, budget: int | None, weight: Any, options: Options
 ) -> EffectRequest:
     """Check all arguments, and find the rows and their donors."""
-    background, response = as_table(X), effect_response(model)
+    background = as_table(X)
+    model, response = effect_of(model, target)
     table, explained, donors, labels = _rows_and_donors(background, rows)
     mass = checks.row_weights(weight, background.n, background.index, least=1)
     task = prepare(model, table, None, options, loss=None, response=response)

@@ -17,9 +17,10 @@ from losslens.passes import in_common
 from losslens.passes.auto import effect_design, first_design
 from losslens.passes.cost import CountedCells, count_cells, plan_cells, plan_scores
 from losslens.passes.dispatch import Asked
+from losslens.passes.importances import importances_of
 from losslens.passes.parts import call
 from losslens.passes.parts.stream import Stream
-from losslens.passes.task import Options, Task, class_of, default_loss, effect_response, prepare
+from losslens.passes.task import Options, Task, class_of, default_loss, effect_of, prepare
 from losslens.results.importance import FeatureImportance
 from losslens.results.plan import Plan
 from losslens.shapley.cost import plan_score_shares, plan_shares
@@ -28,7 +29,7 @@ from losslens.tables import checks, loading
 from losslens.tables.frames import as_table
 from losslens.tables.loading import Opened
 from losslens.tables.sources import BATCH_ROWS, as_source
-from losslens.verbs.features import effects_of, importances_of
+from losslens.verbs.features import effects_of
 
 VALUES, MOST, FEWEST = 500_000, 200_000, 2_000  # values and rows of a table that a plan looks at, and rows at least
 LOADED = 1 << 26  # bytes of files above which only first rows are loaded
@@ -71,8 +72,8 @@ def importances_count(model: Any, X: Any, y: Any, loss: Loss, options: Options) 
 
 def effects_cost(model: Any, X: Any, target: Any, options: Options) -> Plan:
     """The plan of `feature_effect`."""
-    known = as_model(model)
-    response, rows = effect_response(known), _looked_at(known, X, None, options)
+    known, response = effect_of(as_model(model), target)
+    rows = _looked_at(known, X, None, options)
     if rows.data is not None:
         return _in_parts(call.effect_stream(known, rows.data, response, target, options), rows.data)
     task = rows.restored(prepare(known, rows.X, None, rows.options, loss=None, response=response))

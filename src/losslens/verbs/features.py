@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from losslens.donors.designs import Design
-from losslens.donors.questions import Subject, Subjects
-from losslens.losses import Loss, OutputsLoss, is_scorer
+from losslens.donors.questions import Subjects
+from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.passes import auto
-from losslens.passes.budget import Answered
 from losslens.passes.dispatch import Asked, ask, design_of
+from losslens.passes.importances import by_losses, shared_fields
 from losslens.passes.parts import call
 from losslens.passes.scored import score_importance
-from losslens.passes.task import Options, Task, class_of, default_loss, effect_response, prepare
+from losslens.passes.task import Options, Task, class_of, default_loss, effect_of, prepare
 from losslens.results.effects import Effects, FeatureEffect, of_class
-from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
-from losslens.results.replaced_rows import ReplacedRows
 from losslens.tables.leaked_target import warn_of_target
-from losslens.tables.sample import Sample, with_parts
 from losslens.tables.sources import as_source
 from losslens.workers import with_executor
 
@@ -126,8 +120,7 @@ def importances(
         X = source  # not opened again by `prepare`
         if (data := call.opened(known, source, y, options)) is not None:
             return call.importances(known, data, chosen, options)
-    task = prepare(known, X, y, options, loss=chosen, response=chosen.reads, subjects=subjects)
-    return until_precise(task)[0]
+    return by_losses(known, X, y, [chosen], options, subjects)[0]
 
 
 @with_executor
@@ -155,7 +148,8 @@ def feature_effect(
         As in `feature_importance`; ``"auto"`` takes all values, or a grid of quantiles where these are too many and no
         exact engine supports the model.
     target
-        The class whose probability is shown; for two classes the second by default.
+        The class whose probability is shown; for two classes the second by default. Of a model with several outputs
+        the position of one, or its name where the model returns a frame.
 
     Examples
     --------
@@ -168,8 +162,7 @@ def feature_effect(
         features=features, donors=donors, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs,
         memory=memory, progress=progress,
     )  # fmt: skip
-    known = as_model(model)
-    response = effect_response(known)
+    known, response = effect_of(as_model(model), target)
     if (source := as_source(X)) is not None:
         X = source  # not opened again by `prepare`
         if (data := call.opened(known, source, None, options)) is not None:
@@ -186,99 +179,5 @@ def effects_of(
     """Effects with these designs on the class `of`, and the number of predictions."""
     answered, predicted = ask(task, asked)
     k, label = of
-    curves = [FeatureEffect(**_shared(task, answer), target=label) for answer in answered]
+    curves = [FeatureEffect(**shared_fields(task, answer), target=label) for answer in answered]
     return [(one if k is None else of_class(one, k)).trimmed() for one in curves], predicted
-
-
-def importances_of(task: Task, asked: Sequence[Asked]) -> tuple[list[FeatureImportance], int]:
-    """Importances with these designs, and the number of predictions."""
-    answered, predicted = ask(task, asked)
-    samples: dict[int, list[Sample]] = {}
-    return [_by_loss(task, answer, samples)[0] for answer in answered], predicted
-
-
-def _importance(task: Task, answer: Answered, loss: Loss) -> FeatureImportance:
-    return FeatureImportance(**_shared(task, answer), loss=loss).trimmed()
-
-
-def until_precise(task: Task) -> list[Importances]:
-    """All features, by each loss of the call; those that "auto" samples get donors until their noise is negligible."""
-    rule = partial(auto.first_design, blocked=task.blocked)
-    designs = {s.feature.name: design_of(task, s, rule) for s in task.subjects}
-    found: dict[str, list[FeatureImportance]] = {}  # of each feature, by each loss and its parts
-    spent: Counter[str] = Counter()  # predictions of each feature
-    tight = task.budget.is_tight(len(task.subjects), task.n)
-    pending = list(task.subjects)
-    total = 0
-    while pending:
-        asked = [(s, designs[s.feature.name]) for s in pending]
-        now = _beside(task, asked, found)
-        answered, predicted = ask(now, asked)
-        total += predicted
-        pending = []
-        samples: dict[int, list[Sample]] = {}  # one for all features that share one, by each loss
-        for (subject, _), answer in zip(asked, answered, strict=True):
-            name, several = answer.feature.name, _by_loss(task, answer, samples)
-            spent[name] += several[0].n_predictions
-            more = [one for one in several if auto.wants_more(one)] if task.design is None else []
-            if more:  # the draw so far is not kept while the next is computed
-                noisiest = max(more, key=auto.more_donors)
-                designs[name] = auto.next_design(noisiest, subject, task.n)
-                pending.append(subject)
-            elif several[0].design.common and spent[name] == several[0].n_predictions:  # computed at once
-                found[name] = several
-            else:  # new results, without the influences that were computed for the decision
-                found[name] = [replace(one, n_predictions=spent[name]) for one in several]
-            if tight:
-                subject.release()
-        del answered, answer, several, more
-    return by_loss(task.losses, {s.feature.name: found[s.feature.name] for s in task.subjects}, total)
-
-
-def _by_loss(task: Task, answer: Answered, samples: dict[int, list[Sample]]) -> list[FeatureImportance]:
-    """The importance of a feature by each loss, and by its parts."""
-    losses, sample = with_parts(task.losses), answer.sample
-    if len(losses) == 1:
-        return [_importance(task, answer, losses[0])]
-    alone = samples.setdefault(id(sample), [sample.alone(k) for k in range(len(losses))])
-    return [_importance(task, one, loss) for one, loss in zip(answer.of_losses(alone), losses, strict=True)]
-
-
-def by_loss(losses: Sequence[Loss], found: dict[str, list[FeatureImportance]], predicted: int) -> list[Importances]:
-    """The importances by each loss, with those of its outputs, from those of each feature by losses and parts."""
-    results, start = [], 0
-    for loss in losses:
-        of = [
-            Importances({name: several[k] for name, several in found.items()}, predicted)
-            for k in range(start, start + 1 + len(loss.parts))
-        ]
-        start += len(of)
-        names = loss.outputs if isinstance(loss, OutputsLoss) else ()
-        results.append(replace(of[0], by_output=dict(zip(names, of[1:], strict=True))))
-    return results
-
-
-def _beside(task: Task, asked: Sequence[tuple[Subject, Design]], found: dict[str, list[FeatureImportance]]) -> Task:
-    """The call with the memory that features computed before leave; these keep cells of no more rows than the next."""
-    cells = {name: of[0].meeting.width for name, of in found.items() if of[0].engine == task.engine.name}
-    if not cells:
-        return task
-    budget = replace(task.budget, beside=tuple(cells.values()))
-    widths = [len(s.distinct) if design.m is None else design.m for s, design in asked]
-    kept = budget.rows_to_keep(widths, task.n, task.entropy)
-    found |= {name: [one.keeping(kept) for one in found[name]] for name in cells}
-    return replace(task, budget=budget, sample=found[next(iter(cells))][0].sample)
-
-
-def _shared(task: Task, answer: Answered) -> dict[str, Any]:
-    """The fields that importances and effects share."""
-    fields = answer.fields(task.table.names, task.every, task.table.backend)
-    return fields | {"extrapolated": _replaced_rows(task, answer)}
-
-
-def _replaced_rows(task: Task, answer: Answered) -> ReplacedRows | None:
-    """Rows with replaced values, to be compared with real ones; None for a pair, whose values have no donors."""
-    feature = answer.feature
-    if feature.kind == "pair":
-        return None
-    return ReplacedRows(feature.name, feature.columns, task.real_rows[1], answer.filled.drawn)

@@ -16,6 +16,7 @@ from losslens.losses import Loss, is_scorer
 from losslens.models import Model, as_model
 from losslens.passes import in_common
 from losslens.passes.dispatch import route
+from losslens.passes.importances import until_precise
 from losslens.passes.in_common import PARTS, Estimate, Pair, settled
 from losslens.passes.scored import score_importance
 from losslens.passes.task import Options, default_loss, prepare
@@ -26,7 +27,7 @@ from losslens.tables.features import resolve
 from losslens.tables.frames import Table, as_table
 from losslens.tables.leaked_target import warn_of_target
 from losslens.uncertainty.standard_errors import Influence
-from losslens.verbs.features import feature_importance, until_precise
+from losslens.verbs.features import feature_importance
 from losslens.workers import with_executor
 
 KIND = "PFI_j + PFI_l - PFI_jl"
@@ -163,7 +164,7 @@ def _found(model: Model, table: Table, y: Any, loss: Any, options: Options, toge
             part_title, "shared information" if quadratic else "overlap",
             AddingScale.PROBABILITIES if got.brier else scale, absent,
         )  # fmt: skip
-    of = until_precise(task)[0]
+    of = until_precise(task)
     predicted = of.n_predictions
     if ways == {"sums"} and design is not None:
         found = _from_importances(of, title, predicted, together, "")
