@@ -210,6 +210,8 @@ def test_models_and_rows_side_by_side():
     whole = json.loads(ask("compare", "linear.skops", *rows, "--weight", "weight").stdout)
     assert [row["model"] for row in whole["result"]] == ["first", "first", "second", "second"]
     assert all(row["difference"] == 0 for row in whole["differences"])
+    assert [(row["distance"], row["moved"]) for row in whole["moved"]] == [(0, False)] * 2
+    assert "How far the values moved from first" in ask("compare", "linear.skops", *rows[:-1]).stdout
     assert "with other models, --models name=path, or on other rows" in ask("compare", *LINEAR, code=2).stderr
 
 

@@ -354,6 +354,14 @@ def draw_comparison(data, design, part):
     yield ll.compare(models, data.X, data.y, loss="squared_error", donors=design, shapley=False, random_state=0).plot()
 
 
+def draw_moved(data, design, part):
+    if len(data.y) < 6:  # no standard error
+        return
+    half = len(data.y) // 2
+    X, y = ({LONG: values[:half], "$late$": values[half:]} for values in (data.X, data.y))
+    yield ll.compare(data, X, y, loss="squared_error", donors="all", shapley=False).plot_moved()
+
+
 def draw_refits(data, design, part):
     if len(data.y) < 8:
         return
@@ -443,6 +451,7 @@ CASES = {
     "plot_interaction_ranking": [draw_interactions],
     "plot_interactions": [draw_interactions],
     "plot_local": [draw_local],
+    "plot_moved": [draw_moved],
     "plot_observations": [draw_observations],
     "plot_permuted_target": [draw_permuted_target],
     "plot_ranking": [draw_ranking],

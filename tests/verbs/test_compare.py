@@ -392,7 +392,12 @@ def test_the_users_data_stay_as_they_are():
         (rich, {}, TypeError, "compare takes models as a mapping, .* got function"),
         ([rich, plain], {}, TypeError, "compare takes models as a mapping, .* got list"),
         (None, {"y": None}, ValueError, "'rich': y, the true values, is missing"),
-        (None, {"y": {"rich": Y, "plain": Y}}, ValueError, "y or sample_weight is a mapping, but X is one table"),
+        (
+            None,
+            {"y": {"rich": Y, "plain": Y}},
+            ValueError,
+            "y, sample_weight or groups is a mapping, but X is",
+        ),
         (None, {"features": [("x0", "x1")]}, ValueError, "'rich': 'x0 x x1' has no importance, only curves"),
         (None, {"features": ["x7"]}, ValueError, "'rich': unknown feature 'x7'"),
         (None, {"donors": "every"}, ValueError, "'rich': .*every"),
@@ -413,6 +418,7 @@ def test_comparisons_that_make_no_sense(models, options, kind, words):
         ({"models": MODELS}, r"models \['rich', 'plain'\] and sets of rows \['first', 'second'\] must have the same"),
         ({"sample_weight": np.ones(N)}, "sample_weight must be a mapping with the same names"),
         ({"sample_weight": {"frst": np.ones(20)}}, "sample_weight must be a mapping with the same names"),
+        ({"groups": np.arange(N)}, "groups must be a mapping with the same names"),
         ({"X": {"first": FRAME[:20], "second": FRAME[["x0", "x1"]][20:]}}, "'second' and 'first' .* it lacks 'x2'"),
         ({"X": {"first": FRAME[:20], "second": FRAME[["x1", "x0", "x2"]][20:]}}, "their order differs"),
     ],
@@ -576,8 +582,103 @@ def test_groups_cluster_the_differences_of_importances():
     difference = found.difference("x0", "rich", "plain")
     assert difference.value == pytest.approx(mean(np.arange(N)))
     assert difference.std_error == pytest.approx(brute.jackknife(mean, groups), rel=1e-9)
-    with pytest.raises(ValueError, match="shapley=False"):
-        compare(groups=groups, shapley=True)
+    shared = compare(groups=groups, shapley=True)
+    one = ll.shapley_importance(rich, X, Y, loss="squared_error", groups=groups)
+    np.testing.assert_allclose(shared.shapley["rich"].sfimp, one.sfimp)
+    found = shared.difference("x0", "rich", "plain", of="sfimp")
+    moved = [shared.shapley[name].influence("x0").moved for name in MODELS]
+    assert found.std_error == pytest.approx(np.linalg.norm(moved[0] - moved[1]))
+    with pytest.raises(ValueError, match=r"'rich': with groups= .* all pairs"):
+        compare(groups=groups, shapley=True, donors=ll.Latin(3))
+
+
+# How far features moved.
+
+LATE = {"early": FRAME[:20], "late": FRAME[20:] + np.array([0.0, 2.0, 0.0])}
+TARGETS = {"early": Y[:20], "late": Y[20:]}
+
+
+def of_frames(X):
+    return rich(X.to_numpy())
+
+
+def test_importances_and_values_that_moved():
+    found = compare(of_frames, LATE, TARGETS)
+    frame = found.moved().set_index("feature")
+    assert list(frame.index) == found.differences()["feature"].tolist()
+    for name in COLUMN:
+        a, b = (LATE[part][name].to_numpy() for part in LATE)
+        apart = found.difference(name, "late", "early")
+        row = frame.loc[name]
+        assert (row["difference"], row["low"], row["high"]) == (apart.value, apart.low, apart.high)
+        assert row["importance"] == found.importances["late"][name].pfi
+        assert row["importance_against"] == found.importances["early"][name].pfi
+        assert row["distance"] == pytest.approx(stats.ks_2samp(a, b).statistic)
+        assert row["value"] - row["value_against"] == pytest.approx(b.mean() - a.mean())
+    assert frame["moved"].to_dict() == {"x0": False, "x1": True, "x2": False}
+    assert f"{frame['distance']['x1']:.2f}*" in repr(found)
+    other = found.moved(against="late").set_index("feature")
+    np.testing.assert_allclose(other["mean_difference"], -frame.loc[other.index, "mean_difference"])
+    assert found.shift("x1", "early", "late").value == found.shift("x1", "late", "early").value_against
+    shared = compare(of_frames, LATE, TARGETS, shapley=True)
+    of_shares = shared.moved(of="sfimp").set_index("feature")
+    assert of_shares["importance"]["x0"] == shared.shapley["late"].sfimp[0]
+
+
+def test_weights_and_groups_of_each_set_of_rows():
+    """Variances add up, each by leaving out the groups of its own rows; as many groups of rows moved, or by chance."""
+    weight = {"first": np.linspace(1, 2, 20), "second": np.ones(16)}
+    groups = {"first": np.arange(20) // 2, "second": np.arange(16) // 4}
+    found = compare(rich, of_parts(X), of_parts(Y), sample_weight=weight, groups=groups)
+    asked = {"loss": "squared_error"}
+    alone = [
+        ll.feature_importance(rich, X[rows], Y[rows], sample_weight=weight[k], groups=groups[k], **asked)["x0"]
+        for k, rows in ROWS.items()
+    ]
+    apart = found.difference("x0", "first", "second")
+    assert apart.std_error == pytest.approx(np.hypot(alone[0].std_error, alone[1].std_error))
+    assert "The groups count as" in apart.caution
+    shift = found.shift("x0", "second", "first")
+    heavy = weight["first"].reshape(10, 2).sum(axis=1)
+    assert shift.value_against == pytest.approx(np.average(X[:20, 0], weights=weight["first"]))
+    units = heavy.sum() ** 2 / np.square(heavy).sum(), 4
+    assert shift.by_chance == pytest.approx(np.sqrt(np.log(40) / 2 * (1 / units[0] + 1 / units[1])))
+
+
+def test_columns_that_are_replaced_together_moved_as_far_as_the_farthest():
+    found = compare(of_frames, LATE, TARGETS, features={"both": ["x0", "x1"], "x2": ["x2"]})
+    alone = compare(of_frames, LATE, TARGETS)
+    assert found.shift("both", "late", "early") == alone.shift("x1", "late", "early")
+    assert found.shift("both", "late", "early").column == "x1"
+
+
+def test_three_sets_of_rows_and_a_picture(tmp_path):
+    rows = {"a": X[:12], "b": X[12:24], "c": X[24:]}
+    found = compare(rich, rows, {"a": Y[:12], "b": Y[12:24], "c": Y[24:]})
+    found.save(tmp_path / "found")
+    again = ll.load(tmp_path / "found")
+    assert set(again.moved(against="b")["model"]) == {"a", "c"}
+    pd.testing.assert_frame_equal(again.moved(), found.moved())
+    assert "values moved" not in repr(found)
+    ax = found.plot_moved("c", "b")
+    assert ax.get_xlabel() == "increase in squared error: c less b"
+    assert any("(0." in text.get_text() for text in ax.texts)
+    plt.close(ax.figure)
+    with pytest.raises(ValueError, match="the same rows"):
+        found.shift("x0", "a", "a")
+    with pytest.raises(KeyError, match="unknown model 'd'"):
+        found.plot_moved("d")
+    for call in (compare().moved, compare().plot_moved):
+        with pytest.raises(ValueError, match="same rows"):
+            call()
+
+
+def test_scores_of_two_sets_of_rows_moved_too():
+    label = (Y > 0.5).astype(int)
+    model = LogisticRegression().fit(X, label)
+    found = ll.compare(model, of_parts(X), of_parts(label), loss="accuracy", shapley=False, donors=ll.Latin(2))
+    assert found.moved()["distance"].between(0, 1).all()
+    assert "values moved" in repr(found)
 
 
 # Scores.

@@ -163,8 +163,10 @@ def compare(args: Arguments) -> Output:
         sample_weight=_weights(rows, several), **run_options(args),
     )  # fmt: skip
     differences = records(comparison.differences())
+    moved = records(comparison.moved()) if several else []
     facts = {"loss": comparison.title, "errors": records(comparison.errors()), "differences": differences}
-    sheets, entries = _side_by_side(comparison, differences), records(comparison.to_frame())
+    facts |= {"moved": moved} if several else {}
+    sheets, entries = _side_by_side(comparison, differences, moved), records(comparison.to_frame())
     return Output(f"Comparison: {comparison.headline}", sheets, sampled(one), entries, facts, comparison)
 
 
@@ -236,7 +238,9 @@ def _short(name: str, rows: list[dict[str, Any]], points: int) -> Sheet:
     return Sheet(columns, lines, title, words)
 
 
-def _side_by_side(comparison: ll.Comparison, differences: list[dict[str, Any]]) -> list[Sheet]:
+def _side_by_side(
+    comparison: ll.Comparison, differences: list[dict[str, Any]], moved: list[dict[str, Any]]
+) -> list[Sheet]:
     table, head = comparison._table(), ["feature", *comparison.names]
     sheets = [Sheet(head, table.texts(list(table.columns)))]
     if comparison.shapley:
@@ -248,7 +252,14 @@ def _side_by_side(comparison: ll.Comparison, differences: list[dict[str, Any]]) 
     values = {name: [row[name] for row in differences] for name in columns}
     tests = ResultTable("", values, like="difference", formats={"p_adjusted": probability})
     title = f"Differences from {comparison.names[0]}"
-    return [*sheets, Sheet(columns, tests.texts(columns), title, ("feature", "model"))]
+    sheets.append(Sheet(columns, tests.texts(columns), title, ("feature", "model")))
+    if moved:
+        columns = ["feature", "model", "distance", "by_chance", "what", "value_against", "value"]
+        values = {name: [row[name] for row in moved] for name in columns}
+        shifts = ResultTable("", values, formats={"distance": ".2f", "by_chance": ".2f"})
+        title = f"How far the values moved from {comparison.names[0]}, 0 to 1, and at most by chance"
+        sheets.append(Sheet(columns, shifts.texts(columns), title, ("feature", "model", "what")))
+    return sheets
 
 
 PAGE_ROWS = 5000  # rows of a report without --rows

@@ -5,7 +5,7 @@
 
 from losslens.plots.bars import plot_extrapolation, plot_gap, plot_ranking, plot_segments
 from losslens.plots.cells import plot_cells, plot_local
-from losslens.plots.comparison import plot_comparison
+from losslens.plots.comparison import plot_comparison, plot_moved
 from losslens.plots.feature import plot_effect, plot_importance
 from losslens.plots.interactions import plot_interaction_ranking, plot_interactions
 from losslens.plots.refits import plot_impact, plot_permuted_target, plot_refit_curve, plot_refits
@@ -28,6 +28,7 @@ __all__ = [
     "plot_interaction_ranking",
     "plot_interactions",
     "plot_local",
+    "plot_moved",
     "plot_observations",
     "plot_permuted_target",
     "plot_ranking",

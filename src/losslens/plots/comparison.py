@@ -1,4 +1,4 @@
-"""Models side by side: for each feature, a dot with an interval for each model."""
+"""Models side by side: for each feature, a dot with an interval for each model; differences of two sets of rows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.bars import known_interval
+from losslens.plots.bars import Bar, draw_bars, known_interval
 from losslens.plots.canvas import INK
 from losslens.plots.subgroups import LOOKS, separate_rows, shift_of
 from losslens.plots.wording import labels, not_shown, number
-from losslens.results.comparison import Comparison
+from losslens.results.comparison import BEYOND, Comparison, distance_in_words
 from losslens.uncertainty.cautions import noted
 
 LEGEND = 3  # lines of text that the legend takes
@@ -62,6 +62,57 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     unnamed = [] if ax.get_legend() else ["no space to name the models"]
     canvas.caption(ax, unnamed + _notes(comparison, len(shown), order))
     return ax
+
+
+@canvas.takes_axes
+def plot_moved(comparison: Comparison, name: str, against: str, *, ax: Axes | None = None) -> Axes:
+    """Draw how much each importance differs between two sets of rows, with 95% intervals, and how far its values moved.
+
+    Parameters
+    ----------
+    comparison
+        What `losslens.compare` gives for several sets of rows.
+    name, against
+        The two sets of rows: the first less the second.
+    ax
+        Where to draw; a new figure by default, as high as the features need.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> rows = {"early": X, "late": X + [0, 2]}
+    >>> y = {"early": X[:, 0] + X[:, 1], "late": X[:, 0]}
+    >>> found = ll.compare(lambda X: X.sum(axis=1), rows, y, loss="squared_error", shapley=False)
+    >>> [label.get_text() for label in plot_moved(found, "late", "early").get_yticklabels()]
+    ['x1', 'x0']
+    """
+    shifts = {feature: comparison.shift(feature, name, against) for feature in comparison.features}
+    apart = {feature: _known_difference(comparison, feature, name, against) for feature in comparison.features}
+    order = sorted(comparison.features, key=lambda feature: -abs(apart[feature][0]))
+    bars, own = [Bar(feature, apart[feature][0], apart[feature][1]) for feature in order], ax is None
+    ax, most = named_rows.open_rows(ax, len(bars), below=3)
+    distances = [distance_in_words(shifts[feature]) for feature in order[:most]]
+    width = draw_bars(ax, bars[:most], own, shares=distances)
+    first, second = labels([name, against], 30)
+    named_rows.label_across(ax, f"{comparison.change}: {first} less {second}", width)
+    notes = ["lines: 95% intervals"] if any(bar.interval for bar in bars) else []
+    if any("(" in text.get_text() for text in ax.texts):
+        notes.append("in brackets: how far the values moved, from 0 to 1")
+        notes += [f"{BEYOND}: beyond chance"] if any(BEYOND in one for one in distances) else []
+    canvas.caption(ax, notes + not_shown(len(bars) - most))
+    return ax
+
+
+def _known_difference(
+    comparison: Comparison, feature: str, name: str, against: str
+) -> tuple[float, tuple[float, float] | None]:
+    """The difference of two importances and, where there is one, its interval."""
+    try:
+        found = comparison.difference(feature, name, against)
+    except ValueError:
+        return comparison.importances[name][feature].pfi - comparison.importances[against][feature].pfi, None
+    return found.value, (found.low, found.high)
 
 
 def _notes(comparison: Comparison, models: int, names: Sequence[str]) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import combinations
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from losslens.results.scores import FeatureScore
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import ResultTable, or_else
 from losslens.tables.checks import is_one_of
+from losslens.tables.distribution_shift import DistributionShift
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.typing import Axes
@@ -26,6 +27,12 @@ from losslens.uncertainty import standard_errors
 from losslens.uncertainty.cautions import noted, of_estimate
 from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
 from losslens.uncertainty.standard_errors import Influence
+
+BEYOND = "*"  # after the distance of two distributions, where it is beyond chance
+MOVED = (
+    "values moved: the distance of the two distributions, 0 to 1 (Kolmogorov and Smirnov's; total variation where "
+    f"values have no order); {BEYOND}: beyond chance, at the 5% level; .moved() has means and shares"
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -35,6 +42,8 @@ class Comparison(Result):
     importances: dict[str, Importances]
     shapley: dict[str, ShapleyImportance]  # empty if not requested
     paired: bool  # whether the rows are the same
+    # Of every two sets of rows, by their names: the values of each feature in the second, compared with the first
+    shifts: dict[str, dict[str, tuple[DistributionShift, ...]]] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,20 +111,64 @@ class Comparison(Result):
         of: Literal["pfi", "sfimp"] = "pfi",
     ) -> Any:
         """Every feature of every model against one of them (the first by default); a data frame, largest first."""
+        return self._frame(self._differences(against, level, adjust, of))
+
+    def _differences(
+        self, against: str | None, level: float, adjust: Adjustment | None, of: Literal["pfi", "sfimp"]
+    ) -> dict[str, Any]:
         base = self.names[0] if against is None else against
         self._model(base)
         others = [name for name in self.names if name != base]
         rows = [(f, self.difference(f, name, base, level, of=of)) for name in others for f in self.features]
         rows.sort(key=lambda row: -abs(row[1].value))
         p = np.array([each.p_value for _, each in rows])
-        fields = {"model": "first", "against": "second", "difference": "value"}
-        fields |= {name: name for name in ("std_error", "low", "high")}
+        names = {"model": "first", "against": "second", "difference": "value"}
+        names |= {name: name for name in ("std_error", "low", "high")}
         data: dict[str, Any] = {"feature": [feature for feature, _ in rows]}
-        data |= {column: [getattr(each, name) for _, each in rows] for column, name in fields.items()}
+        data |= {column: [getattr(each, name) for _, each in rows] for column, name in names.items()}
         data["p"] = p
         if adjust is not None:
             data["p_adjusted"] = adjusted(p, adjust)
-        return self._frame(data | {"caution": [each.caution for _, each in rows]})
+        return data | {"caution": [each.caution for _, each in rows]}
+
+    def moved(
+        self,
+        against: str | None = None,
+        level: float = 0.95,
+        adjust: Adjustment | None = "holm",
+        *,
+        of: Literal["pfi", "sfimp"] = "pfi",
+    ) -> Any:
+        """How each feature's importance and its values differ from those in one set of rows (the first by default).
+
+        A data frame with the columns of `differences`, the importances, and the fields of `DistributionShift`:
+        ``distance`` of the two distributions, from 0 to 1, and ``moved``, whether that is beyond chance.
+        """
+        if not self.shifts:
+            raise ValueError("the models were compared on the same rows, so no values moved; pass X as a mapping")
+        data = self._differences(against, level, adjust, of)
+        said, pairs = data.pop("caution"), list(zip(data["feature"], data["model"], data["against"], strict=True))
+        shifts = [self.shift(*pair) for pair in pairs]
+        data["importance"] = [self._importance(name, feature, of) for feature, name, _ in pairs]
+        data["importance_against"] = [self._importance(base, feature, of) for feature, _, base in pairs]
+        data["moved"] = [one.beyond_chance for one in shifts]
+        data |= {column.name: [getattr(one, column.name) for one in shifts] for column in fields(DistributionShift)}
+        return self._frame(data | {"caution": said})
+
+    def shift(self, feature: str, name: str, against: str) -> DistributionShift:
+        """How far the values of a feature are apart in two sets of rows, without any model."""
+        for one in (name, against):
+            self._model(one)
+        j = self.features.index(self._first[feature].name)
+        if name == against or not self.shifts:
+            raise ValueError(f"{name!r} and {against!r} are the same rows: no values differ")
+        turned = against not in self.shifts or name not in self.shifts[against]
+        return self.shifts[name][against][j].turned() if turned else self.shifts[against][name][j]
+
+    def _importance(self, name: str, feature: str, of: str) -> float:
+        if of == "pfi":
+            return float(self.importances[name][feature].pfi)
+        return float(self.shapley[name].sfimp[self.features.index(feature)])
 
     def errors(self, level: float = 0.95) -> Any:
         """The error of each model with its interval, nothing replaced, or its score; a data frame, the best first."""
@@ -184,6 +237,14 @@ class Comparison(Result):
 
         return plot_comparison(self, ax=ax)
 
+    def plot_moved(self, name: str | None = None, against: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw how each feature's importance and its values differ in two sets of rows, by default the first two."""
+        from losslens.plots.comparison import plot_moved
+
+        base = self.names[0] if against is None else against
+        self._model(base)
+        return plot_moved(self, next(n for n in self.names if n != base) if name is None else name, base, ax=ax)
+
     def plot_shares(self, ax: Axes | None = None) -> Axes:
         """Draw how each model's performance is distributed over the features, with the remaining error."""
         if not self.shapley:
@@ -210,8 +271,30 @@ class Comparison(Result):
         for k, importances in enumerate(models):
             columns[f"model{k}"] = [importances.base, *(importances[feature].pfi for feature in order)]
         view = [("", "{feature}"), *((name, f"{{model{k}}}") for k, name in enumerate(self.names))]
-        notes = [".differences() tests differences, .agreement() compares rankings", *self.cautions]
-        return ResultTable(f"Comparison: {self.headline}", columns, view=view, notes=notes)
+        notes, extra = [".differences() tests differences, .agreement() compares rankings"], {}
+        if self.shifts and len(self.names) == 2:
+            extra = self._moved_columns(order)
+            view += [("difference", "{difference}[ ({low} to {high})]"), ("values moved", "{distance}")]
+            notes = [f"the difference is {self.names[1]} less {self.names[0]}, with its 95% interval", MOVED, *notes]
+        return ResultTable(
+            f"Comparison: {self.headline}", columns, view=view, notes=[*notes, *self.cautions], extra=extra,
+            like="difference", alike=("low", "high"),
+        )  # fmt: skip
+
+    def _moved_columns(self, features: Sequence[str]) -> dict[str, Any]:
+        """Of two sets of rows: the difference of the errors and of each importance, and how far the values moved."""
+        base, name = self.names
+        nothing = Difference(name, base, np.nan, np.nan, np.nan, np.nan, np.nan, 0.95)
+        asked = [partial(self.error_difference, name, base)]
+        asked += [partial(self.difference, feature, name, base) for feature in features]
+        found = [or_else(one, nothing) for one in asked]
+        shifts = [self.shift(feature, name, base) for feature in features]
+        return {
+            "difference": [one.value for one in found],
+            "low": [one.low for one in found],
+            "high": [one.high for one in found],
+            "distance": ["", *map(distance_in_words, shifts)],
+        }
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -297,3 +380,8 @@ def _unpaired(
     total, freedom = sum(one.variance for one in moved), _welch(moved, units)
     skewness = (moved[0].third_moment - moved[1].third_moment) / total**1.5 if total > 0 else 0.0
     return difference(names, value, float(np.sqrt(total)), freedom, level, skewness, grouped=grouped)
+
+
+def distance_in_words(shift: DistributionShift) -> str:
+    """The distance of two distributions, with a mark where it is beyond chance."""
+    return f"{shift.distance:.2f}{BEYOND if shift.beyond_chance else ''}"

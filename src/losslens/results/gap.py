@@ -26,7 +26,7 @@ from losslens.tables.sample import Sample
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices
 from losslens.uncertainty import contrasts
-from losslens.uncertainty.cautions import few_rows, noted
+from losslens.uncertainty.cautions import noted, small_group
 from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
 from losslens.uncertainty.standard_errors import Influence, check_level, welch
 
@@ -105,7 +105,7 @@ class Gap(Result):
         """Why each line or its interval is to be taken with caution, (p + 1,); empty text if it is not."""
         if self.why:
             return ("",) * len(self.lines)
-        few = "" if self.grouped else few_rows(self.effective)
+        few = "" if self.grouped else small_group(self.effective)
         found = [self._difference(k, 0.95).caution for k in range(len(self.lines))]
         return tuple(" ".join(filter(None, (few, one))) for one in found)
 

@@ -32,6 +32,7 @@ from losslens.results.files import atomic_file, check_name
 from losslens.results.stored_content import check
 from losslens.tables.checks import memory_bytes
 from losslens.tables.column_scores import CodedRows
+from losslens.tables.distribution_shift import DistributionShift
 from losslens.tables.row_labels import plain_label
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
@@ -47,7 +48,8 @@ NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
 Stored.kinds |= {
     NAMES_IN_FILES.get(kind, kind.__name__): kind
     for kind in (
-        Sample, Totals, CodedRows, Cells, Means, InfluenceSums, CommonGrid, OwnDonors, Conditioning, Shifts,
+        Sample, Totals, CodedRows, Cells, Means, InfluenceSums, CommonGrid, OwnDonors, Conditioning,
+        DistributionShift, Shifts,
         PredictionScore, ScoredRows, ScoredCells, *DESIGNS,
     )
 }  # fmt: skip

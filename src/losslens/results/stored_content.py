@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from functools import cache
+from itertools import combinations
 from math import prod
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -482,6 +483,10 @@ def _comparison(result: Any) -> None:
         _need([feature.pfi for feature in one.values()], "models without importances")  # raises where there is none
     if result.paired and type(next(iter(models.values()))).__name__ == "Importances":
         _need(len({len(one.local) for one in models.values()}) == 1, "models on different rows")
+    pairs = [(one, other) for one, others in result.shifts.items() for other in others]
+    _need(not pairs or pairs == list(combinations(models, 2)), "shifts between other sets of rows")
+    for shifts in (result.shifts[one][other] for one, other in pairs):
+        _need(len(shifts) == len(next(iter(models.values())).features), "shifts of other features")
     if result.shapley:
         _need(list(result.shapley) == list(models), "shares of other models")
         own = {tuple(one.features) for one in models.values()}

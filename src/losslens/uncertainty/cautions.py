@@ -30,6 +30,14 @@ def few_rows(effective: float) -> str:
     return f"The rows count as {effective:.3g} of equal weight: with fewer than {FEW_ROWS}, an interval is rough."
 
 
+def small_group(effective: float) -> str:
+    """Of two groups of rows that are compared, the smaller of which counts as so many of equal weight."""
+    if not effective < FEW_GROUPS:
+        return ""
+    few = f"with fewer than {FEW_GROUPS}, intervals may be too short"
+    return f"The smaller group of rows counts as {effective:.3g} of equal weight: {few}."
+
+
 def skewed(skewness: float, freedom: float, level: float = 0.95) -> str:
     """Of an interval whose skewness is at its limit."""
     from scipy.special import stdtrit  # loads faster than scipy.stats: text of a result needs no more

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subjects
@@ -14,9 +15,11 @@ from losslens.passes.task import Options, default_loss
 from losslens.results.comparison import Comparison
 from losslens.results.importances import Importances
 from losslens.shapley.stopping import ShapleySettings
-from losslens.tables.checks import check_flag
+from losslens.tables.checks import check_flag, group_numbers, row_weights
+from losslens.tables.distribution_shift import DistributionShift, shift_of
 from losslens.tables.frames import as_table
 from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.sample import by_unit, effective_number
 from losslens.verbs.features import importances
 from losslens.verbs.shapley import share_out
 from losslens.workers import with_executor
@@ -42,17 +45,19 @@ def compare(
 ) -> Comparison:
     """Importances of several models on the same rows and donors, or of one model on several sets of rows.
 
+    Of several sets of rows, the result also tells how far the values of each feature are apart in them (`moved`).
+
     Parameters
     ----------
     models
-        ``{"name": model, ...}``; or one model, with `X` and `y` (and `sample_weight`) as mappings, such as train and
-        test. Models and rows may both be mappings, with the same names.
+        ``{"name": model, ...}``; or one model, with `X` and `y` (and `sample_weight`, `groups`) as mappings, such as
+        train and test, or last year and this. Models and rows may both be mappings, with the same names.
     X, y, loss, features, donors, sample_weight, random_state, n_jobs, progress, executor
         As in `feature_importance`. All models have the same loss.
     shapley
         Also compute each model's `shapley_importance`; False saves that cost.
     groups
-        As in `feature_importance`, for one set of rows. Shapley shares do not support groups: pass ``shapley=False``.
+        As in `feature_importance`. With Shapley shares only where `shapley_importance` takes them.
     memory
         As in `feature_importance`, for all results together. Not counted, for each model after the first: 8 bytes for
         each row and feature (its local importance); of a black box 8 more (what the row causes as a donor), and 16 for
@@ -66,43 +71,81 @@ def compare(
     >>> found = ll.compare(models, X, X[:, 0] + X[:, 1], loss="squared_error", shapley=False)
     >>> found.difference("x1", "both", "one").low > 0
     True
+
+    One model on two sets of rows:
+
+    >>> late = X + [0, 2]
+    >>> rows, targets = {"early": X, "late": late}, {"early": X[:, 0] + X[:, 1], "late": late[:, 0]}
+    >>> ll.compare(models["both"], rows, targets, loss="squared_error", shapley=False).moved()["moved"].tolist()
+    [True, False]
     """
     cases, chosen = checked_cases(models, X, y, loss, shapley, sample_weight, groups)
     shared = Options(  # the same seed, and so the same donors, for all
-        features=features, donors=donors, groups=groups, random_state=random_state, n_jobs=n_jobs, memory=memory,
-        progress=progress,
-    )  # fmt: skip
+        features=features, donors=donors, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress
+    )
     subjects = None if isinstance(X, Mapping) else Subjects(as_table(X))
     results: dict[str, Importances] = {}
     shares = {}
     for name, case in cases.items():
-        model, table, target, weight = case
-        options = replace(shared, sample_weight=weight)
-        warn_of_target(table, target)
+        options = case.options(shared)
+        warn_of_target(case.X, case.y)
         try:
             mine = options_of_each(options, len(cases))
-            results[name] = importances(model, table, target, chosen, mine, subjects)
+            results[name] = importances(case.model, case.X, case.y, chosen, mine, subjects)
             for feature in results[name].values():
                 _ = feature.pfi  # features with curves only are an error here, not later
             if shapley:
-                shares[name] = share_out(model, table, target, chosen, ShapleySettings(), options)
+                shares[name] = share_out(case.model, case.X, case.y, chosen, ShapleySettings(), options)
         except (ValueError, TypeError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{name!r}: {error}") from error
-    return Comparison(importances=results, shapley=shares, paired=not isinstance(X, Mapping))
+    shifts = _shifts(cases, next(iter(results.values()))) if isinstance(X, Mapping) else {}
+    return Comparison(importances=results, shapley=shares, paired=not isinstance(X, Mapping), shifts=shifts)
 
 
-Case = tuple[Any, Any, Any, Any]  # a model, its table, target and weights
+class Case(NamedTuple):
+    """A model and its rows."""
+
+    model: Any
+    X: Any
+    y: Any
+    weight: Any
+    groups: Any
+
+    def options(self, shared: Options) -> Options:
+        """The options of all, with these weights and groups."""
+        return replace(shared, sample_weight=self.weight, groups=self.groups)
+
+
+def _shifts(cases: Mapping[str, Case], features: Importances) -> dict[str, dict[str, tuple[DistributionShift, ...]]]:
+    """How far the values of each feature are apart in every two sets of rows; of several columns the farthest."""
+    tables = {name: as_table(case.X) for name, case in cases.items()}
+    weights = {name: row_weights(case.weight, tables[name].n) for name, case in cases.items()}
+    blocks = {name: group_numbers(case.groups, tables[name].n) for name, case in cases.items()}
+    units = {name: effective_number(by_unit(weights[name], blocks[name])) for name in cases}
+    found: dict[str, dict[str, tuple[DistributionShift, ...]]] = {}
+    for pair in combinations(cases, 2):
+        of_column = {
+            column: shift_of(
+                column, [tables[name].column(j) for name in pair], [weights[name] for name in pair],
+                [units[name] for name in pair],
+            )
+            for j, column in enumerate(tables[pair[0]].names)
+            if any(column in feature.columns for feature in features.values())
+        }  # fmt: skip
+        found.setdefault(pair[0], {})[pair[1]] = tuple(
+            max((of_column[column] for column in feature.columns), key=lambda one: one.distance)
+            for feature in features.values()
+        )
+    return found
 
 
 def checked_cases(
     models: Any, X: Any, y: Any, loss: Any, shapley: bool, weight: Any, groups: Any
 ) -> tuple[dict[str, Case], Any]:
     """The cases to compare, by name, and the loss or scorer of all of them."""
-    if groups is not None and (shapley or isinstance(X, Mapping)):
-        raise ValueError("groups need one set of rows and no Shapley shares: pass one X and shapley=False")
-    cases = _cases(models, X, y, weight)
-    chosen = _one_loss({name: model for name, (model, *_) in cases.items()}, loss)
+    cases = _cases(models, X, y, weight, groups)
+    chosen = _one_loss({name: case.model for name, case in cases.items()}, loss)
     _check_columns(cases)
     check_flag(shapley, "shapley")
     return cases, chosen
@@ -113,24 +156,24 @@ def options_of_each(options: Options, cases: int) -> Options:
     return replace(options, memory=options.memory // cases)
 
 
-def _cases(models: Any, X: Any, y: Any, weight: Any) -> dict[str, Case]:
+def _cases(models: Any, X: Any, y: Any, weight: Any, groups: Any) -> dict[str, Case]:
     """The cases to compare, by name."""
     if isinstance(X, Mapping):
-        if not isinstance(y, Mapping) or set(y) != set(X):
-            raise ValueError(f"X has the sets of rows {list(X)!r}: y must be a mapping with the same names")
         if isinstance(models, Mapping) and set(models) != set(X):
             raise ValueError(f"models {list(models)!r} and sets of rows {list(X)!r} must have the same names")
-        weights = dict.fromkeys(X) if weight is None else weight
-        if not isinstance(weights, Mapping) or set(weights) != set(X):
-            raise ValueError(f"X has the sets of rows {list(X)!r}: sample_weight must be a mapping with the same names")
-        cases = {
-            str(name): (models[name] if isinstance(models, Mapping) else models, X[name], y[name], weights[name])
-            for name in X
-        }
-    elif isinstance(y, Mapping) or isinstance(weight, Mapping):
-        raise ValueError("y or sample_weight is a mapping, but X is one table: with one set of rows pass one of each")
+        of_each = models if isinstance(models, Mapping) else dict.fromkeys(X, models)
+        given = {"y": y, "sample_weight": weight, "groups": groups}
+        parts = {name: dict.fromkeys(X) if part is None and name != "y" else part for name, part in given.items()}
+        for name, part in parts.items():
+            if not isinstance(part, Mapping) or set(part) != set(X):
+                raise ValueError(f"X has the sets of rows {list(X)!r}: {name} must be a mapping with the same names")
+        cases = {str(name): Case(of_each[name], X[name], *(part[name] for part in parts.values())) for name in X}
+    elif any(isinstance(part, Mapping) for part in (y, weight, groups)):
+        raise ValueError(
+            "y, sample_weight or groups is a mapping, but X is one table: with one set of rows pass one of each"
+        )
     elif isinstance(models, Mapping):
-        cases = {str(name): (model, X, y, weight) for name, model in models.items()}
+        cases = {str(name): Case(model, X, y, weight, groups) for name, model in models.items()}
     else:
         raise TypeError(
             "compare takes models as a mapping, {'name': model, ...}, or one model with X and y as mappings, "
@@ -158,13 +201,13 @@ def _one_loss(models: Mapping[str, Any], loss: Any) -> Any:
 
 def _check_columns(cases: Mapping[str, Case]) -> None:
     """All sets of rows have the same columns, and every model was fitted on them."""
-    tables = {name: as_table(X) for name, (_, X, _, _) in cases.items()}
+    tables = {name: as_table(case.X) for name, case in cases.items()}
     first, expected = next((name, table.names) for name, table in tables.items())
     for name, table in tables.items():
         if table.names != expected:
             raise ValueError(f"{name!r} and {first!r} have different columns: {_unlike(table.names, expected)}")
-    for name, (model, *_) in cases.items():
-        fitted = getattr(model, "feature_names_in_", None)
+    for name, case in cases.items():
+        fitted = getattr(case.model, "feature_names_in_", None)
         if fitted is not None and tables[name].backend != "numpy" and set(map(str, fitted)) != set(expected):
             raise ValueError(
                 f"{name!r} was fitted on other columns than X has: {_unlike(tuple(map(str, fitted)), expected)}. "

@@ -342,14 +342,14 @@ class _PlansTogether:
 def _compared(models: Any, X: Any, y: Any, given: Arguments) -> Plan:
     shapley, weight = given["shapley"], given["sample_weight"]
     cases, loss = checked_cases(models, X, y, given["loss"], shapley, weight, given["groups"])
-    shared = replace(picked(Options, given | {"sample_weight": None}))
+    shared = replace(picked(Options, given | {"sample_weight": None, "groups": None}))
     parts = _PlansTogether(len(cases) * (1 + shapley))
-    for name, (model, table, target, mass) in cases.items():
-        options = replace(shared, sample_weight=mass)
+    for name, case in cases.items():
+        options = case.options(shared)
         alone = options_of_each(options, len(cases))
-        parts.add(f"{name}: importances", partial(importances_cost, model, table, target, loss, alone))
+        parts.add(f"{name}: importances", partial(importances_cost, case.model, case.X, case.y, loss, alone))
         if shapley:
-            share = partial(shares_cost, model, table, target, loss, ShapleySettings(), options)
+            share = partial(shares_cost, case.model, case.X, case.y, loss, ShapleySettings(), options)
             parts.add(f"{name}: Shapley shares", share)
     return parts.together(memory=sum(one.memory for one in parts.plans))
 
