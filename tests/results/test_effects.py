@@ -232,7 +232,7 @@ def test_effects_of_one_of_several_outputs():
     assert (exact.engine, named["x0"].target, exact["x0"].target) == ("trees", "product", "1")
     for name in alone:
         np.testing.assert_allclose(named[name].ice, alone[name].ice, rtol=1e-12)
-        np.testing.assert_allclose(exact[name].ice, alone[name].ice, rtol=1e-9)
+        np.testing.assert_allclose(exact[name].ice, alone[name].ice, rtol=1e-9, atol=1e-12)  # some are 0
     effect_of_row = ll.shapley_effect(forest, X, 0, target=1)
     assert effect_of_row.prediction[0] == pytest.approx(forest.predict(X[:1])[0, 1])
     with pytest.raises(ValueError, match=r"multi-output model, .* for curves target= the position of an output"):
