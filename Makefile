@@ -6,7 +6,7 @@ ORDER := $(if $(CI),--randomly-seed=1)
 # Every worker and every process that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test checks compiled test-threads test-oldest fuzz browser bench coverage mutants gallery clean
+.PHONY: help demo test checks kernels compiled test-threads test-oldest fuzz browser bench coverage mutants gallery clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
@@ -24,7 +24,7 @@ help:
 demo: .venv/installed-demo
 	@$(BIN)/python -m losslens.demo
 
-test: .venv/installed-test browser
+test: browser
 	@$(MAKE) --no-print-directory --jobs=2 checks compiled
 	$(BIN)/pytest -q $(ORDER)
 
@@ -34,10 +34,12 @@ checks: .venv/installed-test
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
-# What all workers of the tests load, compiled once, beside the checks: modules, rewritten asserts, kernels.
-# Whatever is wrong with a file the tests themselves will tell.
-compiled: .venv/installed-test
+# What all workers of the tests load, compiled once: kernels while pip installs what only the tests need; modules and
+# rewritten asserts beside the checks. Whatever is wrong with a file the tests themselves will tell.
+kernels: .venv/installed-library
 	@$(BIN)/losslens warmup >/dev/null || true
+
+compiled: kernels .venv/installed-test
 	@$(BIN)/pytest -q -n 0 --collect-only >/dev/null 2>&1 || true
 
 # Each of these tests runs in four threads at once; what measures the whole process is marked thread_unsafe.
@@ -98,9 +100,20 @@ $(BIN)/python:
 	@echo "creating .venv"
 	@$(PYTHON) -m venv .venv
 
+# Modules are compiled when they are first imported: most of those that pip installs never are.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+
 # One stamp an extra, so that pip runs again only when pyproject.toml has changed.
 # Order-only (|): the interpreter's date says nothing about what is installed.
 .venv/installed-%: pyproject.toml | $(BIN)/python
 	@echo "installing losslens[$*] into .venv (a minute or two the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@$(PIP) --editable ".[$*]"
 	@touch $@
+
+# The library by itself, before what tests it: its kernels compile meanwhile.
+.venv/installed-library: pyproject.toml | $(BIN)/python
+	@echo "installing losslens into .venv"
+	@$(PIP) --editable .
+	@touch $@
+
+.venv/installed-test: | .venv/installed-library
