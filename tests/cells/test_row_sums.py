@@ -100,7 +100,7 @@ def test_standard_errors_do_not_depend_on_where_the_rows_are(rows):
     ratios = [ratio_influence(each, on_error, PFI, ERROR) for each, on_error in zip((one, other), errors, strict=True)]
     assert ratios[1].std_error == pytest.approx(ratios[0].std_error)
     numbers = [
-        (sample.units(at), sample.mean_loss(at), sample.own_share(at, means.mass))
+        (sample.units(at), sample.mean_loss(at), sample.others_share(at, means.mass))
         for means, _, sample, at in (here, there)
     ]
     assert numbers[1] == pytest.approx(numbers[0])

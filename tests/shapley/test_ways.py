@@ -332,3 +332,29 @@ def test_the_papers_algorithm_predicts_no_fewer_and_no_more_coalitions_than_orde
     counts = [len(set().union(*chosen)) for chosen in combinations_with_replacement(chains, orders)]
     request = SimpleNamespace(n=10, p=p, settings=SimpleNamespace(orders=orders, permutations=5))
     assert Paper().predictions(request) == (10 + 50 * min(counts), 10 + 50 * max(counts))
+
+
+def test_a_result_says_why_the_model_was_asked():
+    """Empty where an exact engine computed all, as the plan says; a file keeps it."""
+    line, machine = Ridge().fit(TRAIN, TARGET), SVR().fit(TRAIN, TARGET)
+    asked = [
+        (line, {}, ""),
+        (line, {"loss": "r2"}, ""),
+        (line, {"loss": "absolute_error"}, "'additive' has no closed form of these shares"),
+        (line, {"method": "walk"}, "method='walk' asks the model"),
+        (line, {"donors": ll.Latin(3)}, "not those of Latin(3)"),
+        (machine, {}, "'products' has no closed form of these shares, or one that gives less or takes longer"),
+        (model, {"loss": "squared_error"}, "a function can be called"),
+    ]
+    for one, options, why in asked:
+        found = ll.shapley_importance(one, X, Y, random_state=0, **options)
+        assert bool(found.declined) == (found.engine == "blackbox") == bool(why)
+        assert why in found.declined
+        assert ll.plan(ll.shapley_importance, one, X, Y, **options).engine == found.engine
+        assert not any("no exact engine" in text and found.declined not in text for text in found.remarks)
+
+
+def test_the_reason_is_saved(tmp_path):
+    found = share()
+    found.save(tmp_path / "shares.lens")
+    assert ll.load(tmp_path / "shares.lens").declined == found.declined != ""

@@ -537,7 +537,7 @@ def test_the_variance_with_sampled_donors_is_unbiased_whatever_the_weights_and_t
         W /= total
         row, donor = np.repeat(np.arange(r), donors.shape[1]), donors.ravel()
         pair = np.unique(row * n + donor, return_inverse=True)[1].ravel()
-        up = 1.0 if layout.leaves_out_own else 1 - sample.own_share(rows, W.sum(axis=1))
+        up = 1.0 if layout.leaves_out_own else sample.others_share(rows, W.sum(axis=1))
         other = donors != rows[:, None]  # the change of a row's own cell is 0
 
         def estimate(D, W=W, total=total, donors=donors, layout=layout, sample=sample, rows=rows):
@@ -555,3 +555,18 @@ def test_the_variance_with_sampled_donors_is_unbiased_whatever_the_weights_and_t
             expected += variance * sum(estimate((unit == u).reshape(W.shape) * other * 1.0) for u in np.unique(unit))
             true += variance * np.sum(np.bincount(unit, (W * other).ravel()) ** 2) / up**2
     assert 0.98 <= expected / true <= (1.06 if weighted else 1.02)
+
+
+def test_intervals_of_small_numbers_scale_with_the_unit():
+    """Losses of 1e-130 have influences whose cubes are 0 in floating point: their skewness is that of the ratios."""
+    found, tiny = explain(), ll.feature_importance(lambda X: 1e-65 * model(X), X, 1e-65 * Y, loss="squared_error")["x0"]
+    np.testing.assert_allclose(np.array(tiny.interval()) * 1e130, found.interval(), rtol=1e-9)
+
+
+def test_a_row_with_nearly_all_weight_leaves_the_others_their_digits():
+    """Of two rows the mean over pairs of different rows is (D_12 + D_21) / 2, whatever their weights."""
+    rows = X[:2]
+    mean = (cells()[0, 1] + cells()[1, 0]) / 2
+    for weight in (1.0, 1e-6, 1e-12):
+        found = ll.feature_importance(model, rows, Y[:2], loss="squared_error", sample_weight=[1.0, weight])["x0"]
+        assert found.unbiased == pytest.approx(mean, rel=1e-9)

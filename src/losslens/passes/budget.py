@@ -22,7 +22,7 @@ from losslens.donors.designs import Design
 from losslens.donors.layout import Layout
 from losslens.donors.questions import Question
 from losslens.tables.features import Feature
-from losslens.tables.sample import Sample
+from losslens.tables.sample import Sample, weight_of_others
 from losslens.typing import Floats, Indices
 
 FEWEST_ROWS = 16  # rows that a streamed pass processes at a time, at least; if features are too many, in turns
@@ -172,9 +172,8 @@ class RowMass:
     def met(self) -> Floats:
         """The total weight of the donors of each row: those of other groups, or all but itself."""
         if self.block is None:
-            return np.asarray(1 - self.weight)
-        met = 1 - np.bincount(self.block, self.weight)[self.block]
-        return np.where(met > 1e-12, met, 0.0)  # rounding error of a group that holds all weight
+            return weight_of_others(self.weight)
+        return weight_of_others(np.bincount(self.block, self.weight).astype(float))[self.block]
 
     @cached_property
     def mass(self) -> Floats:

@@ -414,7 +414,7 @@ class _PairSums:
         value, at = means.pfi, all_rows(sample.n)
         unbiased = value
         if sample.block is None and not layout.leaves_out_own:
-            unbiased = value / (1 - sample.own_share(at, means.mass))
+            unbiased = value / sample.others_share(at, means.mass)
         try:
             moved = influence(means, layout, sample, at)
         except ValueError as error:

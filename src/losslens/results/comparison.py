@@ -378,8 +378,8 @@ def _unpaired(
 ) -> Difference:  # fmt: skip
     """The difference between independent sets of rows."""
     total, freedom = sum(one.variance for one in moved), _welch(moved, units)
-    skewness = (moved[0].third_moment - moved[1].third_moment) / total**1.5 if total > 0 else 0.0
-    return difference(names, value, float(np.sqrt(total)), freedom, level, skewness, grouped=grouped)
+    first, second = (one.skewness * (one.variance / total) ** 1.5 if total > 0 else 0.0 for one in moved)
+    return difference(names, value, float(np.sqrt(total)), freedom, level, first - second, grouped=grouped)
 
 
 def distance_in_words(shift: DistributionShift) -> str:

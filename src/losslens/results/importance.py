@@ -50,7 +50,7 @@ class FeatureImportance(FeatureResult, Tabular):
         """The U-statistic, without pairs of a row with itself: the centre of intervals."""
         if self.sample.block is not None or self.meeting.leaves_out_own:
             return self.pfi
-        return self.pfi / (1 - self.sample.own_share(self.at, self.means.mass))
+        return self.pfi / self.sample.others_share(self.at, self.means.mass)
 
     @property
     def local(self) -> Floats:

@@ -145,6 +145,7 @@ class ShapleyImportance(Grouped, Result, Inference):
     index: Floats | None = None  # (p, p): interactions, where they were computed without a table
     absent: str = ""  # how to obtain shares of single rows
     remarks: tuple[str, ...] = ()
+    declined: str = ""  # why the model was asked; empty if an exact engine computed everything
     complete: bool = True  # False: interrupted
     covers_table: bool = False  # whether every column belongs to a feature; not known of older files
 
@@ -547,7 +548,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         """The factor from the V-statistic to the U-statistic, which is without pairs of a row with itself."""
         if self.aggregate == "prediction" or self.leaves_out_own or self.sample.block is not None:
             return 1.0
-        return 1 / (1 - self.sample.own_share(self.at, self.sample.weight[self.at]))
+        return 1 / self.sample.others_share(self.at, self.sample.weight[self.at])
 
     @property
     def _units(self) -> float:

@@ -17,7 +17,7 @@ from losslens.results.shapley_curve import values_of
 from losslens.shapley.games import Game
 from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import GameSetup
-from losslens.tables.sample import Sample
+from losslens.tables.sample import Sample, weight_of_others
 from losslens.typing import Floats, Indices
 
 ROUNDING = 1e-12  # of the weight of all rows
@@ -125,27 +125,30 @@ def own_donors(
 def without_own_pairs(allotment: Allotment, sample: Sample) -> Allotment:
     """The U-statistic: without the pairs of a row with itself, in which every share is 0."""
     weight, error_all = sample.weight, sample.error
-    if weight.max() >= 1:
+    others = weight_of_others(weight)
+    if not weight @ others > 0:
         raise ValueError(
             "one row has all the weight, so no pair of different rows has any; give at least two rows a weight above 0"
         )
-    up = 1 / (1 - float(weight @ weight))
+    up = 1 / float(weight @ others)
     new = replace(
         allotment, sfimp=allotment.sfimp * up, monte_carlo_error=allotment.monte_carlo_error * up,
         error_none=error_all + up * (allotment.error_none - error_all),
         design="all pairs of different rows" if allotment.exact else f"{allotment.design}, pairs of different rows",
         index=None if allotment.index is None else allotment.index * up,
         table=None if allotment.table is None else error_all + up * (allotment.table - error_all),
-        gains=None if allotment.gains is None else allotment.gains / (1 - weight),
-        both=None if allotment.both is None else allotment.both / (1 - weight)[:, None],
+        gains=None if allotment.gains is None else allotment.gains / others,
+        both=None if allotment.both is None else allotment.both / others[:, None],
     )  # fmt: skip
     shares = allotment.shares
     if shares is None or shares.caused is None:
         return new
-    others = 1 - weight[:, None]
     pairs = all_pairs(sample.n, leaves_out_own=True)
     return replace(
-        new, shares=replace(shares, local=shares.local / others, caused=shares.caused / others, meeting=pairs)
+        new,
+        shares=replace(
+            shares, local=shares.local / others[:, None], caused=shares.caused / others[:, None], meeting=pairs
+        ),
     )
 
 
@@ -172,7 +175,7 @@ def without_own_groups(allotment: Allotment, sample: Sample) -> Allotment:
 
 def as_result(
     allotment: Allotment, task: Task, setup: GameSetup, *, title: str, loss: Loss | None, engine: str, error_all: float,
-    aggregate: Literal["loss", "prediction"] = "loss", leaves_out_own: bool = False,
+    aggregate: Literal["loss", "prediction"] = "loss", leaves_out_own: bool = False, declined: str = "",
 ) -> ShapleyImportance:  # fmt: skip
     """The result that users see; it has all fields of the allotment."""
     return ShapleyImportance(
@@ -188,6 +191,7 @@ def as_result(
         at=task.every,
         values=values_of(setup.players, task.table.names),
         leaves_out_own=leaves_out_own,
+        declined=declined,
         covers_table=sum(len(player.feature.columns) for player in setup.players) == len(task.table.names),
         backend=task.table.backend,
     )

@@ -51,10 +51,12 @@ def score_shapley(
             allotment, everything = _by_orders(setup, game, rng, budget, progress)
     absent = f"the scorer {method.title} gives one number for all rows together; use a loss, such as 'log_loss'"
     allotment = replace(allotment, absent=absent)
-    engine = task.engine.name
+    engine, declined = task.engine.name, task.declined or "ties between labels of coalitions are broken by rounding"
     if request.exact is not None:  # it has predicted the rest
-        engine, setup.counter.rows = request.exact.name, asked
-    return as_result(allotment, task, setup, title=method.title, loss=None, engine=engine, error_all=everything)
+        engine, declined, setup.counter.rows = request.exact.name, "", asked
+    return as_result(
+        allotment, task, setup, title=method.title, loss=None, engine=engine, error_all=everything, declined=declined
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,6 +105,23 @@ def engine_name(request: Request, way: Way) -> str:
     return f"{name} on {task.device}" if way.uses_device and task.device is not None else name
 
 
+def why_asked(request: Request, way: Way) -> str:
+    """Why mixed rows are predicted by the model; empty if an exact engine computes everything."""
+    task, method = request.task, request.settings.method
+    if not way.by_model or task.declined:
+        return str(task.declined) if way.by_model else ""
+    if method in ("walk", "paper"):
+        return f"method={method!r} asks the model"
+    what = "shares of single rows" if isinstance(way, WalksForRows) else "these shares"
+    return f"the engine {task.exact.name!r} has no closed form of {what}, or one that gives less or takes longer"
+
+
+def _wanted(request: Request) -> bool:
+    """Whether the model is asked because the caller wants this design."""
+    design = request.task.design
+    return design is not None and bool(request.task.declined == design.declined)
+
+
 def result_of(request: Request) -> ShapleyImportance:
     """Choose a way, run it, and make the result."""
     return result_by(choose(request)[0], request)
@@ -123,13 +140,13 @@ def result_by(way: Way, request: Request) -> ShapleyImportance:
     if request.all_pairs and apart and not isinstance(way, Walks):  # walks never draw these pairs
         allotment = without_own_pairs(allotment, setup.sample)
     engine, remarks = engine_name(request, way), list(allotment.remarks)
-    wanted = "" if task.design is None else task.design.declined
-    if way.by_model and not allotment.exact and task.declined not in ("", wanted):
-        remarks.append(f"no exact engine: {task.declined}")
+    declined = why_asked(request, way)
+    if not allotment.exact and declined and declined == task.declined and not _wanted(request):
+        remarks.append(f"no exact engine: {declined}")
     if task.device is not None and task.device not in engine:
         remarks.append(f"device={task.device!r} was not used: it serves only coalitions of trees")
     return as_result(
         replace(allotment, remarks=tuple(remarks)), task, setup, title=request.loss.title, loss=request.loss,
         aggregate=request.settings.aggregate, engine=engine, error_all=setup.sample.error,
-        leaves_out_own=request.leaves_out_own,
+        leaves_out_own=request.leaves_out_own, declined=declined,
     )  # fmt: skip

@@ -28,6 +28,18 @@ class Totals:
     error_square: float = float("nan")  # sum of the squares of w (loss - GE_P)
 
 
+def weight_of_others(weight: Floats) -> Floats:
+    """The weight of all but each, of weights that sum to 1; from the rest where 1 - w leaves few digits.
+
+    >>> weight_of_others(np.array([1.0, 1e-20])).tolist()
+    [1e-20, 1.0]
+    """
+    others, heaviest = 1 - weight, int(np.argmax(weight))
+    if weight[heaviest] > 0.5:
+        others[heaviest] = weight[:heaviest].sum() + weight[heaviest + 1 :].sum()
+    return np.asarray(others)
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """The rows of a result: predictions, y and weights, common to all features."""
@@ -85,11 +97,12 @@ class Sample:
             )
         return float(weight @ self.loss[rows] / weight.sum())
 
-    def own_share(self, rows: Indices, mass: Floats) -> float:
-        """The share of the pairs of a row with itself, where rows are weighted by mass and donors by weight."""
+    def others_share(self, rows: Indices, mass: Floats) -> float:
+        """The share of the pairs of different rows, where rows are weighted by mass and donors by weight."""
         if self.totals is not None:
-            return self.totals.squares
-        return float(mass @ self.weight[rows] / mass.sum())
+            return 1 - self.totals.squares
+        own = float(mass @ self.weight[rows] / mass.sum())
+        return 1 - own if own < 0.5 else float(mass @ weight_of_others(self.weight)[rows] / mass.sum())
 
     def at(self, rows: Indices) -> Sample:
         """These rows alone, as a sample of their own."""

@@ -50,7 +50,13 @@ class Influence:
 
         As it is estimated: `interval` limits how far it goes.
         """
-        return self.third_moment / self.variance**1.5 if self.variance > 0 else 0.0
+        std_error = self.std_error
+        if not std_error > 0:
+            return 0.0
+        # Divided before cubes are taken: those of small numbers are 0.
+        return float(
+            np.sum((self.moved / std_error) ** 3) if self.cubes is None else self.cubes / self.variance / std_error
+        )
 
     @property
     def third_moment(self) -> float:
@@ -147,7 +153,7 @@ def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Flo
         raise ValueError(ONE_DONOR)
     up = 1.0
     if sample.block is None and not layout.leaves_out_own:
-        up = 1 - sample.own_share(rows, means.mass)
+        up = sample.others_share(rows, means.mass)
     roles = leave_one_out(means, layout, sample, rows, means.pfi / up, whole_groups=True)
     return _jackknife(roles[0], observed) + _jackknife(roles[1], lends)
 
