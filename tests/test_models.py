@@ -28,7 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC
 
-from losslens import losses
+from losslens import feature_importance, losses
 from losslens.models import Model, as_model
 
 N = 60
@@ -769,3 +769,24 @@ def test_no_estimator_library_is_imported():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"sklearn", "xgboost", "lightgbm", "catboost", "torch", "pandas", "polars", "pyarrow"}
     assert not heavy & set(result.stdout.split())
+
+
+def test_torch_module_with_several_heads(torch):
+    """The outputs of one module are those of a module for each head."""
+
+    class Heads(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.heads = torch.nn.Linear(3, 4), torch.nn.ModuleList(torch.nn.Linear(4, 1) for _ in range(2))
+
+        def forward(self, rows):
+            hidden = torch.tanh(self.body(rows))
+            return torch.cat([head(hidden) for head in self.heads], dim=1)
+
+    torch.manual_seed(0)
+    module, Y = Heads().double(), np.column_stack([X[:, 0], X[:, 1] ** 2])
+    imp = feature_importance(module, X, Y, loss="squared_error")
+    for k, head in enumerate(module.heads):
+        alone = torch.nn.Sequential(module.body, torch.nn.Tanh(), head)
+        expected = feature_importance(alone, X, Y[:, k], loss="squared_error")
+        assert imp.outputs[f"y{k}"]["x0"].pfi == pytest.approx(expected["x0"].pfi, rel=1e-9)

@@ -10,7 +10,7 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.losses import LARGEST, TOO_LARGE, Response
+from losslens.survival_curves import SurvivalCurves, has_survival_curves
 from losslens.tables.arrays import masked_rows
 
 Kind = Literal["regressor", "classifier", "unknown"]
@@ -53,6 +54,13 @@ class Model:
     responses: Responses
     native: Any
     output: int | None = None  # the one of several outputs that is explained
+
+    def at(self, times: Sequence[float]) -> Model:
+        """The model whose outputs are survival at these times, if it is a survival model."""
+        if not has_survival_curves(self.native):
+            return self
+        curves = SurvivalCurves(self.native, np.array(times))
+        return replace(self, responses={**self.responses, "outputs": curves})
 
     def responder(self, response: Response) -> Responder:
         """A function from a table to a new, checked array: (n,), or (n, K) for probabilities, scores and outputs.

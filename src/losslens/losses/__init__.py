@@ -5,7 +5,7 @@ A loss never takes a mean. Uses `tables.arrays`, nothing above it.
 
 from typing import TYPE_CHECKING, Any
 
-from losslens.losses import rows
+from losslens.losses import quantiles, rows  # noqa: F401 - quantiles: files know them
 from losslens.losses.names import from_metadata, outputs, pointwise, resolve
 from losslens.losses.rows import (
     LARGEST,
@@ -27,6 +27,7 @@ from losslens.losses.rows import (
     zero_one,
 )
 from losslens.losses.scorers import FunctionScorer, as_scorer, is_scorer, scorer
+from losslens.losses.survival import SurvivalLoss, brier_survival
 from losslens.losses.vectors import OutputLoss, OutputsLoss, for_outputs, outputs_of, same_outputs
 
 __all__ = [
@@ -38,9 +39,11 @@ __all__ = [
     "OutputLoss",
     "OutputsLoss",
     "Response",
+    "SurvivalLoss",
     "absolute_error",
     "as_scorer",
     "brier",
+    "brier_survival",
     "call_read_only",
     "for_outputs",
     "from_metadata",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
@@ -305,13 +305,21 @@ def huber(delta: float = 1.0) -> Loss:
     return Loss("huber", "values", f"Huber loss ({delta:g})", _huber, (("delta", float(delta)),))
 
 
-def pinball(alpha: float = 0.5) -> Loss:
+def pinball(alpha: float | Sequence[float] = 0.5) -> Loss:
     """The loss of a quantile: alpha (y - f) where y >= f, (1 - alpha) (f - y) elsewhere.
+
+    Several quantiles are outputs: predictions are (N, Q), one column for each, and the loss is the mean over them.
 
     >>> pinball(0.75)([0.0, 0.0], [-2.0, 2.0])
     array([1.5, 0.5])
+    >>> pinball([0.1, 0.75])([0.0], [[-2.0, 2.0]])
+    array([0.35])
     """
-    if not (_is_real(alpha) and 0 < alpha < 1):
+    if isinstance(alpha, (list, tuple, np.ndarray)):
+        from losslens.losses.quantiles import pinball_of  # made of losses of one quantile
+
+        return pinball_of(alpha)
+    if not isinstance(alpha, (int, float, Real)) or not 0 < float(alpha) < 1:
         raise ValueError(f"pinball needs 0 < alpha < 1, got {alpha!r}; 0.9 is the 90% quantile")
     return Loss("pinball", "values", f"pinball loss ({alpha:g})", _pinball, (("alpha", float(alpha)),))
 
@@ -331,7 +339,7 @@ def tweedie_deviance(power: float = 1.5) -> Loss:
     return Loss("tweedie_deviance", "values", title, _tweedie, parameters, domains=domains)
 
 
-FAMILIES = {"huber": huber, "pinball": pinball, "tweedie_deviance": tweedie_deviance}
+FAMILIES: dict[str, Callable[..., Loss]] = {"huber": huber, "pinball": pinball, "tweedie_deviance": tweedie_deviance}
 NAMED = {loss.name: loss for loss in list(globals().values()) if isinstance(loss, Loss)}
 NAMED |= {name: family() for name, family in FAMILIES.items()}
 NAMED |= {short: NAMED[f"{short}_deviance"] for short in ("poisson", "gamma", "tweedie")}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +37,7 @@ class OutputsLoss(Loss):
     outputs: tuple[OutputName, ...] = ()
     weights: tuple[float, ...] = ()  # as many, which sum to one; none before the outputs are known: all alike
     each: tuple[Loss, ...] = ()  # as many, or one for all of them before they are known
-    encoder: Callable[[Any], Array] | None = None
+    encodes: ClassVar[bool] = False  # whether y is kept in another form than it is given
 
     def __call__(self, y: ArrayLike, prediction: ArrayLike) -> FloatArray:
         """The losses of the rows, a new array of shape (N,)."""
@@ -80,9 +80,9 @@ class OutputsLoss(Loss):
         """y of one output."""
         return y[:, k] if y.ndim == 2 else y
 
-    def encode(self, y: Any) -> Array | None:
+    def encode(self, y: Any, weight: FloatArray | None = None) -> Array | None:
         """y of all rows as this loss reads it, (n, ...); None where it reads y as it is, as numbers."""
-        return None if self.encoder is None else self.encoder(y)
+        return None
 
     @property
     def of_each(self) -> str:
@@ -221,7 +221,7 @@ def _listed(names: Sequence[OutputName]) -> str:
 def for_outputs(loss: Loss, names: Sequence[OutputName]) -> Loss:
     """A loss as one of outputs of these names: a loss of values is averaged over them."""
     if isinstance(loss, OutputsLoss):
-        return loss if loss.custom or loss.encoder is not None else loss.bound(names)
+        return loss if loss.custom or loss.encodes else loss.bound(names)
     if loss.reads == "values" and not loss.custom:
         return averaged((loss,)).bound(names)
     return loss
@@ -234,6 +234,11 @@ def outputs_of(loss: Loss) -> tuple[OutputName, ...] | None:
 
 def same_outputs(loss: Loss, like: Loss) -> Loss:
     """Another loss for the outputs of a loss, or for the one output that it is about."""
+    whole = [one.of if isinstance(one, OutputLoss) else one for one in (loss, like)]
+    if loss != like and any(isinstance(one, OutputsLoss) and one.encodes for one in whole):
+        raise ValueError(
+            f"y is kept as {like.name} reads it, which {loss.name} can't read; compute the importances again with it"
+        )
     if isinstance(like, OutputLoss):
         found = for_outputs(loss, like.of.outputs)
         return found.output(like.k) if isinstance(found, OutputsLoss) and found.outputs else found

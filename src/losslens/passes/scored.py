@@ -123,7 +123,7 @@ def _check_target(model: Model, y: NDArray[Any]) -> None:
         observed = checks.observed_classes(y)
         if model.classes is not None:
             checks.class_positions(observed, model.classes, model.name)
-    else:
+    elif y.dtype.names is None:  # events and times are read by the scorer alone
         checks.numbers(y, resolve("squared_error"))
 
 

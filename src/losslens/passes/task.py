@@ -19,10 +19,19 @@ from losslens.donors.questions import Subject, Subjects, all_rows
 from losslens.engines.base import PlayerGames, Site
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import choose, choose_exact
-from losslens.losses import Loss, OutputsLoss, Response, call_read_only, for_outputs
+from losslens.losses import (
+    Loss,
+    OutputsLoss,
+    Response,
+    SurvivalLoss,
+    brier_survival,
+    call_read_only,
+    for_outputs,
+)
 from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, as_model, one_output
 from losslens.passes.budget import Budget
+from losslens.survival_curves import has_survival_curves
 from losslens.tables import checks
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.columns import is_missing
@@ -151,16 +160,18 @@ def prepare(
     if (source := as_source(X)) is not None:
         X, y, sample_weight = load(model, source, y, sample_weight, memory)
     table = as_table(X)
+    if isinstance(loss, SurvivalLoss):
+        model = model.at(loss.outputs)
     respond = model.responder(response)
-    target, classes = _target(model, respond, table, y, loss, response)
+    least = 1 if loss is None else 2  # a curve needs no other row
+    weight = checks.row_weights(sample_weight, table.n, table.index, least=least)
+    target, classes = _target(model, respond, table, y, loss, response, weight)
     if isinstance(loss, OutputsLoss) and loss.custom and target is not None:
         loss = _with_outputs(loss, respond, table, y, target)
     if response == "labels":
         respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
     named = resolve_features(options.features, table.labels, by_position=table.backend == "numpy")
     subjects = Subjects(table) if subjects is None else subjects
-    least = 1 if loss is None else 2  # a curve needs no other row
-    weight = checks.row_weights(sample_weight, table.n, table.index, least=least)
     sampled = callable(options.donors) and not isinstance(options.donors, (type, Design))
     block = checks.group_numbers(options.groups, table.n, table.index)
     design = bound(options.donors, table, weight, block) if sampled else resolve_design(options.donors)
@@ -217,7 +228,11 @@ def default_loss(model: Model, loss: Any, y: Any = None) -> Loss:
 
     Where y has several columns, losses of values are averaged over them.
     """
-    if isinstance(loss, OutputsLoss) and (loss.custom or loss.encoder is not None):
+    if loss in ("brier_survival", brier_survival) or (loss is None and has_survival_curves(model.native)):
+        loss = brier_survival()
+    if isinstance(loss, SurvivalLoss):
+        return loss.for_target(y)
+    if isinstance(loss, OutputsLoss) and (loss.custom or loss.encodes):
         return loss
     if (names := checks.output_names(y)) is not None:
         return _of_outputs(model, loss, names)
@@ -299,7 +314,13 @@ def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | Non
 
 
 def _target(
-    model: Model, respond: Callable[[Any], Any], table: Table, y: Any, loss: Loss | None, response: Response
+    model: Model,
+    respond: Callable[[Any], Any],
+    table: Table,
+    y: Any,
+    loss: Loss | None,
+    response: Response,
+    weight: Floats | None = None,
 ) -> tuple[NDArray[Any] | None, NDArray[Any]]:
     """y as losses read it, and the classes (none for a regression)."""
     nothing = np.empty(0)
@@ -308,7 +329,7 @@ def _target(
             raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
         return None, nothing if model.classes is None else model.classes
     if isinstance(loss, OutputsLoss):
-        return checks.outputs(y, loss, table.n, table.index), nothing
+        return checks.outputs(y, loss, table.n, table.index, weight), nothing
     y = checks.vector(y, table.n, "y", table.index)
     if loss is not None and response == "values":
         return checks.numbers(y, loss, table.index), nothing

@@ -50,9 +50,9 @@ def _of_rows(y: Any) -> bool:
     return bool(y) and all(isinstance(row, (list, tuple, np.ndarray)) and len(row) == len(y[0]) for row in y)
 
 
-def outputs(y: Any, loss: OutputsLoss, n: int, index: Any = None) -> NDArray[Any]:
+def outputs(y: Any, loss: OutputsLoss, n: int, index: Any = None, weight: Floats | None = None) -> NDArray[Any]:
     """y as a loss of several outputs reads it: (n, K), (n,) where all outputs have one target, or encoded."""
-    encoded = loss.encode(y)
+    encoded = loss.encode(y, weight)
     if encoded is not None:
         if len(encoded) != n:
             raise ValueError(f"y has {len(encoded)} values, but X has {n} rows")
@@ -74,6 +74,11 @@ def outputs(y: Any, loss: OutputsLoss, n: int, index: Any = None) -> NDArray[Any
 
 def numbers(y: NDArray[Any], loss: Loss, index: Any = None, name: str = "y") -> NDArray[Any]:
     """y as finite numbers."""
+    if y.dtype.names is not None and not loss.custom:
+        raise TypeError(
+            f"{name} is a structured array of {' and '.join(y.dtype.names)}, and {loss.name} needs numbers; for "
+            "survival times use loss='brier_survival', or a scorer such as the concordance index"
+        )
     if y.dtype.kind not in "biuf":
         try:
             if y.dtype.kind != "O" or any(isinstance(value, str) for value in y):

@@ -1,0 +1,256 @@
+"""Losses of survival curves: the Brier score at each time of a grid, weighted for censoring, and its integral.
+
+A row that is censored before t does not tell whether it survives t. It counts nothing there, and rows that do tell
+count for it: each is weighted by one over the probability that such a row is still observed, taken from a Kaplan-Meier
+estimate in which censoring is the event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from losslens.losses.rows import FAMILIES, NAMED, PROBABILITY
+from losslens.losses.vectors import FROM_METADATA, OutputLoss, OutputsLoss
+from losslens.tables.arrays import plain_array
+from losslens.tables.event_times import EventTimes, event_times
+from losslens.typing import Floats
+
+QUANTILES = np.arange(1, 10) / 10  # of the times of events: the grid where none is given
+SURVIVAL = PROBABILITY._replace(words="a probability of survival, in [0, 1]", advice="return S(t | x) at each time")
+
+
+@dataclass(frozen=True, eq=False)
+class Uncensored:
+    """G(t), the probability to be observed beyond t: the Kaplan-Meier estimate of the times of censoring.
+
+    Of events and censoring at the same time the events come first, as in scikit-survival.
+    """
+
+    time: Floats  # distinct, increasing
+    probability: Floats  # from each of them on
+
+    @classmethod
+    def of(cls, rows: EventTimes, weight: Floats | None = None) -> Uncensored:
+        """From these rows, each counted as often as its weight says.
+
+        >>> Uncensored.of(event_times([(True, 1), (False, 2), (True, 2), (True, 3)])).probability
+        array([1. , 0.5, 0.5])
+        """
+        time, number = np.unique(rows.time, return_inverse=True)
+        weight = np.ones(len(rows.time)) if weight is None else weight
+        censored = np.bincount(number, weight * ~rows.event, len(time))
+        every = np.bincount(number, weight, len(time))
+        later = np.r_[np.cumsum(every[:0:-1])[::-1], 0.0]
+        share = np.divide(censored, later + censored, out=np.zeros(len(time)), where=censored > 0)
+        return cls(time, np.cumprod(1 - share))
+
+    def at(self, times: Floats) -> Floats:
+        """G at these times."""
+        return np.concatenate([[1.0], self.probability])[np.searchsorted(self.time, times, side="right")]
+
+    @property
+    def known_to(self) -> float:
+        """The time after which G is zero or unknown."""
+        return float(self.time[-1])
+
+
+def signed_weights(rows: EventTimes, times: Floats, censoring: Uncensored | Floats) -> Floats:
+    """What is known of each row at each time, (n, K): above zero where it survives the time, below zero where its event
+    came before, zero where it is censored before; the size is its weight.
+
+    >>> rows = event_times([(True, 1), (False, 2), (True, 3), (True, 5)])
+    >>> signed_weights(rows, np.array([1.0, 4.0]), Uncensored.of(rows))
+    array([[-1. , -1. ],
+           [ 1. ,  0. ],
+           [ 1. , -1.5],
+           [ 1. ,  1.5]])
+    """
+    survives = rows.time[:, None] > times
+    counted = survives | rows.event[:, None]
+    if isinstance(censoring, Uncensored):
+        probability = np.where(survives, censoring.at(times), censoring.at(rows.time)[:, None])
+        if (hidden := counted & (probability <= 0)).any():
+            row, k = np.argwhere(hidden)[0]
+            raise ValueError(
+                f"the weight of row {row} at time {times[k]:g} is infinite: by then every row is censored; give times= "
+                f"before {min(times[k], rows.time[row]):g}, or censoring= of rows that are observed longer"
+            )
+        weight = 1 / np.where(counted, probability, 1.0)
+    else:
+        weight = censoring
+    return np.where(counted, np.where(survives, weight, -weight), 0.0)
+
+
+def brier_at(known: NDArray[Any], survival: NDArray[Any]) -> Floats:
+    """The weighted squares of S(t) - [the row survives t], (N, K)."""
+    losses = np.subtract(survival, known > 0, dtype=np.float64)
+    losses *= losses
+    losses *= np.abs(known)
+    return np.asarray(losses)
+
+
+def trapezoid(times: Floats) -> Floats:
+    """Weights whose sum of products is the mean over time, by the trapezoid rule.
+
+    >>> trapezoid(np.array([0.0, 1.0, 4.0]))
+    array([0.125, 0.5  , 0.375])
+    """
+    if len(times) == 1:
+        return np.ones(1)
+    half = np.diff(times) / 2 / (times[-1] - times[0])
+    return np.asarray(np.append(half, 0.0) + np.append(0.0, half))
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """Censoring weights of the user's own."""
+
+    each: Floats | None  # (n, K); None: given in the call whose result was read from a file
+
+
+@dataclass(frozen=True)
+class SurvivalLoss(OutputsLoss):
+    """The Brier score of survival curves; its outputs are times, and y is (event, time) until it is encoded."""
+
+    encodes: ClassVar[bool] = True
+    censoring: Uncensored | RowWeights | None = field(default=None, kw_only=True)  # None: from y
+
+    def for_target(self, y: Any) -> SurvivalLoss:
+        """The loss on a grid: the one given, or deciles of the times of y's events."""
+        return self if self.outputs or y is None else _on_grid(self, default_times(event_times(y)))
+
+    def encode(self, y: Any, weight: Floats | None = None) -> Floats:
+        """What is known of each row at each time, as `signed_weights`."""
+        rows, times = event_times(y), np.array(self.outputs)
+        if weight is not None and len(weight) != len(rows.time):
+            raise ValueError(f"y has {len(rows.time)} values, but X has {len(weight)} rows")
+        censoring = self.censoring
+        if isinstance(censoring, RowWeights):
+            if censoring.each is None:
+                raise ValueError(
+                    "files don't hold what was passed as censoring=; make the loss again by brier_survival"
+                )
+            if censoring.each.shape != (len(rows.time), len(times)):
+                raise ValueError(
+                    f"censoring has weights of shape {censoring.each.shape}, but y has {len(rows.time)} rows and there "
+                    f"are {len(times)} times; a y of other rows is a structured array or a frame"
+                )
+            return signed_weights(rows, times, censoring.each)
+        last, what = (rows.time.max(), "y") if censoring is None else (censoring.known_to, "censoring")
+        if times[-1] > last or (censoring is None and times[-1] == last):
+            raise ValueError(
+                f"times goes on to {times[-1]:g}, but no row of {what} is observed beyond {last:g}, so nothing is "
+                "known of survival there; give a shorter grid"
+            )
+        return signed_weights(rows, times, Uncensored.of(rows, weight) if censoring is None else censoring)
+
+    def by_output(self, y: ArrayLike, prediction: ArrayLike) -> Floats:
+        """The losses of rows and times, (N, K)."""
+        return super().by_output(y, self._columns(plain_array(prediction, "prediction")))
+
+    def _columns(self, prediction: NDArray[Any]) -> NDArray[Any]:
+        """Predictions for a single time are one number a row."""
+        return prediction[:, None] if prediction.ndim == len(self.outputs) == 1 else prediction
+
+    def metadata(self) -> dict[str, Any]:
+        """Everything but functions and arrays, for JSON."""
+        return super().metadata() | {"censoring": self.censoring is not None}
+
+    def output(self, k: int) -> OutputLoss:
+        """The loss at one time."""
+        return replace(super().output(k), title=f"Brier score at {self.outputs[k]:g}")
+
+    def check_prediction(self, prediction: NDArray[Any]) -> None:
+        """Raise ValueError unless there is a probability for each time."""
+        super().check_prediction(self._columns(prediction))
+        self._check("prediction", prediction, SURVIVAL)
+
+    def check_cells(self, predictions: NDArray[Any]) -> None:
+        """The same for cells."""
+        self.check_prediction(predictions.reshape(-1, len(self.outputs)))
+
+
+def brier_survival(times: Sequence[float] | Floats | None = None, *, censoring: Any = None) -> SurvivalLoss:
+    """The Brier score of survival curves at these times, and its mean over time, the integrated Brier score.
+
+    ``L(t) = [T > t] (1 - S(t))^2 / G(t) + [T <= t, event] S(t)^2 / G(T)``, G(t) the probability to be observed beyond t
+
+    y is a structured array (event, time), a frame of these columns, or an array of them. Predictions are S(t) at each
+    time, from a model with scikit-survival's `predict_survival_function` or from a function X -> (n, len(times)).
+    The mean over time is by the trapezoid rule, as in scikit-survival's ``integrated_brier_score``.
+
+    Parameters
+    ----------
+    times
+        Increasing. None: deciles of the times of events in y, as far as rows are observed beyond them.
+    censoring
+        What G is estimated from, by Kaplan-Meier: y of other rows, such as those the model was fitted to, as a
+        structured array or a frame; None: y itself. Or a plain array (n, len(times)) of weights, which replace 1 / G:
+        of each row at each time, or at its event if that is earlier.
+
+    >>> loss = brier_survival([1.0, 4.0])
+    >>> known = loss.encode([(True, 1), (False, 2), (True, 3), (True, 5)])
+    >>> loss.by_output(known, np.full((4, 2), 0.5)).mean(axis=0)
+    array([0.25, 0.25])
+    """
+    given: Uncensored | RowWeights | None = None
+    if isinstance(censoring, (list, np.ndarray)) and np.asarray(censoring).dtype.names is None:
+        given = RowWeights(_row_weights(censoring))
+    elif censoring is not None:
+        given = Uncensored.of(event_times(censoring, "censoring"))
+    loss = SurvivalLoss("brier_survival", "outputs", "integrated Brier score", brier_at, censoring=given)
+    return loss if times is None else _on_grid(loss, check_times(times))
+
+
+def _on_grid(loss: SurvivalLoss, times: Floats) -> SurvivalLoss:
+    grid = f"{len(times)} times from {times[0]:g} to {times[-1]:g}"
+    title = f"Brier score at {times[0]:g}" if len(times) == 1 else f"integrated Brier score, {grid}"
+    return replace(loss, title=title, outputs=tuple(times.tolist()), weights=tuple(trapezoid(times).tolist()))
+
+
+def check_times(times: Any) -> Floats:
+    """Times of a grid, increasing."""
+    try:
+        grid = np.atleast_1d(plain_array(times, "times").astype(np.float64))
+    except (TypeError, ValueError):
+        raise TypeError(f"times are numbers in the unit of y's times; got {times!r}") from None
+    if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all() or grid[0] < 0 or (np.diff(grid) <= 0).any():
+        raise ValueError(f"times are finite, from 0 on and increasing; got {times!r}")
+    return np.asarray(grid)
+
+
+def default_times(rows: EventTimes) -> Floats:
+    """Deciles of the times of events, as far as rows are observed beyond them."""
+    found = np.unique(np.quantile(rows.time[rows.event], QUANTILES, method="inverted_cdf"))
+    found = found[found < rows.time.max()]
+    if not len(found):
+        raise ValueError(f"all events of y are at its last time, {rows.time.max():g}; there is no time to evaluate")
+    return np.asarray(found)
+
+
+def _row_weights(weights: Any) -> Floats:
+    try:
+        each = plain_array(weights, "censoring").astype(np.float64)
+    except (TypeError, ValueError):
+        each = np.full(1, np.nan)
+    if each.ndim != 2 or not np.isfinite(each).all() or each.min(initial=0) < 0:
+        raise ValueError(
+            "censoring is y of other rows, as a structured array or a frame, or an array of finite weights from 0 on, "
+            f"one for each row and time; got {weights!r}"
+        )
+    return each
+
+
+def _from_metadata(metadata: Mapping[str, Any]) -> SurvivalLoss:
+    loss = brier_survival(metadata["outputs"])
+    return replace(loss, censoring=RowWeights(None)) if metadata["censoring"] else loss
+
+
+FROM_METADATA["brier_survival"] = _from_metadata
+FAMILIES["brier_survival"] = brier_survival
+NAMED["brier_survival"] = brier_survival()
