@@ -15,9 +15,11 @@ from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import log_loss, r2_score
 
 import losslens as ll
+from losslens.page.scored import how_score, score_dict, score_opening
 from losslens.text import CLAIMS, Sentence, in_digits, share_in_words
 
 Floats = NDArray[np.float64]
@@ -456,6 +458,75 @@ def _worse_there(case: Case, text: str) -> bool:
     return bool(losses[there].mean() > losses[~there].mean())
 
 
+class Fitted(BaseEstimator):
+    """The model of a kind as an estimator, which scorers ask."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict(self, X: Any) -> Floats:
+        prediction = self.kind.model(X)
+        return prediction if prediction.ndim == 1 else prediction.argmax(axis=1)
+
+
+class FittedRegressor(RegressorMixin, Fitted):
+    """Of squared errors."""
+
+
+class FittedClassifier(ClassifierMixin, Fitted):
+    """Of two classes."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, X: Any) -> Floats:
+        return self.kind.model(X)
+
+
+def told_by_score(case: Case) -> dict[str, Any]:
+    """The sentences of a report by R² or AUC that are about the score."""
+    classes = case.kind.loss == "log_loss"
+    model = FittedClassifier(case.kind) if classes else FittedRegressor(case.kind)
+    found = ll.feature_importance(model, case.X, case.y, loss="roc_auc" if classes else "r2", donors="all")
+    scores = {"it": found}
+    opening = [next(text for text in some if text) for some in score_opening(scores, len(case.y), len(case.y))]
+    return {"words": [*opening, how_score(found)], **score_dict(scores, "log loss", None)}
+
+
+def _scores(case: Case) -> tuple[float, Floats]:
+    """R² or the AUC, and what it loses with each feature from the donors of all shifts, on average."""
+    y, n = case.y, len(case.y)
+
+    def score(X: Floats) -> float:
+        prediction = case.kind.model(X)
+        if case.kind.loss == "squared_error":
+            return float(1 - np.sum((y - prediction) ** 2) / np.sum((y - y.mean()) ** 2))
+        up, down = prediction[y == 1, 1][:, None], prediction[y == 0, 1]
+        return float(np.mean((up > down) + 0.5 * (up == down)))
+
+    base, found = score(case.X), []
+    for j in range(case.X.shape[1]):
+        shifted = [case.X.copy() for _ in range(n)]
+        for t, X in enumerate(shifted):
+            X[:, j] = np.roll(X[:, j], t)
+        found.append(base - np.mean([score(X) for X in shifted]))
+    return base, np.array(found)
+
+
+def _how_high(case: Case, text: str) -> bool:
+    auc = case.kind.loss == "log_loss"
+    return _near(text.partition("(")[0], abs(_scores(case)[0])) and auc == ("by chance has 0.5" in text)
+
+
+def _leads_by_score(case: Case, text: str) -> bool:
+    base, found = _scores(case)
+    best = int(named(text)[0][1:])
+    doubted = set(named(text)[2:]) & case.kind.unused
+    return bool(found[best] >= found.max() - 1e-12) and _near(text, abs(base - found[best])) and not doubted
+
+
 Truth = Callable[[Case, str], bool]
 TRUTHS: dict[str, Truth] = {
     "question": holds,
@@ -524,4 +595,10 @@ TRUTHS: dict[str, Truth] = {
     "smallest_is_uncertain": lambda case, text: False,  # likewise
     "how_grouped": lambda case, text: False,  # no groups are named here: tests/page/test_groups.py
     "errors_differ": lambda case, text: False,  # likewise
+    "told_by": holds,
+    "how_score": lambda case, text: "exact over all pairs" in text,
+    "how_high": _how_high,
+    "no_feature_by_score": lambda case, text: bool(_scores(case)[1].max() <= 1e-12),
+    "leads_surely_by_score": lambda case, text: _ranks_first(case, text) and _leads_by_score(case, text),
+    "leads_by_score": _leads_by_score,
 }

@@ -8,8 +8,10 @@ from itertools import combinations
 from typing import Any
 
 from losslens.page.groups import difference_dict
+from losslens.page.plain_error import score_name
 from losslens.results.comparison import Comparison
 from losslens.results.importances import Importances
+from losslens.results.scores import Scores
 from losslens.results.table import or_else
 from losslens.text import claim, in_digits
 
@@ -36,41 +38,52 @@ def compared(models: Mapping[str, Importances], features: Sequence[str]) -> dict
     return {"differences": differences, "sentences": [text for text in sentences if text]}
 
 
-def _least(found: Comparison) -> tuple[str, list[tuple[str, float, float]]]:
-    """The model with the smallest error, and for each other the interval of its difference, for all together."""
-    errors = {name: model.error for name, model in found.importances.items()}
-    best = min(errors, key=lambda name: errors[name])
-    others = sorted((name for name in errors if name != best), key=lambda name: errors[name])
-    level = 1 - LEVEL / (len(errors) * (len(errors) - 1) / 2)  # which pairs are looked at depends on the errors
+def _best(found: Comparison) -> tuple[str, list[tuple[str, float, float]]]:
+    """The best model, and for each other the interval of how far it is behind, for all together."""
+    falls = found.told_as == "score"  # the larger the better
+    bases = {name: -model.base if falls else model.base for name, model in found.importances.items()}
+    best = min(bases, key=lambda name: bases[name])
+    others = sorted((name for name in bases if name != best), key=lambda name: bases[name])
+    level = 1 - LEVEL / (len(bases) * (len(bases) - 1) / 2)  # which pairs are looked at depends on the errors
     ends = []
     for name in others:
-        one = or_else(partial(found.error_difference, name, best, level), None)
+        pair = (best, name) if falls else (name, best)
+        one = or_else(partial(found.error_difference, *pair, level), None)
         ends.append((name, float("nan"), float("nan")) if one is None else (name, one.low, one.high))
     return best, ends
 
 
+def _called(found: Comparison) -> tuple[str, str, str, str]:
+    """What the best model has, the difference to others, what these may have, and of what."""
+    falls = found.told_as == "score"
+    name = score_name(found.title) if isinstance(found._first, Scores) else "error"
+    return ("largest", "more", "larger", name) if falls else ("smallest", "less", "smaller", name)
+
+
 @claim(level=LEVEL)
 def smallest_error(found: Comparison) -> str:
-    """The model with the smallest error, where paired intervals for all pairs together set it apart from all others."""
-    best, others = _least(found)
+    """The best model by error or score, where paired intervals for all pairs together set it apart from all others."""
+    best, others = _best(found)
     if not all(low > 0 for _, low, _ in others):
         return ""
     name, low, high = others[0]
     than = f"the next, {name}" if len(others) > 1 else name
-    return (
-        f"{best} has the smallest error: {in_digits(low)} to {in_digits(high)} less than {than} (paired 95% interval"
-        f"{', for all pairs of models together' if len(others) > 1 else ''})."
-    )
+    most, by, _, what = _called(found)
+    like = None if what == "error" else found.importances[best].base
+    together = ", for all pairs of models together" if len(others) > 1 else ""
+    ends = f"{in_digits(low, like)} to {in_digits(high, like)}"
+    return f"{best} has the {most} {what}: {ends} {by} than {than} (paired 95% interval{together})."
 
 
 @claim(level=0)
 def smallest_is_uncertain(found: Comparison) -> str:
     """Where no model is set apart so."""
-    best, others = _least(found)
+    best, others = _best(found)
     near = [name for name, low, _ in others if not low > 0]
     if not near:
         return ""
+    most, _, more, what = _called(found)
     return (
-        f"On these rows {best} has the smallest error, but on new ones {' or '.join(near[:3])} may have a smaller one "
+        f"On these rows {best} has the {most} {what}, but on new ones {' or '.join(near[:3])} may have a {more} one "
         "(paired 95% intervals)."
     )

@@ -111,8 +111,11 @@ def _without(summary: dict[str, Any]) -> dict[str, Any]:
     weak = summary["segments"]
     if weak is not None:  # their conditions hold values of single rows
         weak = weak | {"segments": [one | {"conditions": []} for one in weak["segments"]]}
-    groups = _of_large_groups(summary["for_whom"])
-    return empty | {"python": None, "models": heads, "for_whom": groups, "segments": weak}
+    groups, score = _of_large_groups(summary["for_whom"]), summary["score"]
+    if score is not None and score["groups"] is not None:
+        large = [one for one in score["groups"]["groups"] if one["n"] >= FEWEST]
+        score = score | {"groups": None if groups is None else score["groups"] | {"groups": large}}
+    return empty | {"score": score, "python": None, "models": heads, "for_whom": groups, "segments": weak}
 
 
 def _joined(feature: dict[str, Any], column: Any) -> dict[str, Any]:

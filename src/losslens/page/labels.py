@@ -17,6 +17,9 @@ DAY = 24 * 3600 * 1000.0
 DIGITS = (6, 9, 12, 15, 17)  # as few as tell the values apart; 17 tell all
 
 
+LONGEST = 48  # letters of a name in a sentence
+
+
 def kind_of(column: Distinct) -> str:
     """The axis of the values: numbers, integers, dates or words (categories)."""
     values = column.values
@@ -109,3 +112,12 @@ def _text(value: Any, digits: int) -> str:
     if isinstance(value, (float, np.floating)):
         return f"{value + 0.0:.{digits}g}"  # + 0.0: no negative zero
     return str(value)
+
+
+def cut(name: str) -> str:
+    """A name of at most 48 letters; of longer ones both ends.
+
+    >>> cut("hr"), cut("a" * 40 + "b" * 40)
+    ('hr', 'aaaaaaaaaaaaaaaaaaaaaaaa…bbbbbbbbbbbbbbbbbbbbbbb')
+    """
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"

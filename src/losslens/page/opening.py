@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from losslens.page.labels import labels
+from losslens.page.labels import LONGEST, cut, labels
 from losslens.page.plain_error import LEADING, PlainError, percent, plain_kind, short_digits
 from losslens.page.quality import against_constant
+from losslens.page.scored import score_opening
 from losslens.page.words import (
     LEVEL,
     SAME,
@@ -25,27 +26,38 @@ from losslens.page.words import (
     unused_features,
 )
 from losslens.results.importances import Importances
+from losslens.results.scores import Scores
 from losslens.results.table import or_else
 from losslens.text import Sentence, claim, listed
 from losslens.typing import Floats
 
 UNNAMED = "the target"
-LONGEST = 48  # letters of a name in a sentence
 FEW_CLASSES = 3  # that the question names
 OTHERS = 3  # models or features that a sentence names beside the first
 
 
 def opening(
-    models: Mapping[str, Importances], target: str, n_given: int, columns: Mapping[str, Floats]
+    models: Mapping[str, Importances],
+    scores: Mapping[str, Scores],
+    target: str,
+    n_given: int,
+    columns: Mapping[str, Floats],
 ) -> list[Sentence]:
-    """How well, what matters most, and the first of the cautions that applies."""
+    """How well, what matters most, by the score if there is one, and the first of the cautions that applies."""
     target = cut(target)
     first = next(iter(models.values()))
-    well = (how_far_off(models, target, n_given), how_often_right(models, target, n_given), how_large(models, n_given))
-    most = (
-        nothing_matters(first), one_feature(first), leads_surely(first), perhaps_nothing_matters(first),
-        leads_unsurely(first), leads_here(first),
-    )  # fmt: skip
+    well: tuple[Sentence, ...]
+    most: tuple[Sentence, ...]
+    if scores:
+        well, most = score_opening(scores, len(first._first.at), n_given)
+    else:
+        well = (
+            how_far_off(models, target, n_given), how_often_right(models, target, n_given), how_large(models, n_given),
+        )  # fmt: skip
+        most = (
+            nothing_matters(first), one_feature(first), leads_surely(first), perhaps_nothing_matters(first),
+            leads_unsurely(first), leads_here(first),
+        )  # fmt: skip
     careful = (
         no_better(first, target), may_be_no_better(first, target), at_the_bound(first), few_rows(first),
         related_features(first, columns), hardly_occurring_cases(first), not_seen_in_training(),
@@ -222,15 +234,6 @@ def _shuffled(first: Importances, which: str = "") -> str:
     """The largest importance."""
     best = first._ranked[0]
     return f"when {cut(best.name)}{which} is shuffled between rows, {_told(first).grown(best.pfi)}"
-
-
-def cut(name: str) -> str:
-    """A name of at most 48 letters; of longer ones both ends.
-
-    >>> cut("hr"), cut("a" * 40 + "b" * 40)
-    ('hr', 'aaaaaaaaaaaaaaaaaaaaaaaa…bbbbbbbbbbbbbbbbbbbbbbb')
-    """
-    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
 
 
 # What to be careful about.

@@ -50,9 +50,9 @@ def html(summary: dict[str, Any]) -> str:
     )
 
 
-def short(number: float | None) -> str:
-    """A number within text: four digits, or a dash where there is none."""
-    return "–" if number is None or not np.isfinite(number) else in_digits(number)
+def short(number: float | None, like: float | None = None) -> str:
+    """A number within text: four digits, or as many decimals as `like` has so, or a dash where there is none."""
+    return "–" if number is None or not np.isfinite(number) else in_digits(number, like)
 
 
 def policy(scripts: list[str]) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import floor, log10
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from losslens.losses import Loss
+from losslens.results.scores import Scores
+from losslens.text import measured
 
 Kind = Literal["root", "mean", "wrong", "times", "loss"]
 LEADING = 8  # features in the picture of the first screen
@@ -79,6 +81,63 @@ class PlainError:
         return f"its error ({self.title}) is {ends}"
 
 
+@dataclass(frozen=True)
+class PlainScore:
+    """A score with nothing shuffled, and with a feature shuffled between rows, as readers are told.
+
+    >>> told = PlainScore("ROC AUC", 0.9, falls=True)
+    >>> told.now, told.after(0.25), told.grown(0.25)
+    (0.9, 0.65, 'its ROC AUC is 0.650 instead of 0.900')
+    """
+
+    name: str
+    base: float  # the score, or the error that a scorer negates, with nothing shuffled
+    falls: bool  # it is a score, the larger the better
+    times: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, scores: Scores) -> PlainScore:
+        """Of a model's importances by a score."""
+        return cls(score_name(scores.title), scores.base, scores.one.told_as == "score")
+
+    @property
+    def now(self) -> float:
+        """With nothing shuffled."""
+        return self.base
+
+    def after(self, pfi: float) -> float:
+        """With a feature shuffled: its importance is what the score loses, or the error gains."""
+        return self.base - pfi if self.falls else self.base + pfi
+
+    def text(self, value: float, like: float | None = None) -> str:
+        """A number of `now` or `after`."""
+        return short_digits(value, self.base if like is None else like)
+
+    @property
+    def measure(self) -> str:
+        """What the numbers are."""
+        return f"The {self.name}"
+
+    def grown(self, pfi: float) -> str:
+        """What shuffling does, as a clause."""
+        return f"its {self.name} is {self.text(self.after(pfi))} instead of {self.text(self.now)}"
+
+
+NAMES = {
+    "roc_auc_score": "ROC AUC", "r2_score": "R²", "accuracy_score": "accuracy", "average_precision_score":
+    "average precision", "balanced_accuracy_score": "balanced accuracy", "f1_score": "F1 score",
+}  # fmt: skip
+
+
+def score_name(title: str) -> str:
+    """What a scorer measures, in a reader's words.
+
+    >>> score_name("roc_auc_score"), score_name("neg_mean_absolute_error"), score_name("d2_tweedie_score")
+    ('ROC AUC', 'mean absolute error', 'd2 tweedie score')
+    """
+    return NAMES.get(title, measured(title)[0].replace("_", " "))
+
+
 def short_digits(value: float, like: float | None = None, digits: int = 3) -> str:
     """A number with two significant digits, and as many decimals at least as the larger of both has with three.
 
@@ -118,12 +177,18 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
     The interval is that of the importance, carried to the scale with the model's error as it is: it reaches the line
     of nothing shuffled where the interval of the importance reaches 0.
     """
-    told = PlainError(summary["loss"]["told_as"], summary["loss"]["title"], summary["models"][0]["error"])
-    entries = [(feature["name"], feature["models"][0]) for feature in summary["features"][:LEADING]]
-    rows = [
-        {"name": name, "value": told.after(one["pfi"]), "low": _end(told, one["low"]), "high": _end(told, one["high"])}
-        for name, one in entries
-    ]
+    told: PlainError | PlainScore
+    score, place = summary["score"], {feature["name"]: k for k, feature in enumerate(summary["features"])}
+    if score is None:
+        told = PlainError(summary["loss"]["told_as"], summary["loss"]["title"], summary["models"][0]["error"])
+    else:
+        told = PlainScore(score["name"], score["models"][0]["base"], score["told_as"] == "score")
+    shown = (summary if score is None else score)["features"][:LEADING]
+    rows = []
+    for name, one in ((feature["name"], feature["models"][0]) for feature in shown):
+        ends = sorted([_end(told, one["low"]), _end(told, one["high"])], key=lambda end: (end is None, end))
+        row = {"name": name, "place": place[name], "value": told.after(one["pfi"]), "low": ends[0], "high": ends[1]}
+        rows.append(row)
     known = [value for row in rows for value in (row["value"], row["low"], row["high"]) if value is not None]
     times = "×" if told.times else ""
     first, last = min([told.now, *known]), max([told.now, *known])
@@ -146,5 +211,5 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _end(told: PlainError, end: float | None) -> float | None:
+def _end(told: PlainError | PlainScore, end: float | None) -> float | None:
     return None if end is None or not np.isfinite(end) else told.after(end)

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,14 @@ from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
 from losslens.page.opening import opening, question
 from losslens.page.plain_error import plain_kind
 from losslens.page.quality import error_ends, quality
+from losslens.page.scored import how_score, score_dict
 from losslens.page.target import effect_of, predicted_labels, predictions, shown_class, target_dict, true_labels
 from losslens.page.words import words
 from losslens.results.effects import FeatureEffect
 from losslens.results.feature import MIN_CURVES
 from losslens.results.importance import NUMBERS, FeatureImportance, number_of
 from losslens.results.importances import Importances
+from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
 from losslens.tables.columns import Distinct
@@ -72,8 +75,9 @@ def summarise(
     findings: Findings,
     complete: Complete,
     tick: Callable[[int], None],
+    scores: Mapping[str, Scores] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The dict; `complete` computes a streamed feature again with all of its cells."""
+    """The dict; `complete` computes a streamed feature again with all of its cells; `scores` are of all models."""
     first = next(iter(models.values()))
     target = target_dict(shown.target_name, first._first)
     table = _table(shown, models, target)
@@ -96,10 +100,12 @@ def summarise(
     top = words(models, shares, ends, shown.n_given, numeric)
     top |= {
         "question": question(shown.target_name, target["classes"]),
-        "opening": opening(models, shown.target_name, shown.n_given, numeric),
+        "opening": opening(models, scores, shown.target_name, shown.n_given, numeric),
     }
     top["sentences"] += finding_words(features, pairs, rows)
     top["computed"] += absence_words(findings, bool(shares))
+    if scores:
+        top["computed"].insert(0, how_score(next(iter(scores.values()))))
     top["careful"] += [text for text in (far_words(first.extrapolation),) if text]
     return {
         "format": FORMAT,
@@ -114,6 +120,7 @@ def summarise(
             "least": None if first.loss.custom else 0.0,
             "told_as": plain_kind(first.loss),
         },
+        "score": score_dict(scores, first.title, groups),
         "n": len(shown.index),
         "n_explained": len(shown.index),
         "n_given": shown.n_given,

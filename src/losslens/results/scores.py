@@ -204,10 +204,12 @@ class FeatureScore(Grouped, Tabular):
         """
         own = self._rows_scored()
         labels = take_labels(own.sample.row_labels, own.at)
-        return self._at(own.at[positions(rows, len(own.at), labels, self.backend)])
+        return self.at_positions(positions(rows, len(own.at), labels, self.backend))
 
-    def _at(self, at: Indices) -> Self:
-        own = replace(self._rows_scored(), at=at)
+    def at_positions(self, chosen: Indices) -> Self:
+        """`given` for rows at these positions, sorted."""
+        own = self._rows_scored()
+        own = replace(own, at=own.at[chosen])
         undefined = own.judge.why_undefined(lambda: own.score)[1]
         assert self.cells is not None  # kept together
         assert self.curve_cells is not None
@@ -279,6 +281,11 @@ class Scores(Importances):
 
     features: dict[str, FeatureScore]  # type: ignore[assignment]
 
+    @property
+    def one(self) -> FeatureScore:
+        """The first feature, for what all have in common."""
+        return next(iter(self.features.values()))
+
     def with_loss(self, loss: Any) -> NoReturn:
         """Raises: the predictions are not kept."""
         raise self._refusal
@@ -290,7 +297,7 @@ class Scores(Importances):
     @property
     def notes(self) -> list[str]:
         """How the numbers were computed, and why there are none."""
-        undefined = next(iter(self.features.values())).undefined
+        undefined = self.one.undefined
         return [*super().notes, *([undefined] if undefined else [])]
 
     @cached_property
@@ -298,7 +305,7 @@ class Scores(Importances):
         """The importances of this model on new data and their covariance, for features with a standard error."""
         features = {name: f for name, f in self.features.items() if f.without is not None}
         if not features:
-            one = next(iter(self.features.values()))
+            one = self.one
             one.influence  # noqa: B018 - raises, with the reason
         first = next(iter(features.values()))
         moved = np.stack([f.influence.moved for f in features.values()], axis=1)
@@ -312,20 +319,20 @@ class Scores(Importances):
     @property
     def score(self) -> float:
         """The score with nothing replaced."""
-        return next(iter(self.features.values())).score
+        return self.one.score
 
     @property
     def title(self) -> str:
         """The name of the scorer."""
-        return next(iter(self.features.values())).title
+        return self.one.title
 
     @property
     def base(self) -> float:
         """The reference of the importances: the score with nothing replaced, or the error that the scorer negates."""
-        return next(iter(self.features.values())).base
+        return self.one.base
 
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        first = next(iter(self.features.values()))
+        first = self.one
         return f"{first.change}; {in_digits(first.base)} with nothing replaced"

@@ -357,10 +357,14 @@ def _compared(models: Any, X: Any, y: Any, given: Arguments) -> Plan:
 def _reported(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
     shapley, asked = given["shapley"], {name: given[name] for name in ("models", "loss", "by", "interactions", "rows")}
     models, data, most = checked_report(model, X, y, **asked, shapley=shapley, options=picked(Options, given))
-    parts = _PlansTogether(len(models) * (1 + shapley) + 1)
+    scored = data.scorer is not None
+    parts = _PlansTogether(len(models) * (1 + shapley + scored) + 1)
     call = (data.X, data.y, data.loss)
     for name, each in models.items():
         parts.add(f"{name}: importances", partial(importances_cost, each, *call, data.options))
+    for name, each in models.items() if scored else ():
+        scores = partial(importances_cost, each, data.X, data.y, data.scorer, data.options)
+        parts.add(f"{name}: importances by the score", scores)
     for name, each in models.items() if shapley else ():
         parts.add(f"{name}: Shapley shares", partial(shares_cost, each, *call, ShapleySettings(), data.options))
     table, p = as_table(data.X), len(parts.plans[0].features)

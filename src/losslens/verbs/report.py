@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
 from losslens.results.regions import Region, Regions
+from losslens.results.scores import Scores
 from losslens.results.segments import WeakSegments
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
@@ -80,7 +81,8 @@ def report(
     Parameters
     ----------
     model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress, executor
-        As in `feature_importance`, without pairs and scorers.
+        As in `feature_importance`, without pairs. By a score (``"roc_auc"``) the page tells how well the model does and
+        what it depends on; curves, subgroups and rows, which have no score, are told by the default loss.
     models
         Further models by name, shown beside the first on the same rows.
     by
@@ -122,6 +124,7 @@ def report(
     named, data, most = checked_report(model, X, y, models, loss, by, shapley, interactions, rows, options)
     warn_of_target(X, y)
     known = as_model(model)
+    scores = {name: _scored(name, each, data) for name, each in named.items()} if data.scorer is not None else {}
     results = {name: _explained(name, each, data) for name, each in named.items()}
     shares: dict[str, ShapleyImportance] = {}
     if shapley:
@@ -141,7 +144,7 @@ def report(
         return one if one.complete else _again(one, model, data)
 
     with bar(len(first), "writing the report", progress, "features") as tick:
-        summary = summarise(shown, results, shares, findings, complete, tick)
+        summary = summarise(shown, results, shares, findings, complete, tick, scores)
     return Report(embedded(summary, embed, np.random.default_rng([data.options.random_state, 9])))
 
 
@@ -165,12 +168,12 @@ def checked_report(
     options: Options,
 ) -> tuple[dict[str, Any], ExplainedRows, int]:  # fmt: skip
     """The models by name, the rows that are explained, and the number of features whose pairs are computed."""
-    if is_scorer(loss):
-        raise ValueError("a scorer gives one number for all rows together; a report needs a loss of each row")
     checks.check_whole(rows, "rows", least=3)
     checks.check_flag(shapley, "shapley")
     most, known, others = _paired_features(interactions), as_model(model), _named(models)
-    data = _sampled(as_table(X), y, by, int(rows), default_loss(known, loss), options)
+    scorer = loss if is_scorer(loss) else None
+    chosen = default_loss(known, None if is_scorer(loss) else loss)
+    data = _sampled(as_table(X), y, by, int(rows), chosen, options, scorer)
     return {FIRST if others else known.name: model, **others}, data, most
 
 
@@ -186,9 +189,10 @@ class ExplainedRows:
     n_given: int
     columns: dict[str, Distinct]
     by: str | None
+    scorer: Any = None  # by which the page ranks features, if not by the loss
 
 
-def _sampled(table: Table, y: Any, by: Any, most: int, loss: Loss, options: Options) -> ExplainedRows:
+def _sampled(table: Table, y: Any, by: Any, most: int, loss: Loss, options: Options, scorer: Any) -> ExplainedRows:
     """At most so many rows, in the order of the table."""
     if y is None:
         raise ValueError("y, the true values, is missing: a report is about a model's performance")
@@ -206,7 +210,7 @@ def _sampled(table: Table, y: Any, by: Any, most: int, loss: Loss, options: Opti
         columns[name] = array_column(labels[index]).distinct
     options = replace(options, sample_weight=None if weight is None else weight[index])
     names = row_names(table.row_labels, index)
-    return ExplainedRows(rows, target[index], loss, options, names, table.n, columns, name)
+    return ExplainedRows(rows, target[index], loss, options, names, table.n, columns, name, scorer)
 
 
 def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
@@ -241,6 +245,11 @@ def _explained(name: str, model: Any, data: ExplainedRows) -> Importances:
         if not feature.means.has_weights:
             raise ValueError(f"{feature.name!r} has curves only; a report needs columns or groups of columns")
     return found
+
+
+def _scored(name: str, model: Any, data: ExplainedRows) -> Scores:
+    """Importances by the score."""
+    return cast("Scores", _called(name, importances, model, replace(data, loss=data.scorer)))
 
 
 def _paired_features(interactions: bool | int) -> int:

@@ -1,0 +1,168 @@
+"""The page's part about a score, which is one number for all rows together: its own table, sentences and picture.
+
+What needs a loss of single rows (curves, subgroups, the table of rows) is told by the default loss; the page says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from losslens.page.compared import LEVEL, smallest_error, smallest_is_uncertain
+from losslens.page.groups import Groups, difference_dict
+from losslens.page.labels import cut
+from losslens.page.plain_error import PlainScore, score_name
+from losslens.page.words import all_tested, first_for_sure
+from losslens.results.comparison import Comparison
+from losslens.results.importance import number_of
+from losslens.results.scores import FeatureScore, Scores
+from losslens.results.table import or_else
+from losslens.text import Sentence, claim, listed
+from losslens.uncertainty.standard_errors import interval
+
+OTHERS = 3  # models or features that a sentence names beside the first
+LEADING = 6  # features whose importances are shown for each group
+
+
+def score_dict(scores: Mapping[str, Scores], loss: str, groups: Groups | None) -> dict[str, Any] | None:
+    """All numbers of the score; None without one."""
+    if not scores:
+        return None
+    first = next(iter(scores.values()))
+    order = [one.name for one in first._ranked]
+    found = Comparison(importances=dict(scores), shapley={}, paired=True)
+    names = list(scores)
+    sentences = [smallest_error(found), smallest_is_uncertain(found)] if len(scores) > 1 else []
+    return {
+        "name": score_name(first.title),
+        "told_as": first.one.told_as,
+        "sentence": told_by(first, loss),
+        "sentences": [text for text in sentences if text],
+        "models": [{"name": name, **_base(one.one)} for name, one in scores.items()],
+        "features": [
+            {"name": name, "models": [_entry(one.features[name]) for one in scores.values()]} for name in order
+        ],
+        "differences": [difference_dict(partial(found.error_difference, name, names[0])) for name in names[1:]],
+        "groups": None if groups is None or first.one.own is None else _by_group(first, groups, order[:LEADING]),
+    }
+
+
+def _base(one: FeatureScore) -> dict[str, Any]:
+    """The score with its interval; NaN where it has none."""
+    low = high = np.nan
+    moved = or_else(lambda: one.base_influence, None)
+    if moved is not None:
+        low, high = interval(one.base, moved.std_error, one._units, 1 - LEVEL, moved.skewness)
+        if _is_auc(one):
+            low, high = max(low, 0.0), min(high, 1.0)
+    return {"base": one.base, "low": low, "high": high, "undefined": one.undefined}
+
+
+def _is_auc(one: FeatureScore) -> bool:
+    return one.own is not None and one.own.judge.areas is not None
+
+
+def _entry(one: FeatureScore) -> dict[str, Any]:
+    numbers = {name: number_of(one, name) for name in ("low", "high")}
+    return {"pfi": or_else(lambda: one.pfi, np.nan), **numbers, "caution": one.caution}
+
+
+def _by_group(first: Scores, groups: Groups, names: list[str]) -> dict[str, Any]:
+    parts = [[first.features[name].at_positions(rows) for name in names] for rows in groups.rows]
+    rows = [
+        {"label": label, "n": len(where), **_base(part[0]), "importances": [_entry(one) for one in part]}
+        for label, where, part in zip(groups.labels, groups.rows, parts, strict=True)
+    ]
+    return {"column": groups.column, "features": names, "groups": rows}
+
+
+# Sentences.
+
+
+def score_opening(scores: Mapping[str, Scores], n: int, n_given: int) -> tuple[tuple[Sentence, ...], ...]:
+    """How well, and what matters most; the first of each that applies is told."""
+    first = next(iter(scores.values()))
+    most = (no_feature_by_score(first), leads_surely_by_score(first), leads_by_score(first))
+    return (how_high(scores, n, n_given),), most
+
+
+@claim(level=0)
+def told_by(first: Scores, loss: str) -> str:
+    """Which parts of the page are about the score, and which about the loss."""
+    name = score_name(first.title)
+    return (
+        f"{name[:1].upper()}{name[1:]} is one number for all rows together, which no single row has: curves, "
+        f"subgroups, rows and shares below are told by the {loss} instead."
+    )
+
+
+@claim(level=0)
+def how_score(first: Scores) -> str:
+    """Design and engine of the importances by the score, and what its intervals are made of."""
+    kind = "exact over all pairs" if first.exact else f"sampled with {first.design}"
+    count = {"rows": "each row", "groups": "each group of rows", "blocks": "each of up to 25 blocks of rows"}
+    errors = f"; intervals leave out {count[first.one.units]}" if first.one.without is not None else ""
+    return (
+        f"Importances by {score_name(first.title)}: {kind}, engine {first.engine}, {first.n_predictions:,} "
+        f"predictions{errors}."
+    )
+
+
+@claim(level=0)
+def how_high(scores: Mapping[str, Scores], n: int, n_given: int) -> str:
+    """The score of each model on the explained rows, with its interval; of an AUC also that of an order by chance."""
+    first = next(iter(scores.values()))
+    one, told = first.one, PlainScore.of(first)
+    where = f"On these {n:,} rows" if n == n_given else f"On a random sample of {n:,} of {n_given:,} rows"
+    better, base = "larger" if one.told_as == "score" else "smaller", _base(one)
+    if np.isfinite([base["low"], base["high"]]).all():
+        better += f" is better; 95% interval {told.text(base['low'])} to {told.text(base['high'])}"
+    else:
+        better += " is better"
+    text = f"{where}, its {told.name} is {told.text(told.now)} ({better})"
+    others = [f"that of {cut(name)} {told.text(PlainScore.of(each).now)}" for name, each in list(scores.items())[1:]]
+    text += f", {listed(others, OTHERS)}" if others else ""
+    return f"{text}; an order by chance has 0.5." if _is_auc(one) else f"{text}."
+
+
+@claim(level=0)
+def no_feature_by_score(first: Scores) -> str:
+    """Where no importance on these rows is above 0."""
+    if first._ranked[0].pfi > 0:
+        return ""
+    told = PlainScore.of(first)
+    return f"On these rows no feature matters: the {told.name} is no worse with any of them shuffled between rows."
+
+
+@claim(level=LEVEL)
+def leads_surely_by_score(first: Scores) -> str:
+    """Where the simultaneous 95% interval of a feature's rank among all of several features is 1 to 1."""
+    if or_else(lambda: first.estimates, None) is None or not first_for_sure(first):
+        return ""
+    name = cut(first._ranked[0].name)
+    return f"It depends most on {name}: {_shuffled(first)}, and no other feature matters as much (95% confidence)."
+
+
+@claim(level=0)
+def leads_by_score(first: Scores) -> str:
+    """Otherwise: the first on these rows, whether it may make no difference, and which others may be first."""
+    text = f"On these rows it depends most on {cut(first._ranked[0].name)}: {_shuffled(first)}"
+    estimates = or_else(lambda: first.estimates, None)
+    if estimates is None or not all_tested(first):
+        return f"{text}; how surely is not known."
+    best = dict(zip(estimates.names, estimates.ranks()[1].tolist(), strict=True))
+    one, *others = first._ranked
+    low, high = one.interval()
+    doubts = ["it may make no difference"] if low <= 0 <= high else []
+    may = [cut(other.name) for other in others if best[other.name] == 1 and other.std_error > 0]
+    doubts += [f"{listed(may, OTHERS)} may matter more"] if may else []
+    return f"{text}; on new rows {' and '.join(doubts)}." if doubts else f"{text}."
+
+
+def _shuffled(first: Scores) -> str:
+    """The largest importance."""
+    best = first._ranked[0]
+    return f"when {cut(best.name)} is shuffled between rows, {PlainScore.of(first).grown(best.pfi)}"
