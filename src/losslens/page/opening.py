@@ -38,10 +38,10 @@ OTHERS = 3  # models or features that a sentence names beside the first
 
 def opening(
     models: Mapping[str, Importances],
-    scores: Mapping[str, Scores],
     target: str,
     n_given: int,
     columns: Mapping[str, Floats],
+    scores: Mapping[str, Scores] | None = None,
 ) -> list[Sentence]:
     """How well, what matters most, by the score if there is one, and the first of the cautions that applies."""
     target = cut(target)

@@ -100,7 +100,7 @@ def summarise(
     top = words(models, shares, ends, shown.n_given, numeric)
     top |= {
         "question": question(shown.target_name, target["classes"]),
-        "opening": opening(models, scores, shown.target_name, shown.n_given, numeric),
+        "opening": opening(models, shown.target_name, shown.n_given, numeric, scores),
     }
     top["sentences"] += finding_words(features, pairs, rows)
     top["computed"] += absence_words(findings, bool(shares))
