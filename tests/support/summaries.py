@@ -49,7 +49,8 @@ def made(
         "loss": {"name": "squared_error", "title": "mean squared error", "least": 0.0, "told_as": "root"},
         "target": {"name": "y", "reads": "values", "classes": None, "shown": None, "drawn": None},
         "rounded": None, "embed": "all", "holds": f"This file holds {n} rows.", "n_explained": n,
-        "n": n, "n_given": n_given or n, "by": None, "for_whom": None, "compared": None, "segments": None, "score": None,
+        "n": n, "n_given": n_given or n, "by": None, "score": None,
+        "for_whom": None, "compared": None, "segments": None,
         "models": heads,
         "table": {
             "columns": columns, "y": y, "index": np.arange(n) * 2, "weight": weight,
