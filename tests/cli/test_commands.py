@@ -201,6 +201,16 @@ def test_segments_as_a_table_json_csv_and_file(tmp_path):
     assert "one number for all rows" in ask(*asked[:5], "--loss", "scorer:r2", code=2).stderr
 
 
+def test_a_gap_by_feature():
+    asked = ("shapley", "linear.skops", "t.csv", "--target", "y", "--gap")
+    shown = ask(*asked, "size=small").stdout
+    assert "Gap: squared error of size=small less that of the rest" in shown
+    found = json.loads(ask(*asked, "size=small", "--json").stdout)
+    assert sum(line["part"] for line in found["gap"]) == pytest.approx(found["gap_total"])
+    assert "no row has this value; there are" in ask(*asked, "size=huge", code=2).stderr
+    assert "--gap takes a column and one of its values" in ask(*asked, "size", code=2).stderr
+
+
 def test_models_and_rows_side_by_side():
     models = ask("compare", *LINEAR, "--models", "nameless=nameless.skops", "--shapley")
     heads = [line.split() for line in models.stdout.splitlines() if line.startswith("feature")]

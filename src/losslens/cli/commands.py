@@ -27,7 +27,7 @@ from losslens.cli.errors import check_writable, naming_file, note, stopping_on_i
 from losslens.cli.options import RUNNING, SOURCE, TABLE, Arguments, Verb
 from losslens.cli.printing import Output, Sheet, digits, plain, probability, records
 from losslens.cli.running import takes
-from losslens.cli.tables import LoadedRows
+from losslens.cli.tables import LoadedRows, rows_with
 from losslens.results.table import ResultTable, or_else
 from losslens.tables.frames import as_table
 from losslens.text import size_in_words
@@ -98,7 +98,7 @@ def curves(args: Arguments) -> Output:
     return Output(headline, sheets, notes, entries, {"n_rows": len(rows.X), "engine": result.engine}, result)
 
 
-@takes(*SOURCE, *QUESTION, "method", "aggregate", "local", "precision", "budget", *RUNNING, *TABLE, "save")
+@takes(*SOURCE, *QUESTION, "method", "aggregate", "local", "gap", "precision", "budget", *RUNNING, *TABLE, "save")
 def shapley(args: Arguments) -> Output:
     """Distribute the performance among the features.
 
@@ -106,18 +106,25 @@ def shapley(args: Arguments) -> Output:
     """
     model = one_model(args, args.model)
     rows = rows_of(args, [model], args.data)
+    chosen = None if args.gap is None else rows_with(rows, args.gap)
     shap = ll.shapley_importance(
         model, rows.X, rows.y, loss=loss_of(args.loss), features=features_of(args), donors=donors_of(args.donors),
-        method=args.method.value, aggregate=args.aggregate.value, rows=args.local or "auto", precision=args.precision,
-        budget=args.budget, sample_weight=rows.weight, **run_options(args),
+        method=args.method.value, aggregate=args.aggregate.value, rows=args.local or chosen is not None or "auto",
+        precision=args.precision, budget=args.budget, sample_weight=rows.weight, **run_options(args),
     )  # fmt: skip
     columns = ["feature", "share", "sfimp", "std_error", "low", "high"]
-    sheet = Sheet(columns, shap._table().texts(columns))
-    facts = {"loss": shap.title, "error_all": shap.error_all, "error_none": shap.error_none, **_against_constant(shap)}
-    facts |= {"exact": shap.exact}
+    sheets = [Sheet(columns, shap._table().texts(columns))]
+    facts: dict[str, Any] = {"loss": shap.title, "error_all": shap.error_all, "error_none": shap.error_none}
+    facts |= {**_against_constant(shap), "exact": shap.exact}
     facts |= {"engine": shap.engine, "method": shap.method, "n_rows": len(rows.y), "n_predictions": shap.n_predictions}
     notes = [*sampled(rows), *shap.notes, *shap.cautions]
-    return Output(f"Shapley importance: {shap.headline}", [sheet], notes, records(shap.to_frame()), facts, shap)
+    if chosen is not None:
+        gap = shap.gap(chosen, names=(args.gap or "", "the rest"))
+        columns = ["line", "part", "low", "high", "p_adjusted", "first", "second"]
+        sheets.append(Sheet(columns, gap._table().texts(columns), f"Gap: {gap.headline}", ("line",)))
+        facts |= {"gap_total": gap.total, "gap": records(gap.to_frame())}
+        notes += gap.notes
+    return Output(f"Shapley importance: {shap.headline}", sheets, notes, records(shap.to_frame()), facts, shap)
 
 
 @takes(*SOURCE, "loss", "groups", "level", "depth", *RUNNING, *TABLE, "save")

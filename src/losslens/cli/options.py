@@ -122,6 +122,10 @@ class Arguments:
         Aggregate.loss
     )
     local: Annotated[bool, _option(ASK, "Shares of single rows, too, however long they take.", "--local")] = False
+    gap: Annotated[
+        str | None,
+        _option(ASK, "Also by feature: the error of rows with a value less that of others.", metavar="COLUMN=VALUE"),
+    ] = None
     precision: Annotated[
         float | None, _option(ASK, "Sample until all shares are this precise, such as 0.02.", metavar="P")
     ] = None

@@ -21,6 +21,8 @@ from losslens.cli.errors import existing_file, reason
 from losslens.cli.model_files import categories_of, columns_of
 from losslens.models import Model, as_model
 from losslens.tables.frames import as_table
+from losslens.text import listed
+from losslens.typing import Mask
 
 FORMATS = (
     dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz"), "csv")
@@ -45,6 +47,19 @@ class LoadedRows:
     def column(self, name: str) -> Any:
         """One column, or an error with the nearest name."""
         return _column(self.table, name).to_native()
+
+
+def rows_with(rows: LoadedRows, asked: str) -> Mask:
+    """The rows that hold a value of a column, asked for as COLUMN=VALUE."""
+    name, _, value = asked.partition("=")
+    if not name or not value:
+        raise ValueError(f"--gap takes a column and one of its values, such as site=3; got {asked!r}")
+    held = [str(one) for one in np.asarray(rows.column(name)).tolist()]
+    found = np.array([one in (value, f"{value}.0") for one in held])
+    if not found.any() or found.all():
+        few = listed(sorted(set(held)), 5)
+        raise ValueError(f"--gap {asked}: {'every' if found.any() else 'no'} row has this value; there are {few}")
+    return found
 
 
 def read_table(name: str, sep: str | None = None) -> Any:

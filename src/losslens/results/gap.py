@@ -73,7 +73,9 @@ class Gap(Result):
     @property
     def parts(self) -> Floats:
         """What each line adds to the difference, (p + 1,)."""
-        return np.concatenate([[self.without[0] - self.without[1]], self.shares[1] - self.shares[0]])
+        apart = self.without[0] - self.without[1]
+        known = abs(apart) > 1e-12 * np.abs(self.without).sum()  # beyond rounding
+        return np.concatenate([[apart if known else 0.0], self.shares[1] - self.shares[0]])
 
     def part(self, line: str, level: float = 0.95) -> Difference:
         """One line with its interval and the two-sided p-value of no difference."""
