@@ -338,6 +338,21 @@ def draw_gap(data, design, part):
         yield found.gap(np.arange(n) < n // 2, names=(LONG, "$b$")).plot()
 
 
+def draw_outputs(data, design, part):
+    """Two outputs in other units, or points in time."""
+    names = [LONG, "$b$"] if part == "half" else [0.5, 12.0]
+    loss = ll.losses.outputs("squared_error").bound(names)
+
+    def both(X):
+        return np.column_stack([data(X), -1000 * data(X)])
+
+    y = pd.DataFrame(np.column_stack([data.y, data.y]), columns=names) if part == "half" else data.y
+    found = ll.feature_importance(both, data.X, y, loss=loss, donors=design, random_state=0, progress=False)
+    if any(np.isfinite(row).all() for row in found.outputs.importance):
+        yield found.outputs.plot()
+        yield found.outputs.plot_lines()
+
+
 def draw_waterfall(data, design, part):
     yield share_plots.plot_waterfall(_restricted(shares(data), part))
 
@@ -453,6 +468,8 @@ CASES = {
     "plot_local": [draw_local],
     "plot_moved": [draw_moved],
     "plot_observations": [draw_observations],
+    "plot_output_lines": [draw_outputs],
+    "plot_outputs": [draw_outputs],
     "plot_permuted_target": [draw_permuted_target],
     "plot_ranking": [draw_ranking],
     "plot_refit_curve": [draw_refits],
@@ -477,6 +494,7 @@ METHODS = {
     "Importances": draw_ranking,
     "Interactions": draw_interactions,
     "Observations": draw_observations,
+    "Outputs": draw_outputs,
     "PermutedTarget": draw_permuted_target,
     "RefitCurve": draw_refits,
     "Refits": draw_refits,

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.multioutput import MultiOutputRegressor, RegressorChain
@@ -114,6 +115,8 @@ def test_differences_tests_and_tables_of_one_output(found):
     assert (first["low"], first["high"]) == found.outputs["square"]["x1"].interval()
     assert "increase in squared error of each" in repr(found.outputs)
     assert "squared error of sum" in repr(one)
+    assert "(importances for each of the 3 outputs: .outputs)" in repr(found)
+    assert ".outputs" not in repr(one)
 
 
 def test_skill_is_that_of_the_mean_loss(found):
@@ -196,3 +199,23 @@ def test_what_is_not_read_is_asked_and_why_is_said():
     assert set(found.declined.values()) == {"losslens has no reader for the values of RegressorChain"}
     sampled = ll.feature_importance(MODELS["tree"].fit(X, Y), X, Y, donors=ll.Latin(3), progress=False)
     assert sampled.engine == "blackbox"
+
+
+def test_pictures_have_features_and_outputs(found):
+    """A heat map where outputs have names; lines, to scale, where they are points in time."""
+    ax = found.outputs.plot()
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["x0", "x1", "x2"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == list(Y)
+    np.testing.assert_allclose(
+        ax.collections[0].get_array().reshape(3, 3), found.outputs.importance / found.outputs.error
+    )
+    ax = found.outputs.plot_lines()
+    low, high = found.outputs["square"]["x1"].interval()
+    line = next(line for line in ax.lines if line.get_label() == "x1")
+    assert line.get_ydata()[1] == found.outputs["square"]["x1"].pfi
+    ends = ax.collections[1].get_paths()[0].vertices
+    assert [low, high] == pytest.approx(sorted(set(ends[ends[:, 0] == 1, 1].tolist())))
+    loss = ll.losses.outputs("squared_error").bound([24.0, 1.0])
+    times = ll.feature_importance(lambda X: MODEL.predict(X)[:, :2], X, Y["sum"], loss=loss, progress=False)
+    np.testing.assert_array_equal(times.outputs.plot().lines[0].get_xdata(), [1.0, 24.0])
+    plt.close("all")

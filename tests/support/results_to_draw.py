@@ -54,6 +54,9 @@ def results(X):
     def predict(X):
         return X.to_numpy() @ weights
 
+    def both(X):
+        return np.column_stack([predict(X), -predict(X)])
+
     imp, effects, shared = importance(X), ll.feature_effect(predict, X), shapley(X)
     forest = RandomForestRegressor(5, random_state=0, bootstrap=True).fit(X, response(X))
     scores = ll.feature_importance(LinearRegression().fit(X, response(X)), X, response(X), loss=get_scorer("r2"))
@@ -77,6 +80,7 @@ def results(X):
         imp[X.columns[0]].row_influence,
         ll.weak_segments(predict, X, response(X), loss="squared_error"),
         *([shared.gap(np.arange(len(X)) < len(X) // 2)] if len(X) > 5 else []),
+        ll.feature_importance(both, X, np.column_stack([response(X)] * 2), loss="squared_error").outputs,
         ll.observations(shared),
         ll.clusters(shared, X, random_state=0),
     ]

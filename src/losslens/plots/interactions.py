@@ -64,8 +64,8 @@ def plot_interactions(result: Interactions, *, part: Part | None = None, ax: Axe
     laid_out = ax.figure.get_layout_engine() is not None  # it will shrink the axes for the names and the colour bar
     width = named_rows.width_beside(ax, labels(names, named_rows.letters_beside(ax)), own)
     width = max(0.3 * width, width - BAR) if laid_out else width
-    _name_table(ax, names, width)
-    notes = [*filter(None, [result.meaning]), *_write_cells(ax, mesh, cells, width)]
+    name_table(ax, names, names, width)
+    notes = [*filter(None, [result.meaning]), *write_cells(ax, mesh, cells, width)]
     framed = _frame_sure(ax, mesh, result, order, width)
     notes += [*framed, *result.cautions] if framed else []
     if np.isnan(cells).sum() > len(order):
@@ -89,26 +89,26 @@ def _open_table(result: Interactions, ax: Axes | None) -> tuple[Axes, Indices]:
     return ax, order[: min(p, MOST_TABLE if own else max(2, fit))]
 
 
-def _name_table(ax: Axes, features: Sequence[str], width: float) -> None:
+def name_table(ax: Axes, features: Sequence[str], columns: Sequence[str], width: float) -> None:
     """Names on both axes: below columns that are narrower than their names, slanted or upright."""
-    p, size = len(features), canvas.font_size(mpl.rcParams["xtick.labelsize"])
-    below = labels(features, int(np.clip(canvas.size_in_points(ax)[1] / 3 / size / LETTER, 8, NAME)))
+    p, size = len(columns), canvas.font_size(mpl.rcParams["xtick.labelsize"])
+    below = labels(columns, int(np.clip(canvas.size_in_points(ax)[1] / 3 / size / LETTER, 8, NAME)))
     pitch = width / p
     turn = 0 if max(map(len, below)) * LETTER * size < pitch - 4 else 35 if pitch > 2 * size else 90
     slanted: dict[str, Any] = {"ha": "right", "rotation_mode": "anchor"} if turn == 35 else {}
     ax.set_xticks(np.arange(p) + 0.5, below, parse_math=False, rotation=turn, **slanted)
-    ax.set_yticks(np.arange(p) + 0.5, labels(features, named_rows.letters_beside(ax)), parse_math=False)
+    ax.set_yticks(np.arange(len(features)) + 0.5, labels(features, named_rows.letters_beside(ax)), parse_math=False)
     ax.tick_params(length=0)
-    ax.set_ylim(p, 0)
+    ax.set_ylim(len(features), 0)
     ax.spines[:].set_visible(False)
 
 
-def _write_cells(ax: Axes, mesh: QuadMesh, cells: Floats, width: float) -> list[str]:
+def write_cells(ax: Axes, mesh: QuadMesh, cells: Floats, width: float) -> list[str]:
     """The numbers, if they fit; returns a note if they are scaled by a power of ten."""
     places = [(int(j), int(k)) for j, k in np.argwhere(np.isfinite(cells))]
     reach = max((abs(cells[place]) for place in places), default=0.0)
     power = 3 * int(np.floor(np.log10(reach) / 3)) if reach and not 0.1 <= reach < 1e4 else 0
-    cell = np.array([width, canvas.size_in_points(ax)[1]]) / len(cells)  # in points
+    cell = np.array([width, canvas.size_in_points(ax)[1]]) / cells.shape[::-1]  # in points
     for size, digits in product(SIZES, (2, 1)):
         decimals = max(0, digits - int(np.floor(np.log10(reach or 1.0))) + power)
         scaled = [round(cells[place] / 10.0**power, decimals) + 0.0 for place in places]  # + 0.0: no "-0"

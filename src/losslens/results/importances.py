@@ -175,6 +175,8 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
             notes.append(f"{first.whole.n:,} rows, read in parts; {len(first.at):,} of them are kept")
         elif first.known_as_streamed:
             notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
+        if self.by_output:
+            notes.append(f"importances for each of the {len(self.by_output)} outputs: .outputs")
         return [*notes, *filter(None, [self._clipped_cells()])]
 
     @claim(level=0)

@@ -16,7 +16,7 @@ from losslens.results.base import Tabular
 from losslens.results.importance import NUMBERS, FeatureImportance, number_of
 from losslens.results.table import FEATURE, RANKED, ResultTable
 from losslens.tables.sample import Sample
-from losslens.typing import Floats
+from losslens.typing import Axes, Floats
 
 if TYPE_CHECKING:
     from losslens.results.importances import Importances
@@ -51,6 +51,25 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
         """The model's mean loss in each output with nothing replaced, (K,)."""
         return np.array([one.error for one in self.of.values()])
 
+    @property
+    def what(self) -> str:
+        """What is lost in each output, in words."""
+        loss = self._first.loss
+        return loss.of.of_each if isinstance(loss, OutputLoss) else loss.title
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw a heat map of features and outputs, or lines where outputs are points in time or quantiles."""
+        from losslens.plots.outputs import plot_output_lines, plot_outputs
+
+        numbers = all(not isinstance(name, str) for name in self.of)
+        return plot_output_lines(self, ax=ax) if numbers else plot_outputs(self, ax=ax)
+
+    def plot_lines(self, ax: Axes | None = None) -> Axes:
+        """Draw lines over the outputs, with 95% intervals as bands."""
+        from losslens.plots.outputs import plot_output_lines
+
+        return plot_output_lines(self, ax=ax)
+
     def __getitem__(self, output: Any) -> Importances:
         if output not in self.of:
             raise KeyError(f"{output!r} is no output; the outputs are {', '.join(map(repr, self.of))}")
@@ -74,9 +93,7 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
             "feature": [feature.name for _, feature in pairs],
             **{name: numbers[name] for name in ("importance", "std_error", "low", "high", "ratio")},
         }
-        loss = self._first.loss
-        what = loss.of.of_each if isinstance(loss, OutputLoss) else loss.title
-        title = f"Importances for {len(self)} outputs: increase in {what} of each"
+        title = f"Importances for {len(self)} outputs: increase in {self.what} of each"
         return ResultTable(
             title, columns, ("{output}", *RANKED), (("output", "{output}"), FEATURE, ("importance", RANKED[1])),
             self._first.notes[:1], like="importance", formats={"output": str}, most_in_text=40,
