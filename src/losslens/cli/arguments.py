@@ -94,6 +94,8 @@ def features_of(args: Arguments, typed: Sequence[str] | None = None) -> Any:
 
 def loss_of(text: str | None) -> Any:
     """A name, a family with its parameter, a scorer, or a user-defined function."""
+    if text is not None and "," in text:
+        raise ValueError(f"--loss takes one loss, got {text!r}; call once for each, or pass a list in Python")
     if text is None or ":" not in text:
         return text
     family, _, parameter = text.partition(":")

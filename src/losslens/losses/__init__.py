@@ -6,7 +6,7 @@ A loss never takes a mean. Uses `tables.arrays`, nothing above it.
 from typing import TYPE_CHECKING, Any
 
 from losslens.losses import quantiles, rows  # noqa: F401 - quantiles: files know them
-from losslens.losses.names import from_metadata, outputs, pointwise, resolve
+from losslens.losses.names import from_metadata, names_of, outputs, pointwise, resolve
 from losslens.losses.rows import (
     LARGEST,
     POSITIVE,
@@ -52,6 +52,7 @@ __all__ = [
     "huber",
     "is_scorer",
     "log_loss",
+    "names_of",
     "outputs",
     "outputs_of",
     "pinball",

@@ -22,11 +22,34 @@ def resolve(loss: str | Loss | Callable[..., Any], reads: Response = "values") -
         return loss
     if not isinstance(loss, str) and any(loss is family for family in FAMILIES.values()):
         loss = loss.__name__  # losses.pinball without a call: the default parameter
+    if isinstance(loss, (list, tuple)):
+        raise TypeError(
+            f"one loss is needed here, got {loss!r}; feature_importance and shapley_importance take several"
+        )
     if not isinstance(loss, str):
         return pointwise(loss, reads=reads)
     if loss in NAMED:
         return NAMED[loss]
     raise ValueError(advice(loss) or _unknown(loss))
+
+
+def names_of(losses: Sequence[Any]) -> dict[str, Any]:
+    """Losses and scorers by name: as given, that of the loss or function, or the title of one of a family.
+
+    >>> from losslens.losses import pinball
+    >>> list(names_of(["roc_auc", pinball(0.1), pinball(0.9)]))
+    ['roc_auc', 'pinball loss (0.1)', 'pinball loss (0.9)']
+    """
+    if not losses:
+        raise ValueError("the list of losses is empty; give at least one, or leave loss out")
+    short = [str(getattr(one, "name", getattr(one, "__name__", one))) for one in losses]
+    names = [
+        one.title if isinstance(one, Loss) and short.count(name) > 1 else name
+        for one, name in zip(losses, short, strict=True)
+    ]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"two losses are called {twice[0]!r}; name one with losses.pointwise(function, name=...)")
+    return dict(zip(names, losses, strict=True))
 
 
 def from_metadata(metadata: Mapping[str, Any]) -> Loss:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subjects
-from losslens.losses import Loss, is_scorer
+from losslens.losses import Loss, is_scorer, names_of
 from losslens.models import as_model
 from losslens.passes import auto
 from losslens.passes.dispatch import Asked, ask, design_of
@@ -22,7 +22,13 @@ from losslens.tables.sources import as_source
 from losslens.workers import with_executor
 
 
-@with_executor
+@overload
+def feature_importance(
+    model: Any, X: Any, y: Any, *, loss: list[Any] | tuple[Any, ...], **options: Any
+) -> dict[str, Importances]: ...
+
+
+@overload
 def feature_importance(
     model: Any,
     X: Any,
@@ -39,7 +45,27 @@ def feature_importance(
     progress: bool | None = None,
     device: str | None = None,
     executor: Any = None,
-) -> Importances:
+) -> Importances: ...
+
+
+@with_executor  # type: ignore[misc]  # a list of losses takes the same options as one
+def feature_importance(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    loss: Any = None,
+    features: Any = None,
+    donors: str | Design = "auto",
+    sample_weight: Any = None,
+    groups: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    memory: str | int = "1 GiB",
+    progress: bool | None = None,
+    device: str | None = None,
+    executor: Any = None,
+) -> Any:
     """Permutation feature importance, with the changes of loss that it is the mean of.
 
     ``PFI = mean over rows i and donors k of L(f(x_i with k's values), y_i) - L(f(x_i), y_i)``
@@ -62,7 +88,10 @@ def feature_importance(
         A name such as ``"squared_error"``, or a function ``(y, prediction) -> one loss a row``. Or a score of all rows,
         with its standard error and the PI curve, but nothing of single rows: a name of scikit-learn's such as
         ``"roc_auc"``, a scorer, ``"score"`` (the estimator's own), `losses.scorer` of a function ``(estimator, X, y)``.
-        Default: squared error for regressors, log loss for classifiers.
+        Default: squared error for regressors, log loss for classifiers. Where y has several columns, one for each
+        output of the model, losses of numbers are averaged over them (`losses.outputs` for weights), and ``.outputs``
+        has the importances for each. A list of losses gives a dict from their names to results; losses that read the
+        same response are evaluated on the same predictions.
     features
         Columns; ``{"name": [columns]}`` for columns replaced together; a tuple for a pair on a product grid.
     donors
@@ -105,6 +134,8 @@ def feature_importance(
         n_jobs=n_jobs, memory=memory, progress=progress, device=device,
     )  # fmt: skip
     warn_of_target(X, y)
+    if isinstance(loss, (list, tuple)):
+        return importances_by_loss(model, X, y, loss, options)
     return importances(model, X, y, loss, options)
 
 
@@ -121,6 +152,22 @@ def importances(
         if (data := call.opened(known, source, y, options)) is not None:
             return call.importances(known, data, chosen, options)
     return by_losses(known, X, y, [chosen], options, subjects)[0]
+
+
+def importances_by_loss(model: Any, X: Any, y: Any, losses: Sequence[Any], options: Options) -> dict[str, Importances]:
+    """By each of several losses: those that read the same response of a table in memory share their predictions."""
+    known, named = as_model(model), names_of(losses)
+    chosen = {name: default_loss(known, loss, y) for name, loss in named.items() if not is_scorer(loss)}
+    source = as_source(X)
+    if source is not None and call.opened(known, source, y, options) is not None:  # read in parts, once for each
+        return {name: importances(known, X, y, loss, options) for name, loss in named.items()}
+    found: dict[str, Importances] = {}
+    for response in dict.fromkeys(loss.reads for loss in chosen.values()):
+        some = {name: loss for name, loss in chosen.items() if loss.reads == response}
+        found |= dict(zip(some, by_losses(known, X, y, list(some.values()), options), strict=True))
+    return {
+        name: found[name] if name in found else importances(known, X, y, loss, options) for name, loss in named.items()
+    }
 
 
 @with_executor

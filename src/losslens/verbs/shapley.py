@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from losslens.donors.designs import Design
-from losslens.losses import Loss, is_scorer
+from losslens.losses import Loss, is_scorer, names_of
 from losslens.models import as_model
 from losslens.passes.parts import call
 from losslens.passes.task import Options, default_loss
@@ -27,7 +27,7 @@ def shapley_importance(
     X: Any,
     y: Any,
     *,
-    loss: str | Loss | Callable[..., Any] | None = None,
+    loss: str | Loss | Callable[..., Any] | Sequence[Any] | None = None,
     features: Any = None,
     method: Method = "auto",
     donors: str | Design = "auto",
@@ -53,7 +53,8 @@ def shapley_importance(
     Parameters
     ----------
     model, X, y, loss, sample_weight, random_state, n_jobs, memory, progress, executor
-        As in `feature_importance`. A scikit-learn scorer gives the global shares only.
+        As in `feature_importance`. A scikit-learn scorer gives the global shares only. A list of losses gives a dict
+        from their names to results, each computed by itself.
     features
         The players: columns, or ``{"name": [columns]}`` for columns that play together; no column in two of them.
         Columns that are not named keep their own values.
@@ -106,6 +107,9 @@ def shapley_importance(
     )  # fmt: skip
     warn_of_target(X, y)
     wanted = ShapleySettings(method, aggregate, precision, budget, m_feat, m_obs, rows)
+    if isinstance(loss, (list, tuple)):
+        by_loss: Any = {name: _shares(model, X, y, one, wanted, options) for name, one in names_of(loss).items()}
+        return by_loss  # type: ignore[no-any-return]  # most calls have one loss
     return _shares(model, X, y, loss, wanted, options)
 
 
