@@ -109,6 +109,7 @@ def test_a_single_tree_needs_no_table(name, weight, design):
         np.testing.assert_allclose(few[group].local, whole[group].local, atol=1e-10)
         np.testing.assert_allclose(few[group].pi, whole[group].pi, atol=1e-10)
         np.testing.assert_allclose(few[group].weights, whole[group].weights, atol=1e-12)
+        assert few[group].clipped == pytest.approx(whole[group].clipped, abs=1e-12)
         assert few[group].pfi == pytest.approx(whole[group].pfi, abs=1e-10)
         assert few[group].std_error == pytest.approx(whole[group].std_error, abs=1e-10)
 

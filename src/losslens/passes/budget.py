@@ -185,6 +185,10 @@ class RowMass:
         """The weight of each row as donor."""
         return np.asarray(self.mass / self.mass.sum())
 
+    def at_values(self, codes: Indices, size: int, *, apart: bool) -> Floats:
+        """The mass of the pairs whose donor has each of so many values; `apart`: without those that are left out."""
+        return np.bincount(codes, self.mass if apart else self.weight, size).astype(float)
+
 
 def ratio(sums: Floats, mass: Floats) -> Floats:
     """Means; NaN where nothing is averaged: a value that a single row holds, a group that holds all weight."""

@@ -17,7 +17,7 @@ from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.questions import Question, Subject, pose
 from losslens.losses import Loss
-from losslens.passes.budget import Budget, Filled, RowMass
+from losslens.passes.budget import Budget, Filled, RowMass, ratio
 from losslens.progress import Tick
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
@@ -73,7 +73,8 @@ def _means(subject: Subject, design: Design, half: Halves, sample: Sample, loss:
     """All means; `half.kept` is overwritten."""
     weight, codes, g, own = sample.weight, subject.distinct.codes, len(subject.distinct), sample.loss
     assert own is not None
-    kept, lent, mass = half.kept, half.lent, np.bincount(codes, weight, g).astype(float)
+    kept, lent, rows = half.kept, half.lent, RowMass(sample)
+    mass = rows.at_values(codes, g, apart=False)
     pd = lent @ (weight @ kept)
     kept[:, -1] -= sample.target(loss)
     local = _squares(kept, _triangle(lent, mass)) - own
@@ -82,11 +83,9 @@ def _means(subject: Subject, design: Design, half: Halves, sample: Sample, loss:
         return Means(
             local=local, mass=weight, pi=changes, weights=mass / mass.sum(), pd=pd, caused=changes[codes], lent=weight
         )
-    rows, others = RowMass(sample), mass - np.bincount(codes, weight**2, g)
-    with np.errstate(invalid="ignore", divide="ignore"):  # a value that a single row holds
-        pi = changes * mass / others
+    others = rows.at_values(codes, g, apart=True)
     return Means(
-        local=local / rows.met, mass=rows.mass, pi=pi, weights=others / others.sum(), pd=pd,
+        local=local / rows.met, mass=rows.mass, pi=ratio(changes * mass, others), weights=others / others.sum(), pd=pd,
         caused=changes[codes] / rows.met, lent=rows.lent,
     )  # fmt: skip
 

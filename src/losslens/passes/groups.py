@@ -16,7 +16,7 @@ from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subject, pose
 from losslens.losses import Loss
-from losslens.passes.budget import Filled, RowMass
+from losslens.passes.budget import Filled, RowMass, ratio
 from losslens.tables.sample import Sample
 from losslens.typing import Floats
 
@@ -59,14 +59,9 @@ def _total(engine: Trees, subject: Subject, design: Design, sample: Sample, loss
     total = engine.coalition_errors(target, weight).error(kept) - sample.error
     if design.leaves_out_own:
         total /= 1 - float(weight @ weight)
-    return Means(local=None, mass=weight, weights=_weights(subject, design, sample), total=float(total))
-
-
-def _weights(subject: Subject, design: Design, sample: Sample) -> Floats:
-    weight, codes, g = sample.weight, subject.distinct.codes, len(subject.distinct)
-    own = np.bincount(codes, weight**2, g) if design.leaves_out_own else 0.0
-    mass = np.bincount(codes, weight, g) - own
-    return np.asarray(mass / mass.sum())
+    distinct = subject.distinct
+    mass = RowMass(sample).at_values(distinct.codes, len(distinct), apart=design.leaves_out_own)
+    return Means(local=None, mass=weight, weights=mass / mass.sum(), total=float(total))
 
 
 def _single_tree(engine: Trees, subject: Subject, design: Design, sample: Sample, loss: Loss) -> Means:
@@ -87,16 +82,16 @@ def _single_tree(engine: Trees, subject: Subject, design: Design, sample: Sample
     assert sample.loss is not None
     apart, rows = design.leaves_out_own, RowMass(sample)
     local, changes, distinct = by_row - sample.loss, by_donor - sample.error, subject.distinct
+    mass, every = (rows.at_values(distinct.codes, len(distinct), apart=out) for out in (apart, False))
     pi = changes[distinct.first]  # donors with equal values have equal changes
     if apart:
-        lent, own = (np.bincount(distinct.codes, w, len(distinct)) for w in (weight, weight**2))
-        with np.errstate(invalid="ignore", divide="ignore"):  # a value of one row only
-            pi = pi * lent / (lent - own)
+        pi = ratio(pi * every, mass)
+        clipped = (clipped - weight**2 @ (sample.loss >= bound)) / rows.mass.sum()
     return Means(
         local=local / rows.met if apart else local,
         mass=rows.mass if apart else weight,
         pi=pi,
-        weights=_weights(subject, design, sample),
+        weights=mass / mass.sum(),
         caused=changes / rows.met if apart else changes,
         lent=rows.lent if apart else weight,
         clipped=float(clipped),

@@ -341,8 +341,7 @@ class ClassCurves:
         )
 
     def _value_mass(self) -> Floats:
-        of_rows = self.rows.mass if self.apart else self.sample.weight
-        return np.bincount(self.meeting.own, of_rows, self.meeting.size).astype(float)
+        return self.rows.at_values(self.meeting.own, self.meeting.size, apart=self.apart)
 
     def weights(self) -> Floats:
         """The share of the cells at each value, (g,)."""

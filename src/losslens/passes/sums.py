@@ -275,8 +275,7 @@ class SumCurves:
         return on_grid
 
     def _value_mass(self, distinct: Distinct) -> Floats:
-        of_rows = self.rows.mass if self.apart else self.sample.weight
-        return np.bincount(distinct.codes, of_rows, len(distinct)).astype(float)
+        return self.rows.at_values(distinct.codes, len(distinct), apart=self.apart)
 
     def weights(self, distinct: Distinct) -> Floats:
         """The share of the cells at each value, (g,)."""
