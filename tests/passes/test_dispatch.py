@@ -62,6 +62,13 @@ def explained(model, options):
     return ll.feature_importance(model.fit(X, y), X, y, **options)
 
 
+def test_engines_that_take_own_donors_are_asked_themselves(monkeypatch):
+    """Matrix products take a third of the time that rows take one by one."""
+    monkeypatch.setattr(dispatch, "MixedRows", None)
+    found = explained(svm.SVR(), {"donors": ll.Latin(2), "loss": get_scorer("r2")})
+    assert (found.engine, found.declined) == ("products", {})
+
+
 def test_what_an_exact_engine_computes_has_no_reason():
     """Of other models: tests/engines/test_engine_table.py."""
     found = explained(make_pipeline(StandardScaler(), tree.DecisionTreeRegressor()), {"donors": ll.Derangements()})

@@ -173,6 +173,7 @@ class ExactEngine(ABC):
     in_single: bool = False  # whether this model does, whatever the type of its predictions
     inside_link: ClassVar[bool] = False  # whether columns add up inside a link, not in predictions
     sums_losses: ClassVar[bool] = False  # whether means of losses are closed forms, not means of cells
+    fills_own_donors: ClassVar[bool] = False  # whether `fill` takes donors of each row's own; else see `MixedRows`
 
     @property
     def own_rounding(self) -> bool:
@@ -222,7 +223,7 @@ class ExactEngine(ABC):
 
 @dataclass(frozen=True)
 class MixedRows:
-    """Predicts cells one by one with an exact engine: under designs that don't pair all rows."""
+    """Predicts cells one by one with an exact engine that takes all pairs only, under designs of some pairs."""
 
     engine: ExactEngine
     columns: int  # of the table

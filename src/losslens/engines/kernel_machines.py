@@ -350,6 +350,7 @@ class Products(ExactEngine):
     in_halves: bool = True  # whether squared losses may be averaged without cells
     in_single: bool = False  # whether the model multiplies in float32
     name: ClassVar[str] = "products"
+    fills_own_donors: ClassVar[bool] = True
     _ranks: dict[tuple[int, ...], int | None] = field(default_factory=dict, init=False, repr=False)
     _prepared: dict[int, tuple[Ask, _DonorTerms]] = field(default_factory=dict, init=False, repr=False)
 

@@ -8,6 +8,7 @@ every distinct value is a node.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, log, pi, sqrt
@@ -69,18 +70,18 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class LentNodes:
+class LentNodes(ABC):
     """Where the rows' losses are evaluated, and how means follow."""
 
     lent: Floats  # (M, K)
 
+    @abstractmethod
     def masses(self, weight: Floats) -> Floats:
         """Weights of the nodes, (M,), that give means over the donors."""
-        raise NotImplementedError
 
+    @abstractmethod
     def values(self, at_nodes: Floats) -> Floats:
         """Numbers at the nodes, (M, ...), as those of the donors, (n, ...)."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,7 +53,8 @@ def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
             if design is None or design.all_pairs or subject.feature.kind == "pair":
                 return Route(task.exact, way, task.exact.label(way), exact=True)
             if design.values is None:
-                return Route(MixedRows(task.exact, len(task.table.names)), "cells", task.exact.name, exact=True)
+                mixed = task.exact if task.exact.fills_own_donors else MixedRows(task.exact, len(task.table.names))
+                return Route(mixed, "cells", task.exact.name, exact=True)
             declined = NOT_IN_TABLE
     return Route(task.engine, "cells", task.engine.name, exact=False, declined=declined)
 
