@@ -480,21 +480,26 @@ def test_a_read_only_folder_is_told_before_the_run(mounted, tmp_path):
         place.mkdir(mode=0o555)
     for path, command in ((place / "r.losslens", ("importance", "--save")), (place / "r.html", ("report", "-o"))):
         arguments = ("mine:slow", "t.csv", "--target", "y", "--loss", "squared_error", command[1], path)
-        err = run(command[0], *arguments, code=2)[1]
+        err = ask(command[0], *arguments, code=2).stderr
         assert err == f"error: could not write {path}: {reason}\n"  # and the model was never asked
 
 
 @pytest.mark.parametrize("command", ["importance", "report"])
 def test_a_full_disk_leaves_nothing_behind(mounted, tmp_path, command):
-    place, reason, more = mounted("size=16k"), "No space left on device", {}
-    if place is None:
+    place, reason = mounted("size=16k"), "No space left on device"
+    limited = place is None
+    if limited:
         place, reason = tmp_path / "small", "File too large"
         place.mkdir()
-        more = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))}
     path = place / "result"
     path.write_text("an older one")
-    option = "--save" if command == "importance" else "-o"
-    out, err = run(command, *LIGHT, "-q", option, path, code=2, **more)
+    arguments = (command, *LIGHT, "-q", "--save" if command == "importance" else "-o", path)
+    if limited:  # a limit would be that of all tests
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))  # noqa: E731
+        out, err = run(*arguments, code=2, preexec_fn=limit)
+    else:
+        result = ask(*arguments, code=2)
+        out, err = result.stdout, result.stderr
     assert err == f"error: could not write {path}: {reason}\n"
     assert out.startswith("Importance" if command == "importance" else "")  # what was found is shown all the same
     assert [entry.name for entry in place.iterdir()] == ["result"]
