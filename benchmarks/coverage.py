@@ -499,9 +499,43 @@ def _no_gap(case: cases.TwoGroups, seed: int) -> Counted:
     }
 
 
+def time(runs: int) -> Iterator[Line]:
+    """Rows in time, autocorrelation .8: blocks of a given length, or of one chosen by `like=`; importance over time.
+
+    Columns and noise are independent of each other, so the truth is that of independent rows, at all times.
+    """
+    for n in (300, 1000):
+        for name, held in simulate(partial(_time, n), runs if n == 300 else min(runs, 400)).items():
+            bar = FLAGGED if "flagged" in name else AT_LEAST
+            yield Line("linear, AR(.8)", name, n, held, None if name.startswith(" ") else bar)
+    for name, held in simulate(partial(_over, 300, None), runs).items():
+        yield Line(LINEAR.name, name, 300, held, FLAGGED if "flagged" in name else AT_LEAST)
+
+
+def _time(n: int, seed: int) -> Counted:
+    X, y = LINEAR.draw_in_time(np.random.default_rng([seed, n]), n, 0.8)
+    single = ll.feature_importance(LINEAR.estimator, X, y, **HOW)
+    chosen = ll.time_blocks(np.arange(n), like=single)
+    found = {"  rows as if independent": within(each_end([f.interval() for f in single.values()]), LINEAR.pfi)}
+    for name, blocks in (("blocks of 25", ll.time_blocks(np.arange(n), 25)), ("blocks chosen, like=", chosen)):
+        imp = ll.feature_importance(LINEAR.estimator, X, y, groups=blocks, **HOW)
+        found[name] = within(each_end([f.interval() for f in imp.values()]), LINEAR.pfi)
+    return found | (_over(n, chosen, seed) if n == 1000 else {})
+
+
+def _over(n: int, blocks: Any, seed: int) -> Counted:
+    """The importance never changes: the whole band holds it, and a step is a false alarm."""
+    X, y = LINEAR.draw_in_time(np.random.default_rng([seed, n]), n, 0.0 if blocks is None else 0.8)
+    over = ll.feature_importance(LINEAR.estimator, X, y, groups=blocks, **HOW).over(np.arange(n))
+    return {
+        "over time, whole band": within((over.low, over.high), LINEAR.pfi).all(axis=0),
+        "over time, a step flagged": over.p < 0.05,
+    }
+
+
 PARTS: dict[str, Callable[[int], Iterator[Any]]] = {
     "intervals": intervals, "scores": scores, "designs": designs, "bands": bands, "noise": noise, "learner": learner,
-    "left_out": left_out, "gaps": gaps, "peers": peers,
+    "left_out": left_out, "gaps": gaps, "time": time, "peers": peers,
 }  # fmt: skip
 
 

@@ -56,6 +56,13 @@ class Linear:
             X, e = rng.normal(size=size), rng.normal(size=n)
         return X, X @ np.array(self.beta) + NOISE * e
 
+    def draw_in_time(self, rng: np.random.Generator, n: int, r: float) -> tuple[Floats, Floats]:
+        """X and y whose columns and noise each have autocorrelation r: a row far from another is independent of it."""
+        steps = rng.normal(size=(n, len(self.b) + 1))
+        for k in range(1, n):
+            steps[k] = r * steps[k - 1] + np.sqrt(1 - r**2) * steps[k]
+        return steps[:, :-1], steps[:, :-1] @ np.array(self.beta) + NOISE * steps[:, -1]
+
     def predict(self, X: Any) -> Floats:
         """The model."""
         return np.asarray(X @ np.array(self.b))

@@ -16,6 +16,7 @@ from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
+from losslens.results.over_time import OverTime
 from losslens.results.permuted_target import PermutedTarget
 from losslens.results.plan import Plan
 from losslens.results.refits import Refits
@@ -67,6 +68,7 @@ __all__ = [
     "Latin",
     "LeftOut",
     "Observations",
+    "OverTime",
     "Permutations",
     "PermutedTarget",
     "Plan",

@@ -51,6 +51,19 @@ def load_bikeshare() -> tuple[pd.DataFrame, NDArray[np.float64]]:
     return X, y
 
 
+def bikeshare_times() -> NDArray[np.datetime64]:
+    """The hour of each row of `load_bikeshare`, in the order of time.
+
+    Examples
+    --------
+    >>> bikeshare_times()[[0, -1]].astype(str).tolist()
+    ['2011-01-01T00', '2011-12-31T23']
+    """
+    table = _read("bikeshare.csv.gz")
+    days = np.datetime64("2011-01-01", "D") + (table["day"].to_numpy() - 1).astype("m8[D]")
+    return np.asarray(days.astype("M8[h]") + table["hr"].to_numpy().astype("m8[h]"))
+
+
 def load_boston() -> tuple[pd.DataFrame, NDArray[np.float64]]:
     """House values around Boston, 1970: 506 rows, 13 features. Only to reproduce the 2018 paper.
 

@@ -432,6 +432,16 @@ def draw_row_influence(data, design, part):
             yield found.plot()
 
 
+def draw_over_time(data, design, part):
+    n = len(data.y)
+    if n < 2:
+        return
+    imp = ask(data, design)
+    times = np.arange(n) if part == "half" else np.datetime64("2024-02-28T18", "s") + 3600 * np.arange(n)
+    yield imp.over(times).plot()
+    yield next(iter(imp.values())).over(times, bins=3).plot()
+
+
 def draw_observations(data, design, part):
     yield ll.observations(_restricted(shares(data), part)).plot()
 
@@ -470,6 +480,7 @@ CASES = {
     "plot_observations": [draw_observations],
     "plot_output_lines": [draw_outputs],
     "plot_outputs": [draw_outputs],
+    "plot_over_time": [draw_over_time],
     "plot_permuted_target": [draw_permuted_target],
     "plot_ranking": [draw_ranking],
     "plot_refit_curve": [draw_refits],
@@ -495,6 +506,7 @@ METHODS = {
     "Interactions": draw_interactions,
     "Observations": draw_observations,
     "Outputs": draw_outputs,
+    "OverTime": draw_over_time,
     "PermutedTarget": draw_permuted_target,
     "RefitCurve": draw_refits,
     "Refits": draw_refits,

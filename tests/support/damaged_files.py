@@ -75,6 +75,7 @@ def saved():
         "regions": ll.regions(imp, X, target="importance", random_state=0, permutations=19),
         "far": imp.extrapolation,
         "influence": imp["a"].row_influence,
+        "over": imp.over(np.arange(len(imp["a"].at))),
         "observations": ll.observations(shared),
         "clusters": ll.clusters(shared, X, random_state=0),
     }

@@ -78,6 +78,7 @@ def results(X):
         *([ll.regions(imp, X, target="importance", random_state=0, permutations=19)] if len(X) > 12 else []),
         *([imp.extrapolation] if len(X) > 20 else []),  # with fewer there is nothing to draw
         imp[X.columns[0]].row_influence,
+        *([imp.over(range(len(X)))] if len(X) > 1 else []),
         ll.weak_segments(predict, X, response(X), loss="squared_error"),
         *([shared.gap(np.arange(len(X)) < len(X) // 2)] if len(X) > 5 else []),
         ll.feature_importance(both, X, np.column_stack([response(X)] * 2), loss="squared_error").outputs,

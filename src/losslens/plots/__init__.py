@@ -9,6 +9,7 @@ from losslens.plots.comparison import plot_comparison, plot_moved
 from losslens.plots.feature import plot_effect, plot_importance
 from losslens.plots.interactions import plot_interaction_ranking, plot_interactions
 from losslens.plots.outputs import plot_output_lines, plot_outputs
+from losslens.plots.over_time import plot_over_time
 from losslens.plots.refits import plot_impact, plot_permuted_target, plot_refit_curve, plot_refits
 from losslens.plots.rows import plot_clusters, plot_observations, plot_row_influence
 from losslens.plots.shapley import plot_shapley, plot_shapley_curve
@@ -33,6 +34,7 @@ __all__ = [
     "plot_observations",
     "plot_output_lines",
     "plot_outputs",
+    "plot_over_time",
     "plot_permuted_target",
     "plot_ranking",
     "plot_refit_curve",

@@ -19,6 +19,7 @@ from losslens.results.effects import Effects
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
 from losslens.results.outputs import Outputs
+from losslens.results.over_time import OverTime
 from losslens.results.permuted_target import PermutedTarget
 from losslens.results.regions import Regions
 from losslens.results.row_changes import RowChanges
@@ -105,7 +106,7 @@ def _size(result: Displayed, table: ResultTable) -> tuple[float, float]:
             return 3.6 * across, 3.0 * down
         case Clusters():
             return 6.4, 2.4 + 0.9 * result.k
-        case Observations() | RowInfluence() | Outputs():
+        case Observations() | OverTime() | RowInfluence() | Outputs():
             return 5.2, 3.8
         case Interactions():
             return 5.6, 2.2 + 0.27 * min(len(result.features), MOST_BARS)

@@ -17,6 +17,7 @@ from losslens.losses import resolve as resolve_loss
 from losslens.results.base import Tabular
 from losslens.results.effects import FeatureEffect, curve_columns
 from losslens.results.feature import FeatureResult, take_columns, take_rows
+from losslens.results.over_time import OverTime, over_time
 from losslens.results.row_influence import RowInfluence
 from losslens.results.selection import all_but, positions
 from losslens.results.table import ResultTable, facts, grid_size, or_else
@@ -265,6 +266,22 @@ class FeatureImportance(FeatureResult, Tabular):
         changes = cell_changes(loss, sample, self.cells.rows, self.cells.predictions)
         new = replace(self, loss=loss, sample=sample, cells=replace(self.cells, changes=changes))
         return replace(new, means=new._means(new.cells, self.meeting, sample))
+
+    def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
+        """The importance over time: of the rows in each stretch of time, with donors from all rows, and a band.
+
+        Parameters
+        ----------
+        times
+            The time of each row, as `time_blocks` takes them: numbers, dates or durations, in any order.
+        bins
+            The number of stretches, equally long; by default up to 12, as many as have 60 rows (5 groups) on average.
+        width
+            Their length in the unit of `times` instead: a number, or for dates a duration such as ``"30D"``, ``"1M"``.
+        level
+            The probability that the band contains the importance in all stretches.
+        """
+        return over_time({self.name: self}, times, bins, width, level)
 
     def to_frame(self) -> Any:
         """The curves as a data frame: value, weight, importance."""

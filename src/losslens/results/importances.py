@@ -15,6 +15,7 @@ from losslens.results.base import Result, ResultMapping
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import CURVES_ONLY, NUMBERS, FeatureImportance, number_of
 from losslens.results.outputs import Outputs
+from losslens.results.over_time import OverTime, over_time
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
@@ -143,6 +144,13 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
             return changed
 
         return replace(self, features={name: change(feature) for name, feature in self.features.items()}, by_output={})
+
+    def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
+        """The importances over time, with a band for each feature; arguments as in `FeatureImportance.over`."""
+        features = {name: one for name, one in self.features.items() if one.means.has_weights}
+        if not features:
+            self._first._need_donors("importance over time")
+        return over_time(features, times, bins, width, level)
 
     def _need_all_cells(self, what: str) -> None:
         if self._first.whole is not None:

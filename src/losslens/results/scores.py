@@ -197,6 +197,12 @@ class FeatureScore(Grouped, Tabular):
     row_influence = _absent("the influence of single rows")
     conditioning: ClassVar[None] = None
 
+    def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> NoReturn:
+        """Raises: importance over time needs a loss of each row."""
+        raise ValueError(
+            f"over needs a loss of each row, and {self.title} is a score: use given(rows), or by(time_blocks(...))"
+        )
+
     def given(self, rows: Any) -> Self:
         """The score of these rows (a mask, row labels or positions), with donors from all rows.
 
@@ -285,6 +291,10 @@ class Scores(Importances):
     def one(self) -> FeatureScore:
         """The first feature, for what all have in common."""
         return next(iter(self.features.values()))
+
+    def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> NoReturn:
+        """Raises: importance over time needs a loss of each row."""
+        return self.one.over(times)
 
     def with_loss(self, loss: Any) -> NoReturn:
         """Raises: the predictions are not kept."""

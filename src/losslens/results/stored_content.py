@@ -48,6 +48,10 @@ SHAPES = {
     "Observations": dict.fromkeys(
         ("importance", "loss", "weight", "target", "prediction", "influence", "influence_on", "row_labels"), "n"
     ),
+    "OverTime": dict.fromkeys(("start", "end", "middle", "rows"), "b")
+    | {"features": "p"}
+    | dict.fromkeys(("importance", "std_error", "low", "high"), "b p")
+    | dict.fromkeys(("overall", "step", "before", "after", "p"), "p"),
     "OwnDonors": {"place": "a ..."},
     "PermutedTarget": {"features": "p", "importance": "p", "null": "b p"},
     "RefitCurve": {"grid": "g", "folds": "m g", "reach": "g"},
@@ -534,6 +538,14 @@ def _gap(result: Any) -> None:
     _need((result.freedom > 0).all(), "no degrees of freedom")
 
 
+def _over_time(result: Any) -> None:
+    _named(result)
+    _need(len(result.start) > 0, "no stretch of time")
+    kinds = {times.dtype.kind for times in (result.start, result.end, result.middle)}
+    _need(kinds in ({"f"}, {"M"}, {"m"}), "times of several kinds")
+    _within(result.step, -1, len(result.start), "steps")
+
+
 def _named(result: Any) -> None:
     _names(result.features)
 
@@ -544,7 +556,8 @@ RULES: dict[str, Callable[[Any], None]] = {
     "Extrapolation": _extrapolation, "Extrapolations": _extrapolations,
     "FeatureImportance": _importance, "FeatureResult": _feature, "FeatureScore": _score, "Gap": _gap,
     "Importances": _importances,
-    "Interactions": _interactions, "Observations": _observations, "OwnDonors": _own_donors, "PermutedTarget": _named,
+    "Interactions": _interactions, "Observations": _observations, "OverTime": _over_time, "OwnDonors": _own_donors,
+    "PermutedTarget": _named,
     "PredictionScore": _prediction_score, "Refits": _refits, "Regions": _regions, "ReplacedRows": _replaced_rows,
     "RowChanges": _row_changes, "Sample": _sample, "ScoredCells": _scored_cells, "ScoredRows": _scored_rows,
     "ShapleyEffect": _shapley_effect, "ShapleyImportance": _shapley, "Shifts": _shifts,

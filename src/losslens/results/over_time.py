@@ -1,0 +1,236 @@
+"""Importance over time: of the rows in each stretch of time, with a band, and the largest step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.results.base import Result
+from losslens.results.selection import row_order
+from losslens.results.table import FEATURE, IMPORTANCE, ResultTable
+from losslens.tables.checks import check_whole
+from losslens.tables.row_labels import check_order
+from losslens.tables.times import Times, read_length, read_times, time_text
+from losslens.text import in_digits
+from losslens.typing import Axes, Floats, Indices
+from losslens.uncertainty.inference import adjusted
+from losslens.uncertainty.standard_errors import Influence, check_level, interval
+from losslens.uncertainty.steps_in_time import largest_step
+
+MOST_BINS, ROWS_EACH, GROUPS_EACH = 12, 60, 5  # by default: at most so many bins, of so many rows or groups on average
+FROM_ALL = "donors come from all times"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class OverTime(Result):
+    """The importance of features in stretches of time: `given` the rows of each, with donors from all rows.
+
+    `low` and `high` are a simultaneous band: with the stated probability it contains a feature's importance to this
+    model on new rows in *all* stretches (Šidák's intervals, with the degrees of freedom of their own rows or groups).
+
+    `to_frame()` has one line for each feature and stretch of time, `changes()` one for each feature: where the
+    importance before differs most from that afterwards, and the p-value of a constant importance. That test assumes
+    what all standard errors do, that rows, or groups of rows, are independent: pass `time_blocks` as ``groups=``.
+    """
+
+    features: tuple[str, ...]
+    start: NDArray[Any]  # (b,): where each stretch begins; those without rows are left out
+    end: NDArray[Any]  # (b,): where it ends, not included
+    middle: NDArray[Any]  # (b,): the mean time of its rows
+    rows: Indices  # (b,): how many
+    importance: Floats  # (b, p)
+    std_error: Floats  # (b, p); NaN where there is none
+    low: Floats  # (b, p)
+    high: Floats  # (b, p)
+    overall: Floats  # (p,): of all rows
+    step: Indices  # (p,): the stretch that the largest step leads to; -1: too few rows, or groups, to tell
+    before: Floats  # (p,): the importance before the step
+    after: Floats  # (p,)
+    p: Floats  # (p,): of a constant importance
+    level: float
+    title: str  # of the loss
+    grouped: bool  # whether standard errors leave out groups of rows
+    why: str  # why there is no band; empty if there is one
+    backend: str
+
+    @property
+    def p_adjusted(self) -> Floats:
+        """`p` adjusted for the number of features, by Holm's method, (p,)."""
+        known, out = np.flatnonzero(np.isfinite(self.p)), np.full(len(self.p), np.nan)
+        out[known] = adjusted(self.p[known], "holm")
+        return out
+
+    def to_frame(self) -> Any:
+        """One line for each feature and stretch of time, in the order of time; a data frame."""
+        b, p = self.importance.shape
+        columns: dict[str, Any] = {"feature": np.repeat(np.array(self.features, object), b).tolist()}
+        columns |= {name: np.tile(getattr(self, name), p) for name in ("start", "end", "rows")}
+        return self._frame(
+            columns | {name: getattr(self, name).T.ravel() for name in ("importance", "std_error", "low", "high")}
+        )
+
+    def changes(self) -> Any:
+        """The largest step of each feature's importance, the smallest p first; a data frame."""
+        order = np.lexsort((-self.overall, np.nan_to_num(self.p, nan=2.0)))
+        at = [self.shown(self.start[k]) if k >= 0 else "" for k in self.step]
+        columns: dict[str, Any] = {
+            "feature": self.features,
+            "at": at,
+            "before": self.before,
+            "after": self.after,
+            "p": self.p,
+        }
+        columns["p_adjusted"] = self.p_adjusted
+        return self._frame({name: [values[j] for j in order] for name, values in columns.items()})
+
+    def shown(self, time: Any) -> str:
+        """A time as text: only the day, where all stretches are at least two days long."""
+        if self.start.dtype.kind == "M" and (self.end - self.start).min() >= np.timedelta64(2, "D"):
+            time = time.astype("M8[D]")
+        return time_text(time)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the importance over time, with its band."""
+        from losslens.plots.over_time import plot_over_time
+
+        return plot_over_time(self, ax=ax)
+
+    @property
+    def ranking(self) -> Indices:
+        """The positions of the features, the most important first."""
+        return np.argsort(-self.overall, kind="stable")
+
+    @property
+    def notes(self) -> list[str]:
+        """What the band is, and what standard errors rest on."""
+        if self.why:
+            return [FROM_ALL, f"no band: {self.why}"]
+        units = "groups of rows" if self.grouped else "rows, taken as independent: see time_blocks"
+        return [f"{FROM_ALL}; {self.level:.0%} band for all stretches of a feature together; errors over {units}"]
+
+    def _table(self) -> ResultTable:
+        return self._of_one() if len(self.features) == 1 else self._of_several()
+
+    def _of_one(self) -> ResultTable:
+        columns = {
+            "start": [self.shown(time) for time in self.start], "end": [self.shown(time) for time in self.end],
+            "rows": self.rows, "importance": self.importance[:, 0], "std_error": self.std_error[:, 0],
+            "low": self.low[:, 0], "high": self.high[:, 0],
+        }  # fmt: skip
+        notes = [*self.notes, *([f"largest step: {self._step(0)}"] if self.step[0] >= 0 else [])]
+        ends = (f"{self.level:.0%} band", "[{low} to {high}]")
+        return ResultTable(
+            f"OverTime: {self.features[0]}, increase in {self.title}", columns,
+            ("{start} to {end}", "{importance}[ ± {std_error}]", "{rows} rows"),
+            (("from", "{start}"), ("to", "{end}"), ("rows", "{rows}"), IMPORTANCE, ends), notes, like="importance",
+        )  # fmt: skip
+
+    def _of_several(self) -> ResultTable:
+        order = self.ranking
+        columns = {
+            "feature": [self.features[j] for j in order], "importance": self.overall[order],
+            "least": self.importance.min(axis=0)[order], "most": self.importance.max(axis=0)[order],
+            "step": [self._step(j) if self.step[j] >= 0 else "" for j in order],
+        }  # fmt: skip
+        b = len(self.start)
+        return ResultTable(
+            f"OverTime: increase in {self.title} in {b} stretches of time", columns,
+            ("{feature}", "{importance}", "{least} to {most}", "[{step}]"),
+            (FEATURE, IMPORTANCE, ("least to most", "{least} to {most}"), ("largest step", "{step}")),
+            [*self.notes, "p of a constant importance, adjusted for the features by Holm's method"],
+            like="importance", alike=("least", "most"),
+        )  # fmt: skip
+
+    def _step(self, j: int) -> str:
+        at, p = self.shown(self.start[self.step[j]]), self.p_adjusted[j]
+        before, after = (in_digits(value, float(self.overall[j]) or None) for value in (self.before[j], self.after[j]))
+        return f"{before} before {at}, {after} from then on, p = {p:.2g}"
+
+
+def over_time(features: Mapping[str, Any], times: Any, bins: int | None, width: Any, level: float) -> OverTime:
+    """Importances, each a `FeatureImportance` of the same rows, in stretches of time."""
+    first, known = next(iter(features.values())), read_times(times)
+    first._need_rows("over")
+    if len(known) != len(first.at):
+        raise ValueError(f"times has {len(known):,} values, but the result has {len(first.at):,} rows")
+    check_order(times, row_order(first.row_labels, len(first.at), first.backend), "times")
+    check_level(level)
+    number, edges = _stretches(known, bins, width, first)
+    counted = first.sample.weight[first.at] > 0
+    held = np.unique(number[counted])
+    if len(held) < 2:
+        raise ValueError("all rows are in one stretch of time: ask for more bins, or a smaller width")
+    chosen = [np.flatnonzero(counted & (number == k)) for k in held]
+    found = [_of_feature(feature, chosen, level ** (1 / len(held))) for feature in features.values()]
+    kind = known.at.dtype
+    middle = np.array([known.at[rows].astype(np.int64 if kind.kind in "mM" else float).mean() for rows in chosen])
+    arrays = {
+        name: np.stack([one[name] for one in found], axis=-1)
+        for name in ("importance", "std_error", "low", "high", "step", "before", "after", "p")
+    }
+    return OverTime(
+        features=tuple(features), start=edges[held], end=edges[held + 1], middle=middle.astype(kind),
+        rows=np.array([len(rows) for rows in chosen]), overall=np.array([one.pfi for one in features.values()]),
+        level=level, title=first.loss.title, grouped=first.sample.block is not None, backend=first.backend,
+        why=found[0]["why"], **arrays,
+    )  # fmt: skip
+
+
+def _stretches(times: Times, bins: Any, width: Any, first: Any) -> tuple[Indices, NDArray[Any]]:
+    """Which stretch of time each row is in, and where all of them begin and end."""
+    if bins is not None and width is not None:
+        raise ValueError("bins, how many stretches of time, and width, how long they are, exclude each other; pass one")
+    if width is not None:
+        length = read_length(width, times, "width")
+        number = length.number(times)
+        return number, length.edges(times, int(number.max()) + 1)
+    if bins is None:
+        each = ROWS_EACH if first.sample.block is None else GROUPS_EACH
+        bins = int(np.clip(first.sample.units(first.at) // each, 2, MOST_BINS))
+    check_whole(bins, "bins", 2)
+    start, end = times.at.min(), times.at.max()
+    if start == end:
+        raise ValueError("all times are the same: there is no importance over time")
+    if times.at.dtype.kind == "f":
+        edges = np.linspace(start, end, bins + 1)
+    else:
+        edges = start + (np.linspace(0, 1, bins + 1) * (end - start).astype(np.int64)).round().astype("m8[us]")
+    return np.clip(np.searchsorted(edges, times.at, side="right") - 1, 0, bins - 1), edges
+
+
+def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, Any]:
+    """The numbers of one feature in each stretch, and its largest step."""
+    parts = [feature.at_positions(rows) for rows in chosen]
+    why = ""
+    influences: list[Influence | None] = []
+    for part in parts:
+        try:
+            influences.append(part.influence)
+        except ValueError as error:
+            why = str(error)
+            influences.append(None)
+    ends = np.full((2, len(parts)), np.nan)
+    for k, (part, one) in enumerate(zip(parts, influences, strict=True)):
+        if one is not None:
+            ends[:, k] = interval(part.unbiased, one.std_error, part._units, level, one.skewness)
+    known = [k for k, one in enumerate(influences) if one is not None]
+    some = [parts[k] for k in known]
+    step = largest_step(
+        np.array([part.unbiased for part in some]), [one for one in influences if one is not None],
+        np.array([part.means.mass.sum() for part in some]), np.array([part._units for part in some]),
+    )  # fmt: skip
+    return {
+        "importance": np.array([part.pfi for part in parts]),
+        "std_error": np.array([np.nan if one is None else one.std_error for one in influences]),
+        "low": ends[0],
+        "high": ends[1],
+        "step": -1 if step is None else known[step.at],
+        "before": np.nan if step is None else step.before,
+        "after": np.nan if step is None else step.after,
+        "p": np.nan if step is None else step.p,
+        "why": "" if known else why,
+    }

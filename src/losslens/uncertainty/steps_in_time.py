@@ -1,0 +1,75 @@
+"""The largest step in a sequence of estimates: where those before and after differ most, and whether by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from losslens.blas import one_thread
+from losslens.typing import Floats, Indices
+from losslens.uncertainty.standard_errors import Influence, p_value
+
+DRAWS = 10_000  # simulated sequences
+FEWEST = 6  # rows, or groups, on either side
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where the mean estimate before differs most from that afterwards, in standard errors."""
+
+    at: int  # the first estimate after it
+    before: float
+    after: float
+    std_error: float  # of the difference
+    p: float  # of no step anywhere
+
+
+@one_thread()
+def largest_step(value: Floats, influences: Sequence[Influence], mass: Floats, units: Floats) -> Step | None:
+    """The largest step of estimates in order, each with its influences, its share of the data and effective units.
+
+    Every place is tried. The difference of the weighted means on both sides is tested as any other, with Welch's
+    degrees of freedom; the smallest p is compared with the smallest of normal variables of the same correlations.
+    None where no place has enough rows, or groups, on either side.
+    """
+    from scipy.stats import norm
+
+    places, found, apart = [], [], []
+    for at in range(1, len(value)):
+        sides = (np.arange(at), np.arange(at, len(value)))
+        if min(units[side].sum() for side in sides) < FEWEST:
+            continue
+        first, second = (_mean(value, influences, mass, side) for side in sides)
+        difference = second[1] - first[1]
+        variance = difference.variance
+        if not variance > 0:
+            continue
+        parts = np.array([first[1].variance, second[1].variance])
+        freedom = parts.sum() ** 2 / np.sum(parts**2 / np.array([units[side].sum() - 1 for side in sides]))
+        places.append(Step(at, first[0], second[0], float(np.sqrt(variance)), np.nan))
+        step = second[0] - first[0]
+        skewness = np.copysign(1.0, step) * difference.skewness
+        found.append(min(1.0, 2 * p_value(abs(step), np.sqrt(variance), freedom + 1, skewness)))
+        apart.append(difference.moved / np.sqrt(float(difference.moved @ difference.moved)))
+    if not places:
+        return None
+    best = int(np.argmin(found))
+    rng = np.random.default_rng(20180417)  # a fixed seed: the same result always has the same p
+    size, axes = np.linalg.eigh(np.array(apart) @ np.array(apart).T)
+    largest = np.abs(rng.normal(size=(DRAWS, len(size))) @ (axes * np.sqrt(np.maximum(size, 0.0))).T).max(axis=1)
+    as_large = (1 + np.sum(largest >= norm.isf(found[best] / 2))) / (1 + DRAWS)
+    p = min(float(as_large), len(places) * found[best])  # Bonferroni's is finer where p is tiny
+    return Step(places[best].at, places[best].before, places[best].after, places[best].std_error, p)
+
+
+def _mean(value: Floats, influences: Sequence[Influence], mass: Floats, side: Indices) -> tuple[float, Influence]:
+    """The mean of some of the estimates, weighted by their share of the data, and its influences."""
+    share = mass[side] / mass[side].sum()
+    some = [influences[k] for k in side]
+    return float(share @ value[side]), Influence(
+        share @ np.stack([one.moved for one in some]),
+        excess=float(share**2 @ np.array([one.excess for one in some])),
+        noise=float(share**2 @ np.array([one.noise for one in some])),
+    )
