@@ -294,7 +294,7 @@ class Scores(Importances):
 
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> NoReturn:
         """Raises: importance over time needs a loss of each row."""
-        return self.one.over(times)
+        self.one.over(times)
 
     def with_loss(self, loss: Any) -> NoReturn:
         """Raises: the predictions are not kept."""
