@@ -280,7 +280,7 @@ def without_order_terms(setup: GameSetup, sweeps: list[Sweep], cells: Floats, is
 def _target(setup: GameSetup) -> Floats | None:
     """The target as a number: its value, or 1 for the second of two classes; None for other targets."""
     y, classes = setup.sample.y, setup.sample.classes
-    if y is None or setup.loss is None or setup.loss.reads == "labels" or y.dtype.kind not in "biuf":
+    if y is None or setup.loss is None or setup.loss.reads in ("labels", "outputs") or y.dtype.kind not in "biuf":
         return None
     return np.asarray(y, float) if classes is None or len(classes) == 2 else None
 

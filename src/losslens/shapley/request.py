@@ -90,7 +90,7 @@ class Request:
         belongs to a player.
         """
         classes, of_classes = self.task.sample.classes, self.loss.reads in ("probabilities", "scores")
-        outputs = len(classes) if classes is not None and of_classes else 1
+        outputs = len(classes) if classes is not None and of_classes else max(1, len(self.loss.parts))
         needs = 8 * self.n**2 * outputs
         return self.all_pairs and self.covers_table and needs <= self.task.budget.memory // CELLS_SHARE
 
@@ -114,12 +114,13 @@ class Request:
 def check_request(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, options: Options) -> Request:
     """Check every argument of a call with a loss."""
     model = as_model(model)
-    chosen = default_loss(model, loss)
+    chosen = default_loss(model, loss, y)
     if settings.aggregate == "prediction" and chosen.reads == "labels":
         raise ValueError(f"{chosen.name} reads labels, which have no mean; aggregate='prediction' needs numbers")
     task = prepare(model, X, y, options, loss=chosen, response=chosen.reads)
     check_players(task)
-    request = Request(task, chosen, settings)
+    assert task.loss is not None  # the chosen one, with the outputs of a custom function
+    request = Request(task, task.loss, settings)
     _check_design(request)
     return request
 

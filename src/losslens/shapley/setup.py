@@ -16,7 +16,7 @@ from losslens.donors.questions import Subject
 from losslens.engines.base import GameArrays
 from losslens.engines.blackbox import Mixer
 from losslens.engines.choice import CHECKED
-from losslens.losses import Loss, squared_error
+from losslens.losses import Loss, OutputsLoss, squared_error
 from losslens.passes.task import Task
 from losslens.progress import Tick
 from losslens.results.shapley import Shares
@@ -102,8 +102,7 @@ class GameSetup:
     def losses(self, rows: Indices, predictions: NDArray[Any]) -> Floats:
         """The losses of these rows, one prediction each."""
         assert self.loss is not None
-        if self.loss.domains is not None:  # a deviance is NaN outside its domain
-            self.loss.check_prediction(predictions)
+        self.loss.check_cells(predictions)  # a deviance is NaN outside its domain
         return self.loss(self.sample.target(self.loss)[rows], self.sample.shown(self.loss, predictions))
 
 
@@ -186,6 +185,15 @@ class FullGain:
         return float(weight @ self.by_row)
 
 
+def _squared_gain(y: NDArray[Any], prediction: NDArray[Any], losses: Floats, weight: Floats) -> FullGain:
+    """Of squared errors: from moments, without pairs."""
+    y, f = np.asarray(y, float), np.asarray(prediction, float)
+    shift = weight @ f
+    y, f = y - shift, f - shift
+    by_row = np.square(y) + weight @ np.square(f) - losses
+    return FullGain(by_row, np.square(f) + weight @ np.square(y) - 2 * f * (weight @ y) - weight @ losses)
+
+
 def full_gain(setup: GameSetup, most: float = MOST_LOSSES) -> FullGain | None:
     """The gain of each row and donor; None where it takes more losses than `most`, or predictions.
 
@@ -195,13 +203,16 @@ def full_gain(setup: GameSetup, most: float = MOST_LOSSES) -> FullGain | None:
     if not setup.covers_table or loss is None or sample.loss is None or sample.y is None:
         return None
     weight = sample.weight
-    if loss == squared_error:  # from moments, without pairs
-        y, f = np.asarray(sample.y, float), np.asarray(sample.prediction, float)
-        shift = weight @ f
-        y, f = y - shift, f - shift
-        by_row = np.square(y) + weight @ np.square(f) - sample.loss
-        return FullGain(by_row, np.square(f) + weight @ np.square(y) - 2 * f * (weight @ y) - weight @ sample.loss)
-    first, place = np.unique(sample.y, return_index=True, return_inverse=True)[1:]
+    if loss == squared_error:
+        return _squared_gain(sample.y, sample.prediction, sample.loss, weight)
+    if isinstance(loss, OutputsLoss) and loss.each and all(one == squared_error for one in loss.each):
+        losses = loss.by_output(sample.y, sample.prediction).T
+        each = [
+            _squared_gain(loss.target(sample.y, k), sample.prediction[:, k], of, weight) for k, of in enumerate(losses)
+        ]
+        sums = (loss.mean(np.stack([getattr(gain, name) for gain in each], axis=1)) for name in ("by_row", "by_donor"))
+        return FullGain(*sums)
+    first, place = np.unique(sample.y, return_index=True, return_inverse=True, axis=0)[1:]
     if len(first) * setup.n > most:
         return None
     mass, place = np.bincount(place.reshape(-1), weight, len(first)), place.reshape(-1)

@@ -12,7 +12,7 @@ from losslens.passes.parts import call
 from losslens.passes.task import Options, default_loss
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_effect import ShapleyEffect
-from losslens.shapley import effects, scores, stopping, ways
+from losslens.shapley import effects, outputs, scores, stopping
 from losslens.shapley.request import check_request
 from losslens.shapley.stopping import Absolute, Method, Rows, ShapleySettings
 from losslens.tables.checks import is_one_of
@@ -139,7 +139,7 @@ def _shares(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, opti
                 raise ValueError(f"rows=True: {parts.ABSENT}")
 
             return parts.shares(known, data, default_loss(known, loss), wanted, options)
-    return ways.result_of(check_request(known, X, y, loss, wanted, options))
+    return outputs.result_of(known, X, check_request(known, X, y, loss, wanted, options), options)
 
 
 @with_executor
