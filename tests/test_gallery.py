@@ -210,6 +210,7 @@ def built(page, tmp_path_factory):
     checked = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "BUILD", build)
+        patch.setattr(page, "DPI", 40)
         patch.setattr(page, "check_claims", checked.append)
         for name, constants in SMALL.items():
             for constant, value in constants.items():

@@ -29,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 BUILD = HERE / "build"
 ORDER = ("toy", "scheme", "simulation1", "simulation2", "boston", "bikeshare")
 PAPER = "https://doi.org/10.1007/978-3-030-10925-7_40"
+DPI = 170
 WIDE = 6.4  # inches: figures up to this width share a line of the page
 
 
@@ -117,7 +118,7 @@ def source(script):
 
 def save(title, name, key, caption, figure):
     stem = BUILD / f"{name}-{slug(key)}"
-    figure.savefig(stem.with_suffix(".png"), dpi=170)
+    figure.savefig(stem.with_suffix(".png"), dpi=DPI)
     with mpl.rc_context({"svg.hashsalt": name}):  # the same file for the same picture
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
     alt = f"{title}: {caption or describe(key, figure)}".replace("`", "")

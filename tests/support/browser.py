@@ -19,6 +19,7 @@ from losslens.page.page import html
 
 # Pages of tests live for seconds: to optimise their scripts takes longer than it saves.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--js-flags=--no-opt"]
+PATIENCE = 120_000  # milliseconds until a page counts as hanging: how busy the machine is says nothing about the page
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -85,6 +86,7 @@ class Reader:
             page.mouse.move(0, 0)
         else:
             page = self.chromium.new_context(**(USUAL | options)).new_page()
+        page.set_default_timeout(PATIENCE)
         if watched and page not in self.pages:
             for event, heard in self._ears.items():
                 page.on(event, heard)
