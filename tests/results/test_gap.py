@@ -1,5 +1,7 @@
 """The difference in error between two groups of rows: lines by brute force, exact sums, errors by deletion."""
 
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -155,6 +157,7 @@ def test_without_pairs_the_donors_are_taken_as_they_are():
     assert "take the donors as they are" in repr(gap)
     assert "memory=" in repr(gap)
     assert "take the donors as they are" not in repr(full)
+    assert "explain again with method='walk'" in repr(replace(few, method="covariance").gap(first))
     moved = few.local / (1 - 1 / len(rows))
     variance = [np.var(moved[group], axis=0, ddof=1) / group.sum() for group in (first, ~first)]
     np.testing.assert_allclose(gap.std_error[1:-1], np.sqrt(sum(variance)), rtol=1e-9)

@@ -63,8 +63,10 @@ def test_words_have_the_total_variation_of_their_shares():
     assert np.isnan(found.mean_difference)
     kinds = [pd.Categorical(values, categories=sorted(set(values))) for values in (a, b)]
     assert apart(*kinds).distance == pytest.approx(found.distance)
-    levels = [pd.Categorical([k] * 2, categories=["low", "mid", "high"], ordered=True) for k in ("low", "high")]
-    assert apart(*levels).distance == 1
+    kind = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+    found = apart(pd.Series(["low", "high"], dtype=kind), pd.Series(["mid", "mid"], dtype=kind))
+    assert found.distance == 0.5  # in the order of the categories, not of the alphabet
+    assert found.by_chance == 1  # two rows say nothing
 
 
 def test_dates_flags_and_values_of_several_types():

@@ -425,6 +425,8 @@ class ShapleyImportance(Grouped, Result, Inference):
 
     @property
     def _needs_pairs(self) -> str:
+        if self.method == "covariance":  # single rows without pairs: all of them would be too many
+            return "every pair of rows is needed; explain again with method='walk'"
         needs = size_in_words(32 * self.sample.n**2 * len(self.features))
         return f"every pair of rows is needed; explain again with memory='{needs}', or with method='walk'"
 

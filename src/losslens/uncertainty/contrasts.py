@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from losslens.donors.layout import CommonGrid, Layout
-from losslens.tables.sample import Sample, by_unit
+from losslens.tables.sample import Sample, by_unit, chunks
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.standard_errors import influence_on_mean, jackknifed
 
@@ -41,20 +41,23 @@ def of_donors(
 
     cells: (r, m, p), of the rows `at` with the donors of the layout; means: (r, p), over the donors.
     """
-    unit, noise = np.arange(sample.n) if sample.block is None else sample.block, np.zeros(1 + cells.shape[2])
-    if isinstance(layout, CommonGrid):
-        lent = np.where(unit[at][:, None] != unit, sample.weight, 0.0)
+    moved, noise, unit = np.zeros((sample.n, cells.shape[2])), np.zeros(1 + cells.shape[2]), sample.block
+    counted = np.flatnonzero(weight[at])  # the others move nothing, and may have no donor
+    for part in chunks(counted, cells.shape[1]):
+        some, rows = counted[part], at[counted[part]]
+        if isinstance(layout, CommonGrid):
+            own = np.arange(sample.n) if unit is None else unit
+            lent = np.where(own[rows][:, None] != own, sample.weight, 0.0)
+            lent /= lent.sum(axis=1, keepdims=True)
+            of_unit = lent if unit is None else by_unit(lent.T, unit).T[:, np.unique(unit, return_inverse=True)[1]]
+            pull = weight[rows][:, None] * lent / np.maximum(1 - of_unit, ROUNDING)
+            moved += np.einsum("ik,ikj->kj", pull, cells[some]) - pull.T @ means[some]
+            continue
+        donors = layout.donors[rows]
+        lent = layout.weights(sample, rows, donors)
         lent /= lent.sum(axis=1, keepdims=True)
-        of_unit = by_unit(lent.T, sample.block).T[:, np.unique(unit, return_inverse=True)[1]]
-        pull = weight[at][:, None] * lent / np.maximum(1 - of_unit, ROUNDING)
-        moved = np.einsum("ik,ikj->kj", pull, cells) - pull.T @ means
-    else:
-        donors = layout.donors[at]
-        lent = layout.weights(sample, at, donors)
-        lent = np.divide(lent, lent.sum(axis=1, keepdims=True), out=np.zeros(lent.shape), where=lent > 0)
-        pull = weight[at][:, None] * lent / np.maximum(1 - lent, ROUNDING)
-        apart = pull[:, :, None] * (cells - np.einsum("im,imj->ij", lent, cells)[:, None])
-        moved = np.zeros((sample.n, cells.shape[2]))
+        pull = weight[rows][:, None] * lent / np.maximum(1 - lent, ROUNDING)
+        apart = pull[:, :, None] * (cells[some] - np.einsum("im,imj->ij", lent, cells[some])[:, None])
         np.add.at(moved, donors, apart)
-        noise[:] = [np.square(apart.sum(axis=2)).sum(), *np.square(apart).sum(axis=(0, 1))]
-    return jackknifed(by_unit(moved, sample.block), by_unit(sample.weight, sample.block) > 0), noise
+        noise += [np.square(apart.sum(axis=2)).sum(), *np.square(apart).sum(axis=(0, 1))]
+    return jackknifed(by_unit(moved, unit), by_unit(sample.weight, unit) > 0), noise
