@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,23 @@ class Ensemble(ReadModel):
     def is_tried(self) -> bool:
         """Whether a few trials tell which link it is: not if it has a function of the user's choice in it."""
         return given(self.link)[0] not in (_chained, mean_of_links, most_votes)
+
+    @property
+    def sums_are(self) -> Literal["values", "second class", "classes"] | None:
+        """The response that its sums are without a link, of most regressors, forests' probabilities, and scores.
+
+        "second class": the one sum is the probability of the second of two classes. It is tried on a few sums.
+        """
+        if not self.is_tried:
+            return None
+        trial = np.linspace(0.1, 0.9, 5)[:, None] + 0.01 * np.arange(self.outputs)
+        response = self.link(trial)
+        if response.ndim == 1:
+            return "values" if self.outputs == 1 and np.allclose(response, trial[:, 0], rtol=1e-6) else None
+        if self.outputs == 1:
+            two = response.shape[1] == 2 and np.allclose(response, np.hstack([1 - trial, trial]), rtol=1e-6)
+            return "second class" if two else None
+        return "classes" if response.shape == trial.shape and np.allclose(response, trial, rtol=1e-6) else None
 
     def check_parts(self, loss: Loss | None) -> None:
         """Any loss."""

@@ -154,35 +154,16 @@ def effects_of(
 
 
 def linear_response(bound: BoundEnsemble) -> Callable[[Floats], Floats] | None:
-    """A function from raw effects (m, p, outputs) to effects on the response, (m, p) or (m, p, K); None if not linear.
-
-    The response is linear in the sums of leaves for most regressors, probabilities of forests, and scores.
-    """
-    if not bound.ensemble.is_tried:
-        return None
-    trial = np.linspace(0.1, 0.9, 5)[:, None] + 0.01 * np.arange(bound.ensemble.outputs)
-    response = bound.ensemble.link(trial)
-    if response.ndim == 1:
-        return _single_output if trial.shape[1] == 1 and np.allclose(response, trial[:, 0], rtol=1e-6) else None
-    if trial.shape[1] == 1:
-        two = response.shape[1] == 2 and np.allclose(response, np.hstack([1 - trial, trial]), rtol=1e-6)
-        return _of_both_classes if two else None
-    return _unchanged if response.shape == trial.shape and np.allclose(response, trial, rtol=1e-6) else None
+    """A function from raw effects (m, p, outputs) to those on the response, (m, p) or (m, p, K); None if not linear."""
+    sums = bound.ensemble.sums_are
+    return None if sums is None else _LINEAR[sums]
 
 
-# Linear links.
-
-
-def _single_output(effects: Floats) -> Floats:
-    return effects[:, :, 0]
-
-
-def _of_both_classes(effects: Floats) -> Floats:
-    return np.concatenate([-effects, effects], axis=2)
-
-
-def _unchanged(effects: Floats) -> Floats:
-    return effects
+_LINEAR: dict[str, Callable[[Floats], Floats]] = {
+    "values": lambda effects: effects[:, :, 0],
+    "second class": lambda effects: np.concatenate([-effects, effects], axis=2),
+    "classes": lambda effects: effects,
+}
 
 
 def shares(largest: int) -> Floats:

@@ -137,19 +137,12 @@ class Trees(ExactEngine):
 
     def squared_target(self, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
         """y on the scale of the trees' sums, if the loss is a squared error on that scale; else None."""
-        ensemble = self.bound.ensemble
-        if not ensemble.is_tried:
-            return None
-        trial = np.linspace(0.1, 0.9, 5)[:, None] + 0.01 * np.arange(ensemble.outputs)
-        response, outputs = ensemble.link(trial), ensemble.outputs
-        identity = response.ndim == 1 and outputs == 1 and np.allclose(response, trial[:, 0], rtol=1e-6)
-        if loss.name == "squared_error" and identity:
+        sums, outputs = self.bound.ensemble.sums_are, self.bound.ensemble.outputs
+        if loss.name == "squared_error" and sums == "values":
             return np.asarray(y, float)
-        if loss.name != "brier" or response.ndim != 2:
-            return None
-        if outputs == 1 and np.allclose(response[:, 1], trial[:, 0]):
+        if loss.name == "brier" and sums == "second class":
             return np.asarray(y == 1, float)
-        if outputs > 2 and np.allclose(response, trial):
+        if loss.name == "brier" and sums == "classes" and outputs > 2:  # that of two classes is of the second alone
             return np.asarray(np.asarray(y)[:, None] == np.arange(outputs), float)
         return None
 
