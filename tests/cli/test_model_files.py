@@ -9,7 +9,6 @@ import sys
 
 import numpy as np
 import pytest
-import skops.io
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -100,6 +99,8 @@ def scaled(X):
 def test_trust_is_not_suggested_for_what_may_run_commands(tmp_path, function, name):
     model = step(None)
     model[0].func = function
+    import skops.io  # slow to import, by each worker that collects
+
     skops.io.dump(model, tmp_path / "m.skops")
     with pytest.raises(ValueError, match=f"asks for .*{name}.*may run commands; don't use the file") as told:
         read_model(str(tmp_path / "m.skops"))
