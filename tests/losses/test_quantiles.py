@@ -1,6 +1,7 @@
 """The pinball loss of several quantiles."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import QuantileRegressor
 from sklearn.metrics import mean_pinball_loss
@@ -94,3 +95,9 @@ WRONG = {
 def test_what_is_wrong(call, words):
     with pytest.raises((ValueError, TypeError), match=words):
         ll.feature_importance(**{"model": quantiles, "X": X, "y": y, "loss": pinball(LEVELS)} | call)
+
+
+def test_data_in_parts_have_one_prediction_a_row(tmp_path):
+    pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="pinball loss, mean of 3 quantiles: data that are read in parts have one y"):
+        ll.feature_importance(quantiles, tmp_path / "rows.parquet", "y", loss=pinball(LEVELS), memory=4000)

@@ -1,6 +1,7 @@
 """A small survival model with the methods of scikit-survival, and data that follow it."""
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 
 class StepFunction:
@@ -15,11 +16,11 @@ class StepFunction:
         return self.y[np.maximum(np.searchsorted(self.x, times, side="right") - 1, 0)]
 
 
-class Weibull:
-    """S(t | x) = exp(-(t/scale)^2 exp(x b)), known at `unique_times_`."""
+class Weibull(BaseEstimator):
+    """S(t | x) = exp(-(t/10)^2 exp(x b)), known at `unique_times_`."""
 
-    def __init__(self, b, scale=10.0, unique_times=None):
-        self.b, self.scale = np.asarray(b), scale
+    def __init__(self, b, unique_times=None):
+        self.b, self.unique_times = b, unique_times
         self.unique_times_ = np.linspace(0.5, 30, 60) if unique_times is None else unique_times
 
     def fit(self, X, y):
@@ -28,10 +29,10 @@ class Weibull:
 
     def predict(self, X):
         """The risk: large where events come early."""
-        return np.asarray(X) @ self.b
+        return np.asarray(X) @ np.asarray(self.b)
 
     def predict_survival_function(self, X, return_array=False):
-        hazard = (self.unique_times_ / self.scale) ** 2
+        hazard = (self.unique_times_ / 10) ** 2
         curves = np.exp(-np.exp(self.predict(X))[:, None] * hazard)
         return curves if return_array else [StepFunction(self.unique_times_, curve) for curve in curves]
 

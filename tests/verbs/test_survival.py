@@ -160,6 +160,69 @@ def test_the_concordance_index_is_a_score():
         assert imp["x0"].std_error > 0
 
 
+def test_shares_of_all_features():
+    """Shapley values of the mean loss from all coalitions, each asked of the model; walks agree within their error."""
+    loss, few, y = ll.losses.brier_survival(TIMES), X[:12], Y[:12]
+    known = loss.encode(y)
+
+    def worth(coalition):
+        total = 0
+        for donor in few:
+            mixed = np.tile(donor, (len(few), 1))
+            mixed[:, coalition] = few[:, coalition]
+            curves = np.array([curve(TIMES) for curve in MODEL.predict_survival_function(mixed)])
+            total -= loss(known, curves).mean() / len(few)
+        return total
+
+    parts = {before: worth([*before, 0]) - worth(list(before)) for before in ((), (1,), (2,), (1, 2))}
+    shares = (parts[()] + parts[1, 2]) / 3 + (parts[1,] + parts[2,]) / 6
+    found = ll.shapley_importance(MODEL, few, y, loss=loss)
+    assert found.sfimp[0] == pytest.approx(shares, rel=1e-9)
+    wide = np.column_stack([X, np.zeros((len(X), 15))])
+    model = Weibull(np.r_[MODEL.b, np.zeros(15)])
+    walked = ll.shapley_importance(model, wide, Y, loss=loss, random_state=0)
+    exact = ll.shapley_importance(MODEL, X, Y, loss=loss)
+    assert walked.sfimp.sum() == pytest.approx(exact.sfimp.sum(), rel=1e-9)
+    np.testing.assert_allclose(walked.sfimp[:3], exact.sfimp, atol=4 * walked.monte_carlo_error.max())
+
+
+def test_every_verb_has_the_default_grid(found):
+    """Verbs that compute the loss of each row find the loss, the grid and the curves as feature_importance does."""
+    default = ll.feature_importance(MODEL, X, Y).loss.title
+    both = ll.compare({"a": MODEL, "b": Weibull([1.0, 0.0, 0.0])}, X, Y, shapley=False)
+    assert both.title == default
+    assert ll.shapley_importance(MODEL, X, Y).loss.title == default
+    assert default in str(ll.feature_importance_cv(MODEL, X, Y, cv=2, random_state=0))
+    assert default in str(ll.leave_one_covariate_out(MODEL, X, Y, cv=2, how="constant", random_state=0))
+    assert default in str(ll.pair_interactions(MODEL, X, Y))
+    assert default in str(ll.weak_segments(MODEL, X, Y))
+    assert default in str(ll.conditional_predictive_impact(MODEL, X, Y, ll.Residual(), random_state=0))
+
+
+def test_several_losses_have_their_own_grids(found):
+    other = ll.losses.brier_survival([5.0, 9.0])
+    both = ll.feature_importance(MODEL, X, Y, loss=[ll.losses.brier_survival(TIMES), "score"])
+    assert both["brier_survival"]["x0"].pfi == found["x0"].pfi
+    assert both["score"]["x2"].pfi == 0
+    grids = ll.feature_importance(MODEL, X, Y, loss=[ll.losses.brier_survival(TIMES), other], features=["x0"])
+    alone = ll.feature_importance(MODEL, X, Y, loss=other, features=["x0"])
+    assert [one["x0"].pfi for one in grids.values()] == [found["x0"].pfi, alone["x0"].pfi]
+
+
+def test_verbs_that_need_one_prediction_a_row(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"a report shows one prediction a row, but integrated Brier score.* reads sev"
+    ):
+        ll.report(MODEL, X, Y)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(event=Y["event"], time=Y["time"])
+    frame.to_parquet(tmp_path / "rows.parquet")
+    for loss in (None, ll.losses.brier_survival(TIMES)):
+        with pytest.raises(ValueError, match="for data in files y is one column, but event, time were named"):
+            ll.feature_importance(MODEL, tmp_path / "rows.parquet", ["event", "time"], loss=loss)
+        with pytest.raises(ValueError, match=r"y is an array of shape \(40,\); a survival loss needs"):
+            ll.feature_importance(MODEL, tmp_path / "rows.parquet", "time", loss=loss)
+
+
 LAST = Y["time"].max()
 WRONG = {
     "no curves": (

@@ -122,7 +122,9 @@ class SurvivalLoss(OutputsLoss):
 
     def for_target(self, y: Any) -> SurvivalLoss:
         """The loss on a grid: the one given, or deciles of the times of y's events."""
-        return self if self.outputs or y is None else _on_grid(self, default_times(event_times(y)))
+        if self.outputs or y is None or (isinstance(y, (str, list, tuple)) and all(isinstance(one, str) for one in y)):
+            return self  # names of columns in files say nothing yet
+        return _on_grid(self, default_times(event_times(y)))
 
     def encode(self, y: Any, weight: Floats | None = None) -> Floats:
         """What is known of each row at each time, as `signed_weights`."""

@@ -124,6 +124,8 @@ def adding_scale(model: Model, loss: Loss) -> tuple[AddingScale | None, str]:
     """The scale on which a model adds what its features contribute; None, and why, if the loss can't be split."""
     if loss.custom:
         return None, "a loss of your own is evaluated at predictions of the model alone; use a named loss"
+    if loss.reads == "outputs":
+        return None, "the loss is a mean over several outputs; pass one of them"
     if loss.reads == "labels":
         return None, "labels can't be added; use a loss of probabilities or scores"
     try:

@@ -161,6 +161,7 @@ def prepare(
         X, y, sample_weight = load(model, source, y, sample_weight, memory)
     table = as_table(X)
     if isinstance(loss, SurvivalLoss):
+        loss = loss.for_target(y)
         model = model.at(loss.outputs)
     respond = model.responder(response)
     least = 1 if loss is None else 2  # a curve needs no other row
@@ -223,15 +224,19 @@ def _losses(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDAr
     return loss(sample.target(loss)[rows], sample.shown(loss, prediction))
 
 
+def on_grid(native: Any, loss: Any, y: Any) -> Any:
+    """The loss given; of survival curves, the default of survival models, on the grid that y gives."""
+    if loss in ("brier_survival", brier_survival) or (loss is None and has_survival_curves(native)):
+        loss = brier_survival()
+    return loss.for_target(y) if isinstance(loss, SurvivalLoss) else loss
+
+
 def default_loss(model: Model, loss: Any, y: Any = None) -> Loss:
     """The given loss, or the default of the kind of model; a plain function has no default.
 
     Where y has several columns, losses of values are averaged over them.
     """
-    if loss in ("brier_survival", brier_survival) or (loss is None and has_survival_curves(model.native)):
-        loss = brier_survival()
-    if isinstance(loss, SurvivalLoss):
-        return loss.for_target(y)
+    loss = on_grid(model.native, loss, y)
     if isinstance(loss, OutputsLoss) and (loss.custom or loss.encodes):
         return loss
     if (names := checks.output_names(y)) is not None:

@@ -62,6 +62,8 @@ def opened(model: Any, source: Source, y: Any, sample_weight: Any) -> Opened:
     if source.n < 2:
         raise ValueError(f"X has {'no rows' if source.n == 0 else 'one row'}; replacing values needs at least two rows")
     target = y if isinstance(y, str) and y in source.names else None
+    if isinstance(y, (list, tuple)) and y and all(isinstance(name, str) and name in source.names for name in y):
+        raise ValueError(f"for data in files y is one column, but {', '.join(y)} were named; pass tables in memory")
     if sample_weight is not None and not (isinstance(sample_weight, str) and sample_weight in source.names):
         hint = unknown_feature(sample_weight, source.names) if isinstance(sample_weight, str) else "name the column"
         raise ValueError(f"for data in files sample_weight must be the name of a column: {hint}")

@@ -145,7 +145,7 @@ def checked_cases(
 ) -> tuple[dict[str, Case], Any]:
     """The cases to compare, by name, and the loss or scorer of all of them."""
     cases = _cases(models, X, y, weight, groups)
-    chosen = _one_loss({name: case.model for name, case in cases.items()}, loss)
+    chosen = _one_loss(cases, loss)
     _check_columns(cases)
     check_flag(shapley, "shapley")
     return cases, chosen
@@ -188,11 +188,11 @@ def _cases(models: Any, X: Any, y: Any, weight: Any, groups: Any) -> dict[str, C
     return cases
 
 
-def _one_loss(models: Mapping[str, Any], loss: Any) -> Any:
-    """The loss of all models, or a scorer."""
+def _one_loss(cases: Mapping[str, Case], loss: Any) -> Any:
+    """The loss of all models, or a scorer; of survival models on the grid of the first case."""
     if is_scorer(loss):
         return loss
-    losses = {name: default_loss(as_model(model), loss) for name, model in models.items()}
+    losses = {name: default_loss(as_model(case.model), loss, case.y) for name, case in cases.items()}
     if len({(one.name, one.reads) for one in losses.values()}) > 1:
         defaults = ", ".join(f"{name}: {one.name} of {one.reads}" for name, one in losses.items())
         raise ValueError(f"the models have different default losses ({defaults}); name one with loss=")

@@ -103,7 +103,7 @@ def checked_task(model: Any, X: Any, y: Any, sampler: Sampler, loss: Any, draws:
         raise TypeError(f"sampler must be a function (X, columns, rng) -> a table like X; got {type(sampler).__name__}")
     check_whole(draws, "draws")
     known = as_model(model)
-    chosen = default_loss(known, loss)
+    chosen = default_loss(known, loss, y)
     return prepare(known, X, y, options, loss=chosen, response=chosen.reads, exact=False)
 
 

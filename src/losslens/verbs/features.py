@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subjects
-from losslens.losses import Loss, is_scorer, names_of
+from losslens.losses import Loss, OutputsLoss, is_scorer, names_of
 from losslens.models import as_model
 from losslens.passes import auto
 from losslens.passes.dispatch import Asked, ask, design_of
@@ -162,8 +162,10 @@ def importances_by_loss(model: Any, X: Any, y: Any, losses: Sequence[Any], optio
     if source is not None and call.opened(known, source, y, options) is not None:  # read in parts, once for each
         return {name: importances(known, X, y, loss, options) for name, loss in named.items()}
     found: dict[str, Importances] = {}
-    for response in dict.fromkeys(loss.reads for loss in chosen.values()):
-        some = {name: loss for name, loss in chosen.items() if loss.reads == response}
+    # A loss that keeps y in a form of its own, and asks for curves at times of its own, is computed alone.
+    shared = {name: loss for name, loss in chosen.items() if not (isinstance(loss, OutputsLoss) and loss.encodes)}
+    for response in dict.fromkeys(loss.reads for loss in shared.values()):
+        some = {name: loss for name, loss in shared.items() if loss.reads == response}
         found |= dict(zip(some, by_losses(known, X, y, list(some.values()), options), strict=True))
     return {
         name: found[name] if name in found else importances(known, X, y, loss, options) for name, loss in named.items()

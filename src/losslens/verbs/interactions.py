@@ -144,7 +144,7 @@ def _found(model: Model, table: Table, y: Any, loss: Any, options: Options, toge
     if is_scorer(loss):
         scores = score_importance(model, table, y, loss, options)
         return _from_importances(scores, scores.title, scores.n_predictions, together, "a scorer has no loss of a row")
-    chosen = default_loss(model, loss)
+    chosen = default_loss(model, loss, y)
     task = in_common.by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads))
     scale, absent = in_common.adding_scale(model, chosen)
     design, ways = in_common.common_design(task), {route(task, subject).way for subject in task.subjects}

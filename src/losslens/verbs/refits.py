@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from losslens.donors.designs import Design
 from losslens.losses import Loss
-from losslens.passes.task import Options
+from losslens.passes.task import Options, on_grid
 from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import as_estimator, leave_out_fits
 from losslens.refits.permuted_target import tested
@@ -87,7 +87,7 @@ def feature_importance_cv(
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     known = checked_learner(estimator, X, y, cv, fit_params, options, variance)
-    return known.explained(partial(importances, loss=loss))
+    return known.explained(partial(importances, loss=on_grid(estimator, loss, y)))
 
 
 @with_executor
@@ -136,7 +136,8 @@ def shapley_importance_cv(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
-    explain = partial(share_out, loss=loss, wanted=ShapleySettings(method, aggregate, precision, budget, rows=rows))
+    wanted = ShapleySettings(method, aggregate, precision, budget, rows=rows)
+    explain = partial(share_out, loss=on_grid(estimator, loss, y), wanted=wanted)
     return checked_learner(estimator, X, y, cv, fit_params, options, variance).explained(explain)
 
 
@@ -193,7 +194,9 @@ def permuted_target_test(
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     return tested(
-        checked_learner(estimator, X, y, cv, fit_params, options), partial(importances, loss=loss), permutations
+        checked_learner(estimator, X, y, cv, fit_params, options),
+        partial(importances, loss=on_grid(estimator, loss, y)),
+        permutations,
     )
 
 
@@ -261,7 +264,7 @@ def leave_one_covariate_out(
         progress=progress,
     )  # fmt: skip
     known = checked_learner(as_estimator(learner), X, y, cv, fit_params, options)
-    return leave_out_fits(known, features, how, loss).result(
+    return leave_out_fits(known, features, how, on_grid(known.estimator, loss, y)).result(
         checks.group_numbers(groups, known.table.n, known.table.index)
     )
 

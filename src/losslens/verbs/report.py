@@ -172,7 +172,12 @@ def checked_report(
     checks.check_flag(shapley, "shapley")
     most, known, others = _paired_features(interactions), as_model(model), _named(models)
     scorer = loss if is_scorer(loss) else None
-    chosen = default_loss(known, None if is_scorer(loss) else loss)
+    chosen = default_loss(known, None if is_scorer(loss) else loss, y)
+    if chosen.reads == "outputs":
+        raise ValueError(
+            f"a report shows one prediction a row, but {chosen.title} reads several; pass one output, or use "
+            "feature_importance, whose result has .outputs"
+        )
     data = _sampled(as_table(X), y, by, int(rows), chosen, options, scorer)
     return {FIRST if others else known.name: model, **others}, data, most
 

@@ -98,7 +98,7 @@ def checked_segments(model: Any, X: Any, y: Any, loss: Any, level: float, depth:
             f"depth is at most {MOST_CONDITIONS}: longer rules are hard to read and to confirm; got {depth}"
         )
     known = as_model(model)
-    chosen = default_loss(known, loss)
+    chosen = default_loss(known, loss, y)
     return prepare(known, X, y, options, loss=chosen, response=chosen.reads, exact=False)
 
 

@@ -80,6 +80,11 @@ def prepare(
     model: Model, opened: Opened, loss: Loss | None, response: Response, options: Options, *, for_games: bool = False
 ) -> Stream:
     """Check every argument; an error says which one is wrong and what to do. for_games: of Shapley importances."""
+    if response == "outputs":
+        raise ValueError(
+            f"{'several outputs' if loss is None else loss.title}: data that are read in parts have one y and one "
+            "prediction a row; pass a sample of the rows"
+        )
     if options.groups is not None:
         raise ValueError("groups= needs all rows in memory; leave it out for data that are read in parts")
     if loss is not None and opened.target is None and opened.y is None:
