@@ -95,8 +95,9 @@ class ProductForm(ReadModel):
         return engine
 
     def check_parts(self, loss: Loss | None) -> None:
-        """Always declined: every row needs all donors at once."""
-        raise Declined("sums of products need all donors at once, but data in files are read in parts")
+        """Squared norms can be added up over parts."""
+        if self.respond is not None or (loss is not None and loss != squared_error):
+            raise Declined("of sums of products that are read part by part the squared error has a closed form")
 
     def then(self, wrapped: Wrapped) -> ProductForm:
         """With what becomes of each response."""
@@ -320,6 +321,22 @@ def _donor_terms(form: ProductForm, image: Image, max_bytes: int) -> _DonorTerms
         return _DonorTerms(form, list(columns), values, *form.spanned(image, rank), step)
     fits = columns and step >= len(values)
     return _DonorTerms(form, list(columns), values, None, _terms(form, image) if fits else None, step)
+
+
+def span(
+    form: ProductForm, columns: Sequence[int], rank: int | None, ends: Floats, matrix: Floats
+) -> tuple[Floats | None, Floats]:
+    """Functions of some columns that span the terms' factors wherever values are between `ends`, (2, C).
+
+    Their coefficients in the terms, (L, rank), and the functions at each row, (rows, rank); the terms without a rank.
+    """
+    values = matrix[:, list(columns)]
+    if not columns:
+        return None, np.empty((len(matrix), 0))
+    if rank is None:
+        return None, _terms(form, (columns, values))
+    weights, basis = form.spanned((columns, np.concatenate([ends[:, list(columns)], values])), rank)
+    return weights, basis[len(ends) :]
 
 
 def cost(form: ProductForm, n: int, g: int, image: Image | None = None) -> float:

@@ -15,7 +15,7 @@ from losslens.engines.base import Declined
 from losslens.engines.blackbox import BlackBox, CallTime
 from losslens.engines.choice import CHECKED, batch_rows
 from losslens.passes.cost import TRIED_SECONDS, allowed
-from losslens.passes.parts import additive, blackbox, trees
+from losslens.passes.parts import additive, blackbox, products, trees
 from losslens.passes.parts.counting import MOST_VALUES, FirstPass, Quantiles, first_pass
 from losslens.passes.parts.kept_rows import MOST_KEPT
 from losslens.passes.parts.reading import Stretch
@@ -53,7 +53,7 @@ def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> Plan:
 
 def _exact(stream: Stream, data: Opened, timed: tuple[float, float, int], run: Run | None) -> Plan:
     fixed, each, rows = timed
-    passes = 3 if run is not None and stream.read.donor_sums == "patterns" else 2
+    passes = 3 if stream.read.kind == "products" or (run is not None and stream.read.donor_sums == "patterns") else 2
     seconds = each * stream.n / rows + _reading(stream, data, passes)
     tasks, k = passes * len(stream.stretches), len(stream.features)
     grids = sum(min(_values(data.head, data.columns[j], MOST_VALUES), additive.BINS) for j in stream.feature_columns)
@@ -91,12 +91,17 @@ def _sums(stream: Stream, data: Opened, run: Run | None) -> tuple[float, float, 
     return max(one - each, 0.0), each, rows
 
 
-TRIALS = {"trees": _trees, "additive": _sums}
+def _products(stream: Stream, data: Opened, run: Run | None) -> tuple[float, float, int]:
+    return _sums(stream, data, products.run)
+
+
+TRIALS = {"trees": _trees, "additive": _sums, "products": _products}
 
 
 def _probed(stream: Stream) -> int:
     """Rows of a timed part."""
-    trees = len(getattr(stream.read, "roots", ())) or 1
+    read = stream.read
+    trees = len(read.coef) if read.kind == "products" else len(getattr(read, "roots", ())) or 1
     return max(2, min(int(np.clip(TREE_ROWS // trees, 500, PROBED)), _largest(stream)))
 
 
