@@ -53,7 +53,7 @@ class Ends:
         return np.stack([matrix.min(axis=0), matrix.max(axis=0)])
 
 
-class Chunk(NamedTuple):
+class SideChunk(NamedTuple):
     """Some rows of a part: predictions, and both sides of each feature's cells, (rows, r + 1) each."""
 
     rows: slice
@@ -79,13 +79,13 @@ class ProductRows:
         each = zip(self.columns, self.ranks, strict=True)
         return [1 + ((terms if rank is None else rank) if columns else 0) for columns, rank in each]
 
-    def chunks(self, table: Table) -> Iterator[Chunk]:
+    def chunks(self, table: Table) -> Iterator[SideChunk]:
         """All rows, some at a time."""
         matrix = self.unwrapped.matrix(table)
         for start in range(0, len(matrix), self.step):
             with np.errstate(**IGNORE_RANGE):
                 base, sides = self._sides(matrix[start : start + self.step])
-            yield Chunk(slice(start, start + len(base)), base, sides)
+            yield SideChunk(slice(start, start + len(base)), base, sides)
 
     def _sides(self, matrix: Floats) -> tuple[Floats, list[tuple[Floats, Floats]]]:
         form, n = self.form, len(matrix)
