@@ -219,3 +219,17 @@ def test_pictures_have_features_and_outputs(found):
     times = ll.feature_importance(lambda X: MODEL.predict(X)[:, :2], X, Y["sum"], loss=loss, progress=False)
     np.testing.assert_array_equal(times.outputs.plot().lines[0].get_xdata(), [1.0, 24.0])
     plt.close("all")
+
+
+@pytest.mark.parametrize("verb", [ll.feature_importance, ll.shapley_importance])
+@pytest.mark.parametrize("kind", ["forest", "asked"])
+def test_plans_have_the_engine_and_the_predictions_of_the_call(verb, kind):
+    model = MODEL if kind == "asked" else MODELS["forest"].fit(X, Y)
+    planned, found = ll.plan(verb, model, X, Y, loss=LOSS), verb(model, X, Y, loss=LOSS, progress=False)
+    assert (planned.engine, planned.n_predictions) == (found.engine, found.n_predictions)
+
+
+def test_a_plan_looks_at_some_of_many_rows():
+    many = np.tile(X, (60, 100)), pd.concat([Y] * 60)
+    planned = ll.plan(ll.feature_importance, lambda X: MODEL.predict(X[:, :3]), *many, loss=LOSS, features=[0])
+    assert (planned.engine, planned.n_predictions) == ("blackbox", 2400 * len(np.unique(X[:, 0])))

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from losslens.donors.designs import Design
-from losslens.losses import Loss, is_scorer
-from losslens.models import Model, as_model
+from losslens.engines.choice import CHECKED
+from losslens.losses import Loss, OutputsLoss, is_scorer
+from losslens.models import Model, as_model, one_output
 from losslens.passes import in_common
 from losslens.passes.auto import effect_design, first_design
 from losslens.passes.cost import CountedCells, count_cells, plan_cells, plan_scores
@@ -48,7 +49,11 @@ def importances_cost(
     if is_scorer(loss):
         rows = rows_of_table(X, y, options, time.thread_time())
         return plan_scores(known, rows.X, rows.y, loss, rows.options, rows.started, rows.n, rows.restored)
-    chosen, rows = default_loss(known, loss, y), _looked_at(known, X, y, options)
+    chosen = default_loss(known, loss, y)
+    by_output = _by_output(known, y, chosen, lambda one, y, of: importances_cost(one, X, y, of, options, further))
+    if by_output is not None:
+        return by_output
+    rows = _looked_at(known, X, y, options)
     if rows.data is not None:
         return _in_parts(call.importance_stream(known, rows.data, chosen, options), rows.data)
     task = rows.restored(prepare(known, rows.X, rows.y, rows.options, loss=chosen, response=chosen.reads))
@@ -62,6 +67,20 @@ def importances_cost(
         return found
 
     return plan_cells(task, partial(first_design, blocked=task.blocked), build, rows.started, rows.n)
+
+
+def _by_output(model: Model, y: Any, loss: Loss, plan: Callable[..., Plan]) -> Plan | None:
+    """The plan of a mean over outputs that engines compute one after another; None where the model is asked."""
+    if not isinstance(loss, OutputsLoss) or not loss.each:
+        return None
+    of_one = y if checks.output_names(y) is None else np.asarray(y)[:, 0]
+    first, times = plan(one_output(model, 0), of_one, loss.each[0]), len(loss.outputs)
+    if any(first.predictions or ()) or first.n_predictions > CHECKED:  # an engine is compared with the model on some
+        return None
+    return replace(
+        first, n_predictions=times * first.n_predictions, calls=times * (first.calls or 0),
+        memory=times * first.memory, seconds=times * first.seconds,
+    )  # fmt: skip
 
 
 def importances_count(model: Any, X: Any, y: Any, loss: Loss, options: Options) -> CountedCells:
@@ -87,12 +106,16 @@ def shares_cost(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, 
     if is_scorer(loss):
         rows = rows_of_table(X, y, options, time.thread_time())
         return plan_score_shares(known, rows.X, rows.y, loss, wanted, rows.options, rows.started, rows.n, rows.restored)
+    chosen = default_loss(known, loss, y)
+    by_output = _by_output(known, y, chosen, lambda one, y, of: shares_cost(one, X, y, of, wanted, options))
+    if by_output is not None:
+        return by_output
     rows = _looked_at(known, X, y, options)
     if rows.data is None:
         return plan_shares(known, rows.X, rows.y, loss, wanted, rows.options, rows.started, rows.n, rows.restored)
     from losslens.shapley import parts  # imports compiled engines
 
-    stream = parts.share_stream(known, rows.data, default_loss(known, loss), wanted, options)
+    stream = parts.share_stream(known, rows.data, chosen, wanted, options)
     return _in_parts(stream, rows.data, parts.run)
 
 
@@ -149,6 +172,8 @@ def rows_of_table(X: Any, y: Any, options: Options, started: float, n: int | Non
     at = np.unique(np.linspace(0, table.n - 1, min(most, table.n)).astype(np.intp))
 
     def some(values: Any, name: str) -> Any:
+        if name == "y" and checks.output_names(values) is not None:
+            return as_table(values).at(at).native
         return None if values is None else checks.vector(values, table.n, name, table.index)[at]
 
     weight, design = some(options.sample_weight, "sample_weight"), options.donors
