@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -18,7 +19,7 @@ import brute
 import losslens as ll
 from losslens.engines import choice
 from losslens.engines.choice import CHECKED
-from losslens.plots import plot_ranking
+from losslens.plots import plot_groups, plot_ranking
 from losslens.text import in_digits
 
 RNG = np.random.default_rng(0)
@@ -628,11 +629,46 @@ def test_groups_of_rows_have_scores_and_one_without_a_class_says_so():
     none = found["only no"]
     assert np.isnan([none.score, none["x0"].pfi, *none["x0"].pi]).all()
     assert "roc_auc_score is not defined for these rows: a class is missing among them" in repr(none)
+    assert repr(none).startswith(
+        "Importances: decrease in roc_auc_score; not defined for these rows\n  x0  not defined\n"
+    )
     assert none.to_frame()["low"].isna().all()
     with pytest.raises(ValueError, match="not defined for these rows"):
         none["x0"].std_error  # noqa: B018
     precise = ll.feature_importance(model, X, y, loss="average_precision", donors="all").given(~y)
     assert "not defined for these rows: No positive class" in repr(precise)
+
+
+def test_groups_are_drawn_and_those_without_a_score_are_left_out():
+    model, y = CASES["roc_auc"]
+    groups = np.where(y, "all", np.where(np.arange(N) % 2, "all", "only no"))
+    found = explain("roc_auc")
+    ax = plot_groups(found["x0"].by(groups))
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["all (n = 12)", "distribution of x0"]
+    assert any("1 group without a curve left out" in text.get_text() for text in ax.figure.texts)
+    with pytest.raises(ValueError, match="roc_auc_score is not defined for these rows"):
+        found.by(groups)["only no"].plot()
+    plt.close("all")
+
+
+def test_verbs_that_need_rows_say_so_in_one_sentence():
+    found, table = explain("r2"), pd.DataFrame(X, columns=list(COLUMN))
+    for ask in (
+        lambda: ll.regions(found, X),
+        lambda: ll.weak_segments(LINEAR, X, Y, loss="r2"),
+        lambda: ll.observations(ll.shapley_importance(LINEAR, X, Y, loss="r2")),
+        lambda: ll.leave_one_covariate_out(LinearRegression(), X, Y, loss="r2", cv=2),
+        lambda: ll.conditional_predictive_impact(LINEAR, X, Y, ll.Residual(), loss="r2"),
+        lambda: ll.compare({"a": LINEAR, "b": LINEAR}, X, Y, loss="r2", groups=np.arange(N) // 2),
+    ):
+        with pytest.raises(ValueError, match=r"score.*loss") as error:
+            ask()
+        assert str(error.value).count(". ") == 0
+    with pytest.raises(ValueError, match=r"a score doesn't hold the rows: .* extrapolation\(imp, X\) tells"):
+        found.extrapolation  # noqa: B018
+    by_loss = ll.feature_importance(LINEAR, table, Y, donors="all")
+    far = ll.extrapolation(ll.feature_importance(LINEAR, table, Y, loss="r2", donors="all"), table, random_state=0)
+    assert far.to_frame().equals(ll.extrapolation(by_loss, table, random_state=0).to_frame())
 
 
 def test_a_score_that_reads_the_rows_is_not_kept_for_groups():

@@ -73,12 +73,14 @@ def test_the_plan_of_all_values_is_what_the_run_does(verb, options, monkeypatch)
     assert planned.calls == len(ran)
     assert planned.features == tuple(result)
     assert planned.predictions == tuple(result[name].n_predictions for name in result)
+    assert "at most" not in repr(planned)
 
 
 @pytest.mark.parametrize("donors", [ll.Latin(5), ll.Permutations(5), ll.Systematic(5), ll.Grid(5)], ids=repr)
 def test_the_plan_of_a_sample_is_the_most_that_the_run_can_need(donors):
     planned, _, ran, result = plan_and_run(donors=donors)
     assert sum(ran) <= planned.n_predictions == N + sum(planned.predictions)
+    assert repr(planned).startswith(f"Plan: at most {planned.n_predictions:,} predictions")
     for name, most in zip(result, planned.predictions, strict=True):
         assert result[name].n_predictions <= most <= N * min(5, len(np.unique(X[:, int(name[1])])))
 

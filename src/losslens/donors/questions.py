@@ -211,14 +211,14 @@ def _per_row(subject: Subject, design: Design, n: int, seed: tuple[int, ...]) ->
         subject,
         distinct.codes,
         distinct.first,
-        met=Met(donors, distinct.codes, repeats or _has_ties(distinct)),
+        met=Met(donors, distinct.codes, repeats or has_ties(distinct)),
     )
     meeting = OwnDonors(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats)
     redrawn = Redrawn(design, seed, donors.shape)
     return Question(subject, design, ask, meeting, (distinct.values,), distinct.ordered, redrawn=redrawn)
 
 
-def _has_ties(distinct: Distinct) -> bool:
+def has_ties(distinct: Distinct) -> bool:
     """Whether so many rows share a value that it pays to predict repeated values once."""
     return len(distinct) < SHARED * len(distinct.codes)
 
@@ -236,7 +236,7 @@ def _rank_bins(subject: Subject, design: Design, n: int, seed: tuple[int, ...]) 
     m = donors.shape[1]
     middle = distinct.codes[order[np.floor((np.arange(m) + 0.5) * n / m).astype(np.intp)]]
     kept, column = np.unique(middle, return_inverse=True)
-    ask = _ask(subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes, _has_ties(distinct)))
+    ask = _ask(subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes, has_ties(distinct)))
     meeting = OwnDonors(donors, column.reshape(-1), len(kept), binned=True)
     return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
 

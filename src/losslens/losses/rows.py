@@ -364,8 +364,8 @@ def advice(name: str) -> str | None:
     meant = _SYNONYMS.get(bare, bare)
     if meant.startswith(_AVERAGES):
         return (
-            f"{name!r} is a score of all rows, which single rows don't have; feature_importance and "
-            f"shapley_importance take loss={meant!r}"
+            f"{name!r} is a score of all rows, which single rows don't have; feature_importance, "
+            f"shapley_importance, compare and report take loss={meant!r}"
         )
     if meant in NAMED:
         return f"{name!r} names a mean or a score, not the loss of one row; pass loss={meant!r}"

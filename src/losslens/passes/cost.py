@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from losslens.donors.conditional import BoundSampler, bound
 from losslens.donors.designs import Design
-from losslens.donors.questions import FEW_VALUES, Subject, Subjects, pose
+from losslens.donors.questions import FEW_VALUES, Subject, Subjects, has_ties, pose
 from losslens.engines import rates
 from losslens.engines.base import AnswerWay, CellEngine
 from losslens.engines.blackbox import TIMED, BlackBox, CallTime
@@ -130,6 +130,15 @@ class Expected:
         """The most predictions."""
         return self.n * self.cells[1]
 
+    @property
+    def may_be_fewer(self) -> bool:
+        """Whether rows may get a value twice, or their own, and are predicted there once, or not at all."""
+        design = self.design
+        if isinstance(design, BoundSampler) or design.all_pairs or design.values is not None:
+            return False
+        alike = design.common or design.repeats or has_ties(self.subject.distinct)
+        return self.subject.feature.kind != "pair" and alike
+
 
 def values_of_all(counted: int, rows: int, n: int) -> int:
     """Distinct values of n rows, of which some have so many.
@@ -224,6 +233,7 @@ def plan_cells(
         engines=tuple(r.label for r in routes),
         designs=tuple(repr(one.design) for one in expected),
         predictions=tuple(0 if r.exact else one.predictions for one, r in zip(expected, routes, strict=True)),
+        upper=any(one.may_be_fewer for one in asked),
         n_predictions=counted.n_predictions,
         calls=calls + bool(counted.checked),
         memory=kept * task.budget.row_bytes(expected) + working,
@@ -263,7 +273,7 @@ def plan_scores(
         more = plan_cells(curves, rule, build, time.thread_time(), n)
         each_more = dict(zip(more.features, more.predictions or (), strict=True))
         plan = replace(
-            plan, seconds=plan.seconds + more.seconds, memory=plan.memory + more.memory,
+            plan, upper=plan.upper or more.upper, seconds=plan.seconds + more.seconds, memory=plan.memory + more.memory,
             predictions=tuple(
                 k + each_more.get(name, 0) for name, k in zip(plan.features, plan.predictions or (), strict=True)
             ),
@@ -285,10 +295,10 @@ def scorer_seconds(method: ScorerMethod, task: Task, model: CallTime) -> tuple[f
         """Of some calls after the first, which may load something."""
         took = []
         for _ in range(3):
-            began = time.perf_counter()
+            began = time.thread_time()  # of this thread alone, on busy cores, too
             some = predictions if rows is None else predictions[rows]
             method.of_rows(some, None if method.weight is None else method.weight[: len(some)], rows)
-            took.append(time.perf_counter() - began)
+            took.append(time.thread_time() - began)
         return min(took[1:])
 
     every = least(None)

@@ -150,7 +150,7 @@ def _feature_score(
         title=method.title,
         **score_fields(own, number, grid),
         own=own if kept else None,
-        cells=number if kept else None,
+        column_cells=number if kept else None,
         curve_cells=grid if kept else None,
     )
 

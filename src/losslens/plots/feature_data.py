@@ -159,6 +159,8 @@ class FeaturePicture:
 def show(result: FeatureImportance | FeatureScore | FeatureEffect) -> FeaturePicture:
     """What there is to draw of a result."""
     if isinstance(result, FeatureScore):
+        if result.undefined:
+            raise ValueError(result.undefined)
         return FeaturePicture(
             result.name, result.columns, result.values, result.ordered, result.pi, "PI", result.shares,
             result.change,

@@ -270,7 +270,8 @@ def _notes(ax: Axes, parts: int, shown: int, groups: Sequence[Group], common: Fe
     if len(groups) < shown:
         notes.append(f"the largest {len(groups)} of {count(shown, 'group')}")
     if shown < parts:
-        notes.append(f"{count(parts - shown, 'group')} without a curve left out: too few single rows are kept")
+        why = "too few single rows are kept, or it has no score"
+        notes.append(f"{count(parts - shown, 'group')} without a curve left out: {why}")
     if common.scattered:
         notes.append(f"points, not curves: each value is paired with other rows ({common.design})")
     return [*notes, *common.warnings("thin and pale" if curves else "hollow")]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from losslens.losses import is_scorer
 from losslens.models import as_model
 from losslens.passes.task import Options, default_loss, prepare
 from losslens.progress import Tick, bar
@@ -143,6 +144,11 @@ class TrainingNoise:
 
 def leave_out_fits(known: Learner, features: Any, how: How, loss: Any) -> LeaveOutFits:
     """The fits with all features and without each, their features checked."""
+    if is_scorer(loss):
+        raise ValueError(
+            f"loss={loss!r} is a score of all rows, which single rows don't have; what a learner loses without a "
+            "feature needs a loss, such as 'log_loss' or 'squared_error'"
+        )
     return LeaveOutFits(known, _features_to_leave_out(features, known, how), how, loss)
 
 

@@ -27,9 +27,10 @@ class Plan:
     features: tuple[str, ...]
     engines: tuple[str, ...]  # one a feature
     designs: tuple[str, ...] | None = None  # one a feature
-    predictions: tuple[int, ...] | None = None  # rows to predict for each feature, at least
-    n_predictions: int  # all of them, unchanged rows included, at least
+    predictions: tuple[int, ...] | None = None  # rows to predict for each feature, without more donors
+    n_predictions: int  # all of them, unchanged rows included
     most: int | None = None  # predictions, at most
+    upper: bool = False  # some rows get a value twice, or their own, and are predicted once: these are upper bounds
     calls: int | None = None  # of the model
     memory: int  # bytes, of the result and the run; for data in parts, on each worker
     seconds: float  # expected, with the donors or walks beyond the fewest that precision will need
@@ -135,7 +136,8 @@ class Plan:
 
     @property
     def _predictions(self) -> str:
-        return f"{self.n_predictions:,} predictions in {self.calls:,} call{'s' * (self.calls != 1)}"
+        upper = "at most " if self.upper and not self.grows else ""
+        return f"{upper}{self.n_predictions:,} predictions in {self.calls:,} call{'s' * (self.calls != 1)}"
 
     @property
     def _at_most(self) -> str:

@@ -16,7 +16,8 @@ from losslens.results.importance import number_of
 from losslens.results.importances import Importances
 from losslens.results.selection import Grouped, positions, split
 from losslens.results.table import ResultTable, facts, grid_size, or_else
-from losslens.tables.row_labels import take_labels
+from losslens.tables.row_labels import Labels, take_labels
+from losslens.tables.sample import Sample
 from losslens.text import in_digits, measured
 from losslens.typing import Axes, Floats, Indices, Mask
 from losslens.uncertainty import cautions, standard_errors
@@ -64,7 +65,7 @@ class FeatureScore(Grouped, Tabular):
     effective: float = float("nan")  # as many units of equal weight
     score_without: Floats | None = None  # (u,): the score, nothing replaced, without each unit
     own: ScoredRows | None = None  # the rows that are scored; None where the scorer may read the model or the rows
-    cells: ScoredCells | None = None  # with the columns of the design
+    column_cells: ScoredCells | None = None  # with the columns of the design
     curve_cells: ScoredCells | None = None  # with those of the curve
     undefined: str = ""  # why these rows have no score
     extrapolation: ClassVar[None] = None  # not computed for scorers
@@ -113,6 +114,21 @@ class FeatureScore(Grouped, Tabular):
         count = len(without)
         moved = np.sqrt((count - 1) / count) * (without.mean() - without)
         return Influence(moved, cubes=0.0 if self.units == "blocks" else None)
+
+    @property
+    def at(self) -> Indices:
+        """The rows that are scored, as positions."""
+        return self._rows_scored().at
+
+    @property
+    def sample(self) -> Sample:
+        """All rows, which are the donors."""
+        return self._rows_scored().sample
+
+    @property
+    def row_labels(self) -> Labels | None:
+        """The labels of the scored rows in a pandas index; None: they are known by position."""
+        return take_labels(self.sample.row_labels, self.at)
 
     @property
     def _units(self) -> float:
@@ -192,7 +208,7 @@ class FeatureScore(Grouped, Tabular):
     with_loss = _absent("another loss")
     effect_of = _absent("the effect")
     rows = _absent("the list of kept rows")
-    at = _absent("a list of rows")
+    cells = _absent("a matrix of changes of loss")
     drop = _absent("the importance without some rows")
     row_influence = _absent("the influence of single rows")
     conditioning: ClassVar[None] = None
@@ -208,16 +224,14 @@ class FeatureScore(Grouped, Tabular):
 
         NaN where the score of these rows is not defined, as an AUC of one class; `undefined` says why.
         """
-        own = self._rows_scored()
-        labels = take_labels(own.sample.row_labels, own.at)
-        return self.at_positions(positions(rows, len(own.at), labels, self.backend))
+        return self.at_positions(positions(rows, len(self.at), self.row_labels, self.backend))
 
     def at_positions(self, chosen: Indices) -> Self:
         """`given` for rows at these positions, sorted."""
         own = self._rows_scored()
         own = replace(own, at=own.at[chosen])
         undefined = own.judge.why_undefined(lambda: own.score)[1]
-        assert self.cells is not None  # kept together
+        assert self.column_cells is not None  # kept together
         assert self.curve_cells is not None
         if undefined:
             scores, curve = (one if one is None else one * np.nan for one in (self.column_scores, self.curve))
@@ -226,11 +240,10 @@ class FeatureScore(Grouped, Tabular):
                 self, score=np.nan, column_scores=scores, curve=curve, without=None, score_without=None, own=own,
                 undefined=undefined,
             )  # fmt: skip
-        return replace(self, **score_fields(own, self.cells, self.curve_cells), own=own, undefined="")
+        return replace(self, **score_fields(own, self.column_cells, self.curve_cells), own=own, undefined="")
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
-        own = self._rows_scored()
-        return split(groups, len(own.at), take_labels(own.sample.row_labels, own.at), self.backend)
+        return split(groups, len(self.at), self.row_labels, self.backend)
 
     def _rows_scored(self) -> ScoredRows:
         if self.own is None:
@@ -345,4 +358,20 @@ class Scores(Importances):
     def headline(self) -> str:
         """What the numbers are."""
         first = self.one
-        return f"{first.change}; {in_digits(first.base)} with nothing replaced"
+        base = "not defined for these rows" if first.undefined else f"{in_digits(first.base)} with nothing replaced"
+        return f"{first.change}; {base}"
+
+    @property
+    def extrapolation(self) -> NoReturn:
+        """Raises: `losslens.extrapolation` needs the table."""
+        raise ValueError(
+            "a score doesn't hold the rows: how far replaced ones are from real ones, extrapolation(imp, X) tells"
+        )
+
+    def _table(self) -> ResultTable:
+        table = super()._table()
+        return replace(table, formats={"importance": _defined}) if self.one.undefined else table
+
+
+def _defined(number: float) -> str:
+    return in_digits(number) if np.isfinite(number) else "not defined"

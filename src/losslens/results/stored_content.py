@@ -375,7 +375,7 @@ def _score(one: Any) -> None:
     if one.shares is not None:
         _need(len(one.shares) == prod(map(len, one.values)), "weights that do not fit their grid")
     _need((one.column_scores is None) == (one.column_shares is None), "scores without their weights")
-    held = [one.own, one.cells, one.curve_cells]
+    held = [one.own, one.column_cells, one.curve_cells]
     _need(held == [None] * 3 or None not in held, "rows without cells, or cells without rows")
     for cells in held[1:]:
         if cells is not None:

@@ -148,6 +148,8 @@ def checked_cases(
     chosen = _one_loss(cases, loss)
     _check_columns(cases)
     check_flag(shapley, "shapley")
+    if shapley and is_scorer(loss) and any(case.groups is not None for case in cases.values()):
+        raise ValueError("Shapley shares of a score take no groups: pass shapley=False, or a loss")
     return cases, chosen
 
 

@@ -327,6 +327,7 @@ class _PlansTogether:
                 "designs": first.designs,
                 "n_predictions": n_predictions,
                 "most": most,
+                "upper": any(one.upper for one in self.plans) and most == n_predictions,
                 "calls": sum(stage.calls for stage in stages),
                 "memory": max(one.memory for one in self.plans),
                 "seconds": sum(stage.seconds for stage in stages),

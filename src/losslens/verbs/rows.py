@@ -15,6 +15,7 @@ from losslens.results.importances import Importances
 from losslens.results.observations import Observations
 from losslens.results.regions import Regions, Target
 from losslens.results.replaced_rows import ReplacedRows
+from losslens.results.scores import FeatureScore, Scores
 from losslens.results.shapley import ShapleyImportance
 from losslens.rows import kmeans
 from losslens.rows.clusters import cluster_points, compress_shares, describe_clusters
@@ -288,7 +289,12 @@ def extrapolation(
 
 def _features(importance: Any, verb: str) -> Mapping[str, FeatureImportance]:
     """The features of a result of `feature_importance`, by name."""
-    if not isinstance(importance, (Importances, FeatureImportance)):
+    if verb == "regions" and isinstance(importance, (Scores, FeatureScore)):
+        raise ValueError(
+            f"{importance.title} is a score of all rows together, which single rows do not have; regions need the "
+            "importances by a loss, such as 'log_loss' or 'squared_error'"
+        )
+    if not isinstance(importance, (Importances, FeatureImportance, FeatureScore)):
         raise TypeError(f"{verb} needs the result of feature_importance; got {type(importance).__name__}")
     return importance if isinstance(importance, Importances) else {importance.name: importance}
 
