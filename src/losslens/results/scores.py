@@ -365,7 +365,7 @@ class Scores(Importances):
     def extrapolation(self) -> NoReturn:
         """Raises: `losslens.extrapolation` needs the table."""
         raise ValueError(
-            "a score doesn't hold the rows: how far replaced ones are from real ones, extrapolation(imp, X) tells"
+            "a score doesn't hold the rows: losslens.extrapolation(imp, X) tells which are unlike real ones"
         )
 
     def _table(self) -> ResultTable:

@@ -287,7 +287,7 @@ def extrapolation(
     return Extrapolations(found, first.backend)
 
 
-def _features(importance: Any, verb: str) -> Mapping[str, FeatureImportance]:
+def _features(importance: Any, verb: str) -> Mapping[str, Any]:
     """The features of a result of `feature_importance`, by name."""
     if verb == "regions" and isinstance(importance, (Scores, FeatureScore)):
         raise ValueError(
