@@ -146,8 +146,8 @@ def leave_out_fits(known: Learner, features: Any, how: How, loss: Any) -> LeaveO
     """The fits with all features and without each, their features checked."""
     if is_scorer(loss):
         raise ValueError(
-            f"loss={loss!r} is a score of all rows, which single rows don't have; what a learner loses without a "
-            "feature needs a loss, such as 'log_loss' or 'squared_error'"
+            "a scorer gives one number for all rows together; what a learner loses without a feature needs a loss of "
+            "each row, such as 'log_loss' or 'squared_error'"
         )
     return LeaveOutFits(known, _features_to_leave_out(features, known, how), how, loss)
 
