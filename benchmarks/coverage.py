@@ -32,6 +32,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 import losslens as ll
 from benchmarks import coverage_cases as cases
 from benchmarks.coverage_cases import HEAVY, INTERACTION, LINEAR, REAL, TRAINED, WEAK, Case
+from losslens.uncertainty.block_length import FEWEST_BLOCKS, LONGER
 from losslens.uncertainty.inference import adjusted
 from losslens.verbs.conditional import conditional_predictive_impact
 from losslens.verbs.refits import permuted_target_test
@@ -517,7 +518,12 @@ def _time(n: int, seed: int) -> Counted:
     single = ll.feature_importance(LINEAR.estimator, X, y, **HOW)
     chosen = ll.time_blocks(np.arange(n), like=single)
     found = {"  rows as if independent": within(each_end([f.interval() for f in single.values()]), LINEAR.pfi)}
-    for name, blocks in (("blocks of 25", ll.time_blocks(np.arange(n), 25)), ("blocks chosen, like=", chosen)):
+    lengths = {"blocks of 25": 25, "blocks chosen, like=": chosen.length}
+    if n == 300:
+        theirs = np.ceil(chosen.length / LONGER)
+        lengths |= {"  Politis and White's length": theirs, "  twice theirs": min(2 * theirs, n / FEWEST_BLOCKS)}
+    for name, length in lengths.items():
+        blocks = ll.time_blocks(np.arange(n), length)
         imp = ll.feature_importance(LINEAR.estimator, X, y, groups=blocks, **HOW)
         found[name] = within(each_end([f.interval() for f in imp.values()]), LINEAR.pfi)
     return found | (_over(n, chosen, seed) if n == 1000 else {})

@@ -201,6 +201,33 @@ def test_segments_as_a_table_json_csv_and_file(tmp_path):
     assert "one number for all rows" in ask(*asked[:5], "--loss", "scorer:r2", code=2).stderr
 
 
+def test_rows_in_time(tmp_path):
+    """Dates of a CSV file are text; with blocks of time, standard errors are those of `groups=`."""
+    rng = np.random.default_rng(0)
+    a, y = rng.normal(size=(2, 60))
+    days = [str(np.datetime64("2024-01-01") + k) for k in range(60)]
+    lines = [f"{u},{v},{day},{k}" for k, (u, v, day) in enumerate(zip(a, y, days, strict=True))]
+    (tmp_path / "days.csv").write_text("\n".join(["a,y,day,k", *lines]))
+    (tmp_path / "timed_model.py").write_text("def predict(X): return X.to_numpy()[:, 0]")
+    sys.path.insert(0, str(tmp_path))
+    asked = ("importance", "timed_model:predict", tmp_path / "days.csv", "--target", "y", "--loss", "squared_error")
+    asked = (*asked, "--drop", "day,k")
+    found = json.loads(ask(*asked, "--time", "day", "--time-blocks", "7D", "--json").stdout)
+    blocks = ll.time_blocks(np.array(days, "M8[D]"), "7D")
+    imp = ll.feature_importance(lambda X: X[:, 0], a[:, None], y, loss="squared_error", groups=blocks)
+    assert found["result"][0]["std_error"] == pytest.approx(imp["x0"].std_error)
+    assert "TimeBlocks: 60 rows in 9 blocks of 7 days" in ask(*asked, "--time", "day", "--time-blocks", "7D").stdout
+    by_number = json.loads(ask(*asked, "--time", "k", "--time-blocks", "7", "--json").stdout)
+    assert by_number["result"] == found["result"]
+    assert "in a row, by the autocorrelation" in ask(*asked, "--time", "k", "--time-blocks", "auto").stdout
+    assert "--time names the times of --time-blocks" in ask(*asked, "--time", "day", code=2).stderr
+    assert "--time-blocks needs --time" in ask(*asked, "--time-blocks", "7D", code=2).stderr
+    (tmp_path / "days.csv").write_text("a,y,day\n1,2,monday\n2,3,tuesday\n")
+    assert (
+        "must hold numbers or dates" in ask(*asked[:-1], "day", "--time", "day", "--time-blocks", "7D", code=2).stderr
+    )
+
+
 def test_a_gap_by_feature():
     asked = ("shapley", "linear.skops", "t.csv", "--target", "y", "--gap")
     shown = ask(*asked, "size=small").stdout

@@ -91,6 +91,19 @@ def test_rows_of_weight_zero_are_in_no_stretch():
     assert over.start.tolist() == [30, 60, 90]
 
 
+def test_a_stretch_whose_rows_have_no_donors_has_no_importance():
+    """The hour of the first stretch occurs there alone, and each of its rows has another one."""
+    frame = pd.DataFrame({"a": X[:, 0], "hour": np.where(np.arange(N) < 30, -np.arange(N), 1)})
+    imp = ll.feature_importance(
+        lambda X: X["a"], frame, Y, features=["a"], donors=ll.Within("hour"), random_state=0, **ASKED
+    )
+    over = imp.over(np.arange(N), width=30)
+    assert np.isnan(over.importance[:, 0]).tolist() == [True, False, False, False]
+    assert "– " in repr(imp["a"].over(np.arange(N), width=30))
+    assert "0 to 30" in repr(imp["a"].over(np.arange(N), width=30))
+    over.plot()
+
+
 def test_there_are_as_many_stretches_as_rows_or_groups_allow():
     assert len(IMP.over(DAYS).rows) == 2  # 60 rows each
     assert len(explained(groups=ll.time_blocks(DAYS, "4D")).over(DAYS).rows) == 6  # 5 groups each

@@ -119,7 +119,7 @@ def test_what_is_no_duration_is_refused(length):
         read_length(length, read_times(DAYS), "width")
 
 
-@pytest.mark.parametrize("length", ["7D", 0, -1, np.inf, np.nan, True, None, dt.timedelta(1)])
+@pytest.mark.parametrize("length", ["7D", 0, -1, np.inf, np.nan, True, None, dt.timedelta(1), np.timedelta64(3, "D")])
 def test_numbers_need_a_number(length):
     with pytest.raises(ValueError, match="length is a number above 0, in the unit of times, which are numbers; got"):
         read_length(length, read_times([1, 2, 3]), "length")

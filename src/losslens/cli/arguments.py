@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from losslens import losses
 from losslens.cli.errors import note
 from losslens.cli.model_files import PICKLES, from_python, read_model
@@ -15,6 +17,7 @@ from losslens.cli.tables import LoadedRows, read_table, rows_for, suggestion
 from losslens.donors.designs import DESIGNS
 from losslens.donors.samplers import SAMPLERS
 from losslens.models import as_model
+from losslens.verbs.time_blocks import time_blocks
 
 DONORS: dict[str, Callable[..., Any]] = {word: kind for kind in DESIGNS for word in kind.typed}
 DONORS |= {word: kind for kind in SAMPLERS for word in kind.typed}
@@ -52,6 +55,35 @@ def rows_of(args: Arguments, models: Sequence[Any], name: str, needs_target: boo
 def sampled(rows: LoadedRows) -> list[str]:
     """The note that these are not all rows, if so."""
     return [text for text in rows.notes if text.startswith("a sample")]
+
+
+def groups_of(args: Arguments, rows: LoadedRows, explain: Callable[[], Any]) -> Any:
+    """Which rows belong together: a label of each, blocks of time, or None; `explain` gives an importance of them."""
+    if args.time_blocks is None:
+        if args.time is not None:
+            raise ValueError("--time names the times of --time-blocks: pass both, such as --time-blocks 7D")
+        return None if args.groups is None else np.asarray(rows.column(args.groups))
+    if args.time is None or args.groups is not None:
+        raise ValueError("--time-blocks needs --time, the column with the time of each row, and no --groups")
+    times, length = np.asarray(rows.column(args.time)), args.time_blocks
+    if times.dtype.kind in "OU":
+        try:
+            times = times.astype("M8[us]")  # as CSV files hold dates
+        except ValueError:
+            raise ValueError(
+                f"--time {args.time} must hold numbers or dates, such as 2024-01-31 18:00; got {times[0]!r}"
+            ) from None
+    if length == "auto":
+        return time_blocks(times, like=explain())
+    return time_blocks(times, float(length) if times.dtype.kind in "iuf" and _is_number(length) else length)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def names(texts: Sequence[str] | None) -> list[str]:

@@ -16,6 +16,7 @@ from losslens.cli.arguments import (
     donors_of,
     features_of,
     first_and_more,
+    groups_of,
     loss_of,
     one_model,
     pairs,
@@ -35,7 +36,7 @@ from losslens.text import size_in_words
 QUESTION = ("loss", "features", "group", "donors")
 
 
-@takes(*SOURCE, *QUESTION, "by", *RUNNING, *TABLE, "save")
+@takes(*SOURCE, *QUESTION, "by", "groups", "time", "time_blocks", *RUNNING, *TABLE, "save")
 def importance(args: Arguments) -> Output:
     """How much the loss grows when a feature's values come from other rows.
 
@@ -43,10 +44,12 @@ def importance(args: Arguments) -> Output:
     """
     model = one_model(args, args.model)
     rows = rows_of(args, [model], args.data)
-    imp = ll.feature_importance(
-        model, rows.X, rows.y, loss=loss_of(args.loss), features=features_of(args), donors=donors_of(args.donors),
-        sample_weight=rows.weight, **run_options(args),
+    explain = partial(
+        ll.feature_importance, model, rows.X, rows.y, loss=loss_of(args.loss), features=features_of(args),
+        donors=donors_of(args.donors), sample_weight=rows.weight, **run_options(args),
     )  # fmt: skip
+    groups = groups_of(args, rows, explain)
+    imp = explain(groups=groups)
     parts = {None: imp} if args.by is None else {None: imp} | imp.by(np.asarray(rows.column(args.by)))
     group = f"{args.by} (group)" if args.by in imp.to_frame().columns else args.by or ""  # not a column's
     entries, lines = [], []
@@ -65,7 +68,8 @@ def importance(args: Arguments) -> Output:
         "design": imp.design,
     }
     facts |= {"n_rows": len(rows.y), "n_predictions": imp.n_predictions}
-    notes = [*sampled(rows), *imp.notes, *imp.cautions]
+    blocks = [repr(groups).split("\n")[0], groups.chosen] if isinstance(groups, ll.TimeBlocks) else []
+    notes = [*sampled(rows), *filter(None, blocks), *imp.notes, *imp.cautions]
     return Output(f"Importance: {imp.headline}", [sheet], notes, entries, facts, imp)
 
 

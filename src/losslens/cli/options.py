@@ -105,6 +105,11 @@ class Arguments:
     groups: Annotated[
         str | None, _option(ASK, "A column that says which rows belong together (patients, sites).", metavar="COLUMN")
     ] = None
+    time: Annotated[str | None, _option(ASK, "A column with the time of each row.", metavar="COLUMN")] = None
+    time_blocks: Annotated[
+        str | None,
+        _option(ASK, "Rows within so much --time belong together, such as 7D; auto: chosen.", metavar="LENGTH"),
+    ] = None
     level: Annotated[float, _option(ASK, "The probability of any false finding; default 0.05.", metavar="P")] = 0.05
     depth: Annotated[int, _option(ASK, "The most conditions of a rule; default 2.", metavar="N", min=1, max=3)] = 2
     label: Annotated[str | None, _option(ASK, "The class whose probability is shown.", "--class", metavar="C")] = None

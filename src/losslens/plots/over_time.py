@@ -75,6 +75,7 @@ def _shown(ax: Axes, result: OverTime) -> Indices:
 def _limits(result: OverTime, shown: Indices) -> tuple[float, float]:
     """Of the axis: few groups in a stretch have a band so wide that the lines would look flat."""
     lines = np.append(result.importance[:, shown], 0.0)
+    lines = lines[np.isfinite(lines)]  # a stretch whose rows have no donors has none
     reach = REACH * float(np.ptp(lines)) or np.inf
     return float(lines.min()) - reach, float(lines.max()) + reach
 
@@ -105,7 +106,7 @@ def _marked(ax: Axes, result: OverTime, places: Floats) -> list[str]:
         return []
     ax.axvline((places[k - 1] + places[k]) / 2, color=PALE, linewidth=1.2, linestyle=":", zorder=2)
     before, after = number(float(result.before[0])), number(float(result.after[0]))
-    at = result.shown(result.start[k])
+    at = result.edges[0][k]
     return [f"dotted, the largest step: {before} before {at}, {after} after (p = {result.p[0]:.2g})"]
 
 

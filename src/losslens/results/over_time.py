@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from losslens.results.base import Result
 from losslens.results.selection import row_order
-from losslens.results.table import FEATURE, IMPORTANCE, ResultTable
+from losslens.results.table import FEATURE, IMPORTANCE, ResultTable, or_else
 from losslens.tables.checks import check_whole
 from losslens.tables.row_labels import check_order
 from losslens.tables.times import Times, read_length, read_times, time_text
@@ -76,7 +76,7 @@ class OverTime(Result):
     def changes(self) -> Any:
         """The largest step of each feature's importance, the smallest p first; a data frame."""
         order = np.lexsort((-self.overall, np.nan_to_num(self.p, nan=2.0)))
-        at = [self.shown(self.start[k]) if k >= 0 else "" for k in self.step]
+        at = [self.edges[0][k] if k >= 0 else "" for k in self.step]
         columns: dict[str, Any] = {
             "feature": self.features,
             "at": at,
@@ -87,11 +87,12 @@ class OverTime(Result):
         columns["p_adjusted"] = self.p_adjusted
         return self._frame({name: [values[j] for j in order] for name, values in columns.items()})
 
-    def shown(self, time: Any) -> str:
-        """A time as text: only the day, where all stretches are at least two days long."""
-        if self.start.dtype.kind == "M" and (self.end - self.start).min() >= np.timedelta64(2, "D"):
-            time = time.astype("M8[D]")
-        return time_text(time)
+    @property
+    def edges(self) -> tuple[list[str], list[str]]:
+        """Where stretches begin and end, as text: only the day, where all of them are at least two days long."""
+        by_day = self.start.dtype.kind == "M" and (self.end - self.start).min() >= np.timedelta64(2, "D")
+        start, end = (times.astype("M8[D]") if by_day else times for times in (self.start, self.end))
+        return [time_text(time) for time in start], [time_text(time) for time in end]
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the importance over time, with its band."""
@@ -117,7 +118,7 @@ class OverTime(Result):
 
     def _of_one(self) -> ResultTable:
         columns = {
-            "start": [self.shown(time) for time in self.start], "end": [self.shown(time) for time in self.end],
+            "start": self.edges[0], "end": self.edges[1],
             "rows": self.rows, "importance": self.importance[:, 0], "std_error": self.std_error[:, 0],
             "low": self.low[:, 0], "high": self.high[:, 0],
         }  # fmt: skip
@@ -133,7 +134,7 @@ class OverTime(Result):
         order = self.ranking
         columns = {
             "feature": [self.features[j] for j in order], "importance": self.overall[order],
-            "least": self.importance.min(axis=0)[order], "most": self.importance.max(axis=0)[order],
+            "least": np.fmin.reduce(self.importance)[order], "most": np.fmax.reduce(self.importance)[order],
             "step": [self._step(j) if self.step[j] >= 0 else "" for j in order],
         }  # fmt: skip
         b = len(self.start)
@@ -146,7 +147,7 @@ class OverTime(Result):
         )  # fmt: skip
 
     def _step(self, j: int) -> str:
-        at, p = self.shown(self.start[self.step[j]]), self.p_adjusted[j]
+        at, p = self.edges[0][self.step[j]], self.p_adjusted[j]
         before, after = (in_digits(value, float(self.overall[j]) or None) for value in (self.before[j], self.after[j]))
         return f"{before} before {at}, {after} from then on, p = {p:.2g}"
 
@@ -204,6 +205,7 @@ def _stretches(times: Times, bins: Any, width: Any, first: Any) -> tuple[Indices
 
 def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, Any]:
     """The numbers of one feature in each stretch, and its largest step."""
+    feature._need_donors("importance over time")
     parts = [feature.at_positions(rows) for rows in chosen]
     why = ""
     influences: list[Influence | None] = []
@@ -224,7 +226,7 @@ def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, 
         np.array([part.means.mass.sum() for part in some]), np.array([part._units for part in some]),
     )  # fmt: skip
     return {
-        "importance": np.array([part.pfi for part in parts]),
+        "importance": np.array([or_else(lambda part=part: part.pfi, np.nan) for part in parts]),
         "std_error": np.array([np.nan if one is None else one.std_error for one in influences]),
         "low": ends[0],
         "high": ends[1],

@@ -187,7 +187,8 @@ def _many(count: float, unit: str) -> str:
 def read_length(length: Any, times: Times, name: str) -> Length:
     """A length of time in the unit of the times: a number, or a duration such as "7D" for dates."""
     if times.at.dtype.kind == "f":
-        if not is_number(length) or isinstance(length, (bool, np.bool_)) or not 0 < float(length) < np.inf:
+        plain = is_number(length) and not isinstance(length, (bool, np.bool_, np.timedelta64))
+        if not plain or not 0 < float(length) < np.inf:
             raise ValueError(f"{name} is a number above 0, in the unit of times, which are numbers; got {length!r}")
         return Length(float(length))
     found = _duration(getattr(length, "freqstr", length))

@@ -102,8 +102,8 @@ def feature_importance(
     sample_weight
         Weights of the rows, as observations and as donors.
     groups
-        A label for each row, for clustered rows (patients, sites): donors come from other groups and standard errors
-        are clustered.
+        A label for each row, for clustered rows (patients, sites) or rows in time (`time_blocks`): donors come from
+        other groups and standard errors are clustered.
     random_state
         A seed or a NumPy generator.
     n_jobs
