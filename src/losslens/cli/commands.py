@@ -44,12 +44,15 @@ def importance(args: Arguments) -> Output:
     """
     model = one_model(args, args.model)
     rows = rows_of(args, [model], args.data)
-    explain = partial(
-        ll.feature_importance, model, rows.X, rows.y, loss=loss_of(args.loss), features=features_of(args),
-        donors=donors_of(args.donors), sample_weight=rows.weight, **run_options(args),
-    )  # fmt: skip
+
+    def explain(groups: Any = None) -> Any:
+        return ll.feature_importance(
+            model, rows.X, rows.y, loss=loss_of(args.loss), features=features_of(args), donors=donors_of(args.donors),
+            sample_weight=rows.weight, groups=groups, **run_options(args),
+        )  # fmt: skip
+
     groups = groups_of(args, rows, explain)
-    imp = explain(groups=groups)
+    imp = explain(groups)
     parts = {None: imp} if args.by is None else {None: imp} | imp.by(np.asarray(rows.column(args.by)))
     group = f"{args.by} (group)" if args.by in imp.to_frame().columns else args.by or ""  # not a column's
     entries, lines = [], []

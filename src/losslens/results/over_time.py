@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -226,7 +227,7 @@ def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, 
         np.array([part.means.mass.sum() for part in some]), np.array([part._units for part in some]),
     )  # fmt: skip
     return {
-        "importance": np.array([or_else(lambda part=part: part.pfi, np.nan) for part in parts]),
+        "importance": np.array([or_else(partial(getattr, part, "pfi"), np.nan) for part in parts]),
         "std_error": np.array([np.nan if one is None else one.std_error for one in influences]),
         "low": ends[0],
         "high": ends[1],
