@@ -127,6 +127,21 @@ def test_a_weight_counts_as_often_as_a_row_is_repeated():
     assert weighted["x0"].pfi == pytest.approx(repeated["x0"].pfi, rel=1e-9)
 
 
+def test_a_row_without_weight_is_as_none():
+    """The longest row, which survives where all others are censored: its weight would be infinite."""
+    rows = np.vstack([X[:20], [[0.1, 0.2, 0.3]]])
+    y = np.append(Y[:20], np.array([(True, 99.0)], Y.dtype))
+    loss = ll.losses.brier_survival(TIMES)
+    y["event"][y["time"] >= 11], y["time"][:20] = False, np.minimum(y["time"][:20], 12.5)
+    weight = np.append(np.ones(20), 0.0)
+    alone = ll.feature_importance(MODEL, rows[:20], y[:20], loss=loss, features=["x0"])
+    beside = ll.feature_importance(MODEL, rows, y, loss=loss, features=["x0"], sample_weight=weight)
+    assert beside["x0"].pfi == pytest.approx(alone["x0"].pfi, rel=1e-12)
+    longer = ll.losses.brier_survival([*TIMES, 13.0])
+    with pytest.raises(ValueError, match=r"times goes on to 13, but no row of y is observed beyond 12.5"):
+        ll.feature_importance(MODEL, rows, y, loss=longer, sample_weight=weight)
+
+
 def test_saved_and_pickled(found, tmp_path):
     found.save(tmp_path / "survival.losslens")
     for again in (ll.load(tmp_path / "survival.losslens"), pickle.loads(pickle.dumps(found))):
@@ -274,6 +289,15 @@ def test_what_is_wrong(call, words):
 def test_bad_arguments(call, error, words):
     with pytest.raises(error, match=words):
         ll.losses.brier_survival(**call)
+
+
+@pytest.mark.filterwarnings("default:X has the target")
+def test_a_time_among_the_columns_is_the_answer():
+    leaked = np.column_stack([X[:, :2], Y["time"]])
+    with pytest.warns(UserWarning, match="its column 'x2' equals 'time' of y in every row"):
+        ll.feature_importance(MODEL, leaked, Y, loss=ll.losses.brier_survival(TIMES), features=["x0"])
+    with pytest.warns(UserWarning, match="its column 'x2' equals 'time' of y in every row"):
+        ll.feature_importance(MODEL, leaked, FORMS["pandas"], features=["x0"], loss=ll.losses.brier_survival(TIMES))
 
 
 def test_events_and_times_lead_to_survival_losses():

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from losslens.losses.rows import pinball
-from losslens.losses.vectors import FROM_METADATA, OutputName, OutputsLoss
+from losslens.losses.vectors import FROM_METADATA, OutputLoss, OutputName, OutputsLoss
 
 
 @dataclass(frozen=True)
 class QuantilesLoss(OutputsLoss):
     """A loss of several quantiles of the same y."""
+
+    def output(self, k: int) -> OutputLoss:
+        """The loss of one quantile, whose title has it."""
+        return replace(super().output(k), title=self.each[k].title)
 
     def bound(self, names: Sequence[OutputName]) -> OutputsLoss:
         """Raise ValueError: the outputs are quantiles of one y."""

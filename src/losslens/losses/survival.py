@@ -18,7 +18,7 @@ from losslens.losses.rows import FAMILIES, NAMED, PROBABILITY
 from losslens.losses.vectors import FROM_METADATA, OutputLoss, OutputsLoss
 from losslens.tables.arrays import plain_array
 from losslens.tables.event_times import EventTimes, event_times
-from losslens.typing import Floats
+from losslens.typing import Floats, Mask
 
 QUANTILES = np.arange(1, 10) / 10  # of the times of events: the grid where none is given
 SURVIVAL = PROBABILITY._replace(words="a probability of survival, in [0, 1]", advice="return S(t | x) at each time")
@@ -59,9 +59,12 @@ class Uncensored:
         return float(self.time[-1])
 
 
-def signed_weights(rows: EventTimes, times: Floats, censoring: Uncensored | Floats) -> Floats:
+def signed_weights(
+    rows: EventTimes, times: Floats, censoring: Uncensored | Floats, asked: Mask | None = None
+) -> Floats:
     """What is known of each row at each time, (n, K): above zero where it survives the time, below zero where its event
-    came before, zero where it is censored before; the size is its weight.
+    came before, zero where it is censored before; the size is its weight. Of rows that are not `asked` for, which have
+    no sample weight, it is zero where it would be infinite.
 
     >>> rows = event_times([(True, 1), (False, 2), (True, 3), (True, 5)])
     >>> signed_weights(rows, np.array([1.0, 4.0]), Uncensored.of(rows))
@@ -74,8 +77,12 @@ def signed_weights(rows: EventTimes, times: Floats, censoring: Uncensored | Floa
     counted = survives | rows.event[:, None]
     if isinstance(censoring, Uncensored):
         probability = np.where(survives, censoring.at(times), censoring.at(rows.time)[:, None])
-        if (hidden := counted & (probability <= 0)).any():
-            row, k = np.argwhere(hidden)[0]
+        infinite = counted & (probability <= 0)
+        counted &= ~infinite
+        if asked is not None:
+            infinite &= asked[:, None]
+        if infinite.any():
+            row, k = np.argwhere(infinite)[0]
             raise ValueError(
                 f"the weight of row {row} at time {times[k]:g} is infinite: by then every row is censored; give times= "
                 f"before {min(times[k], rows.time[row]):g}, or censoring= of rows that are observed longer"
@@ -143,13 +150,15 @@ class SurvivalLoss(OutputsLoss):
                     f"are {len(times)} times; a y of other rows is a structured array or a frame"
                 )
             return signed_weights(rows, times, censoring.each)
-        last, what = (rows.time.max(), "y") if censoring is None else (censoring.known_to, "censoring")
+        asked = np.ones(len(rows.time), bool) if weight is None else weight > 0
+        last, what = (rows.time[asked].max(), "y") if censoring is None else (censoring.known_to, "censoring")
         if times[-1] > last or (censoring is None and times[-1] == last):
             raise ValueError(
                 f"times goes on to {times[-1]:g}, but no row of {what} is observed beyond {last:g}, so nothing is "
                 "known of survival there; give a shorter grid"
             )
-        return signed_weights(rows, times, Uncensored.of(rows, weight) if censoring is None else censoring)
+        found = Uncensored.of(rows, weight) if censoring is None else censoring
+        return signed_weights(rows, times, found, asked)
 
     def by_output(self, y: ArrayLike, prediction: ArrayLike) -> Floats:
         """The losses of rows and times, (N, K)."""

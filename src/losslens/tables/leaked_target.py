@@ -8,10 +8,12 @@ from contextlib import suppress
 from math import lgamma, log
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.checks import vector
+from losslens.tables.arrays import plain_array
+from losslens.tables.checks import output_names, vector
 from losslens.tables.columns import Column, is_number
 from losslens.tables.frames import Table, as_table
 from losslens.workers import warn_once
@@ -29,8 +31,10 @@ def warn_of_target(X: Any, y: Any) -> None:
     constant, a few rows, few truth values.
     """
     with suppress(TypeError, ValueError, ArithmeticError, OSError):
-        for name in _equal_columns(as_table(X), y):
-            warn_once(target_among(name, "equals y in every row"))
+        table = as_table(X)
+        for what, values in _targets(y):
+            for name in _equal_columns(table, values):
+                warn_once(target_among(name, f"equals {what} in every row"))
 
 
 def target_among(name: str, why: str) -> str:
@@ -39,6 +43,18 @@ def target_among(name: str, why: str) -> str:
         f"X has the target: its column {name!r} {why}, so a model that reads it is given the answer; leave it out, or "
         "ignore this if the model drops it"
     )
+
+
+def _targets(y: Any) -> list[tuple[str, Any]]:
+    """y, or each of its columns: outputs, events and times."""
+    if getattr(getattr(y, "dtype", None), "names", None):
+        return [(f"{name!r} of y", y[name]) for name in y.dtype.names]
+    if (names := output_names(y)) is None:
+        return [("y", y)]
+    frame = nw.from_native(y, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):  # by column: an array of all would have one type
+        return [(f"{name!r} of y", frame[name].to_numpy()) for name in frame.columns]
+    return [(f"{name!r} of y", column) for name, column in zip(names, plain_array(y, "y").T, strict=True)]
 
 
 def _equal_columns(table: Table, y: Any) -> list[str]:
