@@ -51,6 +51,18 @@ def load_bikeshare() -> tuple[pd.DataFrame, NDArray[np.float64]]:
     return X, y
 
 
+def bikeshare_hirers() -> pd.DataFrame:
+    """Who hired the bikes of each row of `load_bikeshare`: casual and registered users, which add up to its y.
+
+    Examples
+    --------
+    >>> hirers = bikeshare_hirers()
+    >>> bool((hirers.sum(axis=1) == load_bikeshare()[1]).all())
+    True
+    """
+    return _read("bikeshare.csv.gz")[["casual", "registered"]].astype(float)
+
+
 def bikeshare_times() -> NDArray[np.datetime64]:
     """The hour of each row of `load_bikeshare`, in the order of time.
 

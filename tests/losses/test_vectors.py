@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from losslens import losses
@@ -29,6 +30,8 @@ def test_a_loss_for_each_output_and_weights_by_name():
     """Weights by name follow y's columns, and so do losses that were given with them."""
     loss = losses.outputs(["squared_error", "absolute_error"], weights={"b": 1, "a": 3}).bound(NAMES)
     assert loss.weights == (0.75, 0.25)
+    assert losses.outputs(weights=pd.Series({"b": 1, "a": 3})).bound(NAMES).weights == (0.75, 0.25)
+    assert losses.outputs(weights=pd.Series([3, 1])).bound(NAMES).weights == (0.75, 0.25)
     np.testing.assert_allclose(loss(Y, P), 0.75 * abs(Y - P)[:, 0] + 0.25 * (Y - P)[:, 1] ** 2)
     assert losses.outputs("squared_error").bound(["p", "q", "r"]).weights == (1 / 3,) * 3
 

@@ -125,6 +125,10 @@ def outputs(
         raise ValueError(
             f"losses.outputs averages losses of numbers such as 'squared_error' over outputs; got {loss!r}"
         )
+    series: Any = weights
+    index = getattr(series, "index", None)  # of a series of pandas; a method of lists
+    if not (index is None or callable(index)) and all(isinstance(name, str) for name in index):
+        weights = dict(zip(index, series, strict=True))
     names = tuple(weights) if isinstance(weights, Mapping) else ()
     numbers: Any = weights.values() if isinstance(weights, Mapping) else () if weights is None else weights
     try:
