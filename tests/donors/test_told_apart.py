@@ -82,6 +82,7 @@ def test_where_nothing_can_be_said():
     assert np.isnan(told(x, x).p)  # given nothing
     assert np.isnan(told(x, x, x).p)  # nothing was changed
     assert np.isnan(told(x, x[::-1], x, block=np.arange(30) // 2).p)  # 15 groups
+    assert np.isnan(told(np.ones(30), np.ones(30), x, block=np.arange(30)).p)  # a constant has no scores
 
 
 def impact(sampler, n=300, seed=5, **options):

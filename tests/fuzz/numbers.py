@@ -243,6 +243,13 @@ class Checks(World):
                 check(f"curve of {said}, {name}", found=curve.importance[kept], expected=expected[kept])
         if not averaged and (found.table is not None or found.index is not None):
             check(f"interactions of {said}", found=found.interactions.index, expected=coalitions.interactions(errors))
+        first = np.arange(n) < n // 2
+        if w[first].any() and w[~first].any():
+            gap, counted = found.gap(first), np.where(w[:, None] > 0, local, 0.0)
+            lines = np.column_stack([own + counted.sum(axis=1), -counted])
+            parts = [w[rows] @ lines[rows] / w[rows].sum() for rows in (first, ~first)]
+            check(f"gap of {said}", found=gap.parts, expected=parts[0] - parts[1])
+            check(f"sum of the gap of {said}", found=gap.parts.sum(), expected=gap.error[0] - gap.error[1], slack=0.0)
         group = {"one": self.columns([0, 1]), "two": self.columns([2]), "three": self.columns([3])}
         if not averaged:
             together = ll.shapley_importance(

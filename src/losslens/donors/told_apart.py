@@ -17,6 +17,7 @@ import numpy as np
 
 from losslens.blas import one_thread
 from losslens.tables.column_scores import CodedRows, ColumnCopy, FeatureScores
+from losslens.tables.sample import by_unit
 from losslens.typing import Floats, Indices
 
 LEAST_ROWS, MOST_ROWS = 20, 2000  # with fewer rows nothing is said; of more rows some are taken
@@ -51,9 +52,7 @@ def told_apart(columns: Sequence[ColumnCopy], others: Sequence[ColumnCopy], bloc
     """
     if not others or len(others[0][0]) < LEAST_ROWS:
         return UNKNOWN
-    apart = _differences(columns, others)
-    if block is not None:
-        apart = np.stack([np.bincount(block, column) for column in apart.T], axis=1, dtype=float)[np.unique(block)]
+    apart = by_unit(_differences(columns, others), block)
     size = np.sqrt(np.square(apart).mean(axis=0))
     apart = apart[:, size > 1e-9] / size[size > 1e-9]
     if len(apart) < LEAST_ROWS or apart.shape[1] == 0:
