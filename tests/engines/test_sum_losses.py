@@ -191,3 +191,22 @@ def test_labels_of_several_classes():
         tied[3] = [9 - lent[5, 0], 9 - lent[5, 1], 0]  # with the value of row 5
         with pytest.raises(Declined, match="tied"):
             several_sums.OfLargest.check(tied, lent, 1e-12, "tied")
+
+
+@pytest.mark.parametrize("link", ["identity", "log"])
+@pytest.mark.parametrize("delta", [1.0, 1e9])
+def test_huber_losses_of_one_outlier_leave_the_others_their_digits(link, delta):
+    """Beyond delta the loss is linear: an outlier's changes are delta times those of the prediction, whatever its size,
+    and no square of it, or of a delta that no other residual reaches, is subtracted from itself.
+    """
+    loss, f = losses.huber(delta), respond(link, "values", (U[:, None] + V).reshape(-1, 1)).reshape(len(U), -1)
+    y = np.diag(f).copy()
+    y[3] += 1e6 * max(delta, 1e3)
+    found = mean_losses(link, loss, y, U, V, np.zeros(len(U)), None)
+    changes = np.where(np.arange(len(U))[:, None] == 3, -delta * (f - np.diag(f)[:, None]), np.nan)
+    gap = np.abs(f - np.diag(f)[:, None])
+    changes = np.where(np.isnan(changes), np.where(gap <= delta, gap**2 / 2, delta * (gap - delta / 2)), changes)
+    rows = found.over_donors(V, WEIGHT) - found.own(V)
+    expected = changes @ WEIGHT
+    own = np.abs(y - np.diag(f)) * delta * 2.0**-50  # what rounding of its own loss leaves
+    assert np.all(np.abs(rows - expected) <= 1e-12 * np.abs(changes).max(axis=1) + own)

@@ -25,7 +25,6 @@ from losslens.engines.readers.pipelines import expansion_in, innermost, last_of,
 from losslens.engines.readers.results_of_statsmodels import read_statsmodels
 from losslens.engines.readers.unwrapped import UnwrappedModel, is_single
 from losslens.engines.readers.wrappers import mean_in, wrapped_in
-from losslens.engines.sum_losses import check_deltas
 from losslens.losses import Loss, Response
 from losslens.models import Model, Responder, TorchModule, as_model
 from losslens.progress import PREPARING, waiting
@@ -76,9 +75,6 @@ def choose_exact(
             _check_columns(unwrapped, site.table)
             engine = read.engine(unwrapped, site)
             engine = check_predictions(engine, respond, site)
-            if loss is not None and loss.name == "huber" and engine.sums_losses and site.losses is not None:
-                rows, delta = np.arange(site.table.n), dict(loss.parameters)["delta"]
-                check_deltas(loss, float(site.losses(rows, engine.predict(rows)).max()) / delta)
         return engine, ""
     except Declined as declined:
         return None, str(declined)

@@ -25,7 +25,7 @@ from losslens.typing import Floats
 # itself, and keeps its digits; "sign" and "largest": labels.
 Link = Literal["identity", "log", "logistic", "odds", "sign", "softmax", "one-vs-rest", "largest"]
 SATURATED = 40.0  # sums beyond: a logistic function is 0 or 1 to 4e-18, below the clip of log losses
-MOST_DELTAS = 100_000  # residuals, in units of a Huber loss's delta: rounding is then up to 1e-10 of the loss
+MOST_DELTAS = 100_000  # what donors change, in units of a Huber loss's delta: rounding is then up to 1e-10 of the loss
 _DEVIANCES = ("poisson_deviance", "gamma_deviance", "tweedie_deviance")
 _ON_RESPONSE = ("squared_error", "absolute_error", "pinball", "huber")
 # Losses whose means are known, by link.
@@ -47,7 +47,9 @@ def check_deltas(loss: Loss | None, largest: float) -> None:
     Relative to the loss, the rounding of squares grows with the largest residual, in multiples of delta.
     """
     if loss is not None and loss.name == "huber" and not largest <= MOST_DELTAS * dict(loss.parameters)["delta"]:
-        raise Declined(f"residuals of more than {MOST_DELTAS:,} times the Huber loss's delta leave its means no digits")
+        raise Declined(
+            f"donors' changes of over {MOST_DELTAS:,} times the Huber loss's delta leave its means no digits"
+        )
 
 
 class MeanLosses(Protocol):
@@ -139,16 +141,21 @@ def _huber(
     functions: Callable[[Floats], Floats], q: Floats, b: Floats, kinks: tuple[Floats, Floats], delta: float, v: Floats
 ) -> Piecewise:
     """The residual is ``q - b a``, with functions 1, a and a^2 of v; it is delta at the first of the kinks, and -delta
-    at the second. Where no v is beyond them delta is left out: its square could be far larger than any loss.
+    at the second. A row that no kink divides has one polynomial, without its constant: the square of its residual, or
+    of delta, could be far larger than any change.
     """
     low, high = kinks
     none = np.zeros(len(q))
     below = np.stack([delta * q - delta**2 / 2, -delta * b, none])
     between = np.stack([q**2 / 2, -q * b, b**2 / 2])
-    if low.max() <= v.min() and v.max() <= high.min():
-        return Piecewise(functions, between)
     above = np.stack([-delta * q - delta**2 / 2, delta * b, none])
-    return Piecewise(functions, above, [(low, below - between), (high, between - above)])
+    inside, beneath, beyond = (low <= v.min()) & (v.max() <= high), v.max() <= low, high <= v.min()
+    bent = ~(inside | beneath | beyond)
+    last = np.where(inside, between, np.where(beneath, below, above))
+    last[0] *= bent
+    if not bent.any():
+        return Piecewise(functions, last)
+    return Piecewise(functions, last, [(low, bent * (below - between)), (high, bent * (between - above))])
 
 
 def _power(alpha: float, v: Floats) -> tuple[Callable[[Floats], Floats], float, float]:
