@@ -82,6 +82,9 @@ def test_dates_flags_and_values_of_several_types():
 @pytest.mark.parametrize("draw", [lambda n: RNG.normal(size=n), lambda n: RNG.choice(list("abcde"), n)])
 def test_chance_is_seldom_taken_for_more(draw):
     """By Kolmogorov's and McDiarmid's bounds: in at most 5% of the cases, here within the error of 400 of them."""
-    held = [apart(draw(60), draw(40), make=lambda rows: rows["x"][:, None]).beyond_chance for _ in range(400)]
-    assert np.mean(held) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 400)
+    found = [apart(draw(60), draw(40), make=lambda rows: rows["x"][:, None]) for _ in range(400)]
+    assert np.mean([one.beyond_chance for one in found]) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 400)
+    if isinstance(draw(1)[0], str):  # the bound of words is their mean distance, and how far a sample exceeds it
+        mean = np.mean([one.by_chance for one in found]) - np.sqrt(np.log(20) / 2 * (1 / 60 + 1 / 40))
+        assert np.mean([one.distance for one in found]) == pytest.approx(mean, rel=0.06)
     assert apart(draw(600), ["e"] * 400 if isinstance(draw(1)[0], str) else 1 + draw(400)).beyond_chance
