@@ -43,6 +43,9 @@ def test_importances_of_every_quantile(tmp_path):
     assert imp.outputs[0.8]["x1"].pfi == 0 < imp.outputs[0.1]["x1"].pfi
     assert imp["x1"].pfi == pytest.approx(np.mean([one["x1"].pfi for one in imp.outputs.values()]), rel=1e-12)
     assert imp["x1"].loss.title == "pinball loss, mean of 3 quantiles"
+    assert str(imp.outputs).startswith("Importances for 3 quantiles: increase in pinball loss of each")
+    axes = imp.outputs.plot()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("quantile", "increase in pinball loss")
     assert imp.outputs[0.1]["x1"].loss.title == "pinball loss (0.1)"
     imp.save(tmp_path / "quantiles.losslens")
     again = ll.load(tmp_path / "quantiles.losslens")

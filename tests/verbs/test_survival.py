@@ -63,6 +63,7 @@ def test_every_time_and_the_integral(found):
     assert [found.outputs[t]["x2"].pfi for t in TIMES] == [0, 0, 0, 0]
     assert found["x0"].loss.title == "integrated Brier score, 4 times from 2 to 12"
     assert found.outputs[3.5]["x0"].loss.title == "Brier score at 3.5"
+    assert str(found.outputs).startswith("Importances for 4 times: increase in Brier score of each")
 
 
 def test_scikit_survival_scores_the_same_curves(found):

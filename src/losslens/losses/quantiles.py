@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from losslens.losses.vectors import FROM_METADATA, OutputLoss, OutputName, Outpu
 @dataclass(frozen=True)
 class QuantilesLoss(OutputsLoss):
     """A loss of several quantiles of the same y."""
+
+    noun: ClassVar[str] = "quantile"
+    of_each: ClassVar[str] = "pinball loss"
 
     def output(self, k: int) -> OutputLoss:
         """The loss of one quantile, whose title has it."""

@@ -125,6 +125,8 @@ class SurvivalLoss(OutputsLoss):
     """The Brier score of survival curves; its outputs are times, and y is (event, time) until it is encoded."""
 
     encodes: ClassVar[bool] = True
+    noun: ClassVar[str] = "time"
+    of_each: ClassVar[str] = "Brier score"
     censoring: Uncensored | RowWeights | None = field(default=None, kw_only=True)  # None: from y
 
     def for_target(self, y: Any) -> SurvivalLoss:

@@ -38,6 +38,7 @@ class OutputsLoss(Loss):
     weights: tuple[float, ...] = ()  # as many, which sum to one; none before the outputs are known: all alike
     each: tuple[Loss, ...] = ()  # as many, or one for all of them before they are known
     encodes: ClassVar[bool] = False  # whether y is kept in another form than it is given
+    noun: ClassVar[str] = "output"  # what an output is called
 
     def __call__(self, y: ArrayLike, prediction: ArrayLike) -> FloatArray:
         """The losses of the rows, a new array of shape (N,)."""

@@ -105,12 +105,14 @@ def plot_output_lines(outputs: Outputs, *, ax: Axes | None = None) -> Axes:
         canvas.value_ticks(ax.xaxis, width)
     else:
         word_ticks(ax.xaxis, at, value_labels(np.array(names, object)), width, turn=True)
-    ax.set_xlabel("output")
+    ax.set_xlabel(outputs.noun)
     ax.set_ylabel(folded(f"increase in {outputs.what}", 0.9 * height), parse_math=False)
     canvas.plain_frame(ax)
     canvas.make_room(ax, 0.0, canvas.legend(ax))
     canvas.value_ticks(ax.yaxis)
-    canvas.caption(ax, ["bands: 95% intervals, each for one output", *not_shown(len(outputs.features) - len(order))])
+    canvas.caption(
+        ax, [f"bands: 95% intervals, each for one {outputs.noun}", *not_shown(len(outputs.features) - len(order))]
+    )
     return ax
 
 

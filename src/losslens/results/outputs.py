@@ -57,6 +57,12 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
         loss = self._first.loss
         return loss.of.of_each if isinstance(loss, OutputLoss) else loss.title
 
+    @property
+    def noun(self) -> str:
+        """What an output is called: a time, a quantile, or an output."""
+        loss = self._first.loss
+        return loss.of.noun if isinstance(loss, OutputLoss) else "output"
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw a heat map of features and outputs, or lines where outputs are points in time or quantiles."""
         from losslens.plots.outputs import plot_output_lines, plot_outputs
@@ -93,7 +99,8 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
             "feature": [feature.name for _, feature in pairs],
             **{name: numbers[name] for name in ("importance", "std_error", "low", "high", "ratio")},
         }
-        title = f"Importances for {len(self)} outputs: increase in {self.what} of each"
+        several = f"{len(self)} {self.noun}{'s' if len(self) > 1 else ''}"
+        title = f"Importances for {several}: increase in {self.what} of each"
         return ResultTable(
             title, columns, ("{output}", *RANKED), (("output", "{output}"), FEATURE, ("importance", RANKED[1])),
             self._first.notes[:1], like="importance", formats={"output": str}, most_in_text=40,
