@@ -509,6 +509,8 @@ def time(runs: int) -> Iterator[Line]:
         for name, held in simulate(partial(_time, n), runs if n == 300 else min(runs, 400)).items():
             bar = FLAGGED if "flagged" in name else AT_LEAST
             yield Line("linear, AR(.8)", name, n, held, None if name.startswith(" ") else bar)
+    for name, held in simulate(_same_hour, min(runs, 400)).items():
+        yield Line("linear, AR(.8)", name, 960, held, None if name.startswith(" ") else AT_LEAST)
     for name, held in simulate(partial(_over, 300, None), runs).items():
         yield Line(LINEAR.name, name, 300, held, FLAGGED if "flagged" in name else AT_LEAST)
 
@@ -527,6 +529,24 @@ def _time(n: int, seed: int) -> Counted:
         imp = ll.feature_importance(LINEAR.estimator, X, y, groups=blocks, **HOW)
         found[name] = within(each_end([f.interval() for f in imp.values()]), LINEAR.pfi)
     return found | (_over(n, chosen, seed) if n == 1000 else {})
+
+
+def _same_hour(seed: int) -> Counted:
+    """x0 also has the cycle of a day, which donors of the same hour share: it adds nothing to the importance."""
+    n = 960
+    X, y = LINEAR.draw_in_time(np.random.default_rng([seed, n]), n, 0.8)
+    hour = np.arange(n) % 24
+    cycle = 2 * np.sin(2 * np.pi * hour / 24)
+    table, y = np.column_stack([X[:, 0] + cycle, X[:, 1:], hour]), y + LINEAR.beta[0] * cycle
+    asked: dict[str, Any] = {"features": [0, 1, 2], "donors": ll.Within([3]), "random_state": seed}
+    found = {}
+    for name, groups in (
+        ("the same hour, blocks of two days", ll.time_blocks(np.arange(n), 48)),
+        ("  without blocks", None),
+    ):
+        imp = ll.feature_importance(lambda X: LINEAR.predict(X[:, :3]), table, y, groups=groups, **asked, **HOW)
+        found[name] = within(each_end([f.interval() for f in imp.values()]), LINEAR.pfi)
+    return found
 
 
 def _over(n: int, blocks: Any, seed: int) -> Counted:

@@ -210,3 +210,36 @@ def test_donors_of_the_same_hour_come_from_other_blocks():
     assert one.pfi == pytest.approx(expected)
     assert one.std_error > 0
     assert re.match(r"load drawn given hour, which explain \d+% of it", one.conditioning.headline)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda groups: ll.shapley_importance(LinearRegression().fit(X, Y), X, Y, groups=groups).std_error,
+        lambda groups: (
+            ll.feature_importance_cv(LinearRegression(), X, Y, groups=groups, cv=3, random_state=0).std_error
+        ),
+        lambda groups: [one.pfi for one in slow(N)[2]["x0"].by(groups).values()],
+        lambda groups: ll.plan(ll.feature_importance, LinearRegression().fit(X, Y), X, Y, groups=groups).n_predictions,
+    ],
+    ids=["shapley", "refits", "by", "plan"],
+)
+def test_every_verb_reads_blocks_as_it_reads_labels(asked):
+    blocks = ll.time_blocks(HOURS, "6h")
+    np.testing.assert_array_equal(asked(blocks), asked(np.asarray(blocks)))
+
+
+def test_files_that_are_read_in_parts_take_no_blocks_and_choose_none(tmp_path):
+    frame = pd.DataFrame(np.tile(X, (300, 1)), columns=["a", "b"]).assign(y=np.tile(Y, 300))
+    frame.to_parquet(tmp_path / "rows.parquet")
+    asked = {"loss": "squared_error", "memory": "1 MB", "progress": False}
+    model = LinearRegression().fit(frame[["a", "b"]], frame["y"])
+    imp = ll.feature_importance(model, tmp_path / "rows.parquet", "y", **asked)
+    times = np.arange(len(frame))
+    assert imp["a"].whole is not None
+    with pytest.raises(ValueError, match="groups"):
+        ll.feature_importance(model, tmp_path / "rows.parquet", "y", groups=ll.time_blocks(times, 99), **asked)
+    with pytest.raises(ValueError, match="time_blocks needs the values of every row, but this result comes from files"):
+        ll.time_blocks(times, like=imp)
+    with pytest.raises(ValueError, match="over needs the values of every row, but this result comes from files"):
+        imp.over(times)
