@@ -306,6 +306,11 @@ def test_events_and_times_lead_to_survival_losses():
         ll.feature_importance(MODEL, X, Y, loss="squared_error")
 
 
+def test_an_array_is_no_loss():
+    with pytest.raises(TypeError, match="a loss is a name or a function"):
+        ll.feature_importance(MODEL, X, Y, loss=np.ones(3))
+
+
 def test_y_is_kept_as_the_loss_reads_it(found):
     with pytest.raises(ValueError, match="y is kept as brier_survival reads it, which squared_error can't read"):
         found["x0"].with_loss("squared_error")

@@ -226,7 +226,8 @@ def _losses(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDAr
 
 def on_grid(native: Any, loss: Any, y: Any) -> Any:
     """The loss given; of survival curves, the default of survival models, on the grid that y gives."""
-    if loss in ("brier_survival", brier_survival) or (loss is None and has_survival_curves(native)):
+    named = isinstance(loss, str) and loss == "brier_survival"
+    if named or loss is brier_survival or (loss is None and has_survival_curves(native)):
         loss = brier_survival()
     return loss.for_target(y) if isinstance(loss, SurvivalLoss) else loss
 

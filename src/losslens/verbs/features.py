@@ -90,8 +90,9 @@ def feature_importance(
         ``"roc_auc"``, a scorer, ``"score"`` (the estimator's own), `losses.scorer` of a function ``(estimator, X, y)``.
         Default: squared error for regressors, log loss for classifiers. Where y has several columns, one for each
         output of the model, losses of numbers are averaged over them (`losses.outputs` for weights), and ``.outputs``
-        has the importances for each. A list of losses gives a dict from their names to results; losses that read the
-        same response are evaluated on the same predictions.
+        has the importances for each; so it has those for each time of `losses.brier_survival`, the default of survival
+        models, where y is (event, time), and for each quantile of `losses.pinball`. A list of losses gives a dict from
+        their names to results; losses that read the same response are evaluated on the same predictions.
     features
         Columns; ``{"name": [columns]}`` for columns replaced together; a tuple for a pair on a product grid.
     donors
