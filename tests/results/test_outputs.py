@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
-from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
-from sklearn.linear_model import Ridge
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -233,3 +233,86 @@ def test_a_plan_looks_at_some_of_many_rows():
     many = np.tile(X, (60, 100)), pd.concat([Y] * 60)
     planned = ll.plan(ll.feature_importance, lambda X: MODEL.predict(X[:, :3]), *many, loss=LOSS, features=[0])
     assert (planned.engine, planned.n_predictions) == ("blackbox", 2400 * len(np.unique(X[:, 0])))
+
+
+# Mistakes lead to the call that works.
+
+LABELS = (Y[["sum", "noise"]] > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: (Ridge().fit(X, Y["sum"]), Y), "one column of predictions for 3 outputs .* a y with the columns that"),
+        (lambda: (MODEL, Y[["sum", "noise"]]), "3 columns of predictions for 2 outputs"),
+        (lambda: (MODELS["forest"].fit(X, Y), pd.concat([Y, Y.add_suffix("2")], axis=1)), "3 columns .* 6 outputs"),
+        (lambda: (MODEL, Y["sum"]), "if it is a multi-output model, pass y with one column for each output"),
+        (lambda: (MODEL, Y.assign(sum=np.nan)), "column 'sum' of y has 40 missing or infinite values"),
+        (lambda: (MODEL, Y.assign(sum="a")), "squared_error needs numbers in column 'sum' of y; got object"),
+        (lambda: (MODEL, Y[:10]), "y has 10 rows, but X has 40 rows"),
+        (lambda: (RandomForestClassifier(2).fit(X, LABELS), LABELS), "is a multi-output classifier; explain a prob"),
+        (lambda: (LogisticRegression().fit(X, LABELS["sum"]), LABELS), "y has 2 columns, and LogisticRegression is a"),
+        (lambda: (MODEL, pd.concat([Y, Y], axis=1)), "two columns of y have the same name"),
+    ],
+)
+def test_models_and_targets_that_do_not_fit(call, sentence):
+    model, y = call()
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        ll.feature_importance(model, X, y)
+
+
+@pytest.mark.parametrize(
+    ("loss", "sentence"),
+    [
+        ("log_loss", "y has 3 columns, but log_loss reads probabilities of one output; use a loss of numbers such"),
+        ("r2", "y needs one value for each row; got shape .* several outputs are taken by feature_importance and"),
+        (ll.losses.pointwise(np.subtract, reads="values"), r"losses.pointwise\(function, reads='outputs'\)"),
+        (ll.losses.outputs(weights=[1, 2]), "weights has 2 numbers, but there are 3 outputs"),
+    ],
+)
+def test_losses_that_do_not_fit(loss, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ll.feature_importance(MODEL, X, Y, loss=loss)
+    with pytest.raises(ValueError, match=r"losses.outputs averages over several outputs, but y has one column"):
+        ll.feature_importance(lambda X: X[:, 0], X, Y["sum"], loss=ll.losses.outputs("squared_error"))
+
+
+def test_the_call_for_a_classifier_of_several_outputs_works():
+    forest = RandomForestClassifier(3, random_state=0).fit(X, LABELS)
+
+    def probabilities(X):
+        return np.column_stack([p[:, 1] for p in forest.predict_proba(X)])
+
+    found = ll.feature_importance(probabilities, X, LABELS, loss="squared_error", progress=False)
+    alone = ll.feature_importance(
+        lambda X: forest.predict_proba(X)[1], X, LABELS["noise"], loss="brier", progress=False
+    )
+    for name, one in alone.items():
+        assert found.outputs["noise"][name].pfi == pytest.approx(one.pfi)
+
+
+def test_one_column_is_one_output():
+    found = ll.feature_importance(MODELS["linear"].fit(X, Y["sum"]), X, Y[["sum"]], progress=False)
+    assert (found.loss.reads, found.engine) == ("values", "additive")
+
+
+def test_what_does_not_take_several_outputs_says_so(tmp_path):
+    pd.DataFrame(X, columns=["a", "b", "c"]).assign(**Y).to_parquet(tmp_path / "rows.parquet")
+    for y in (Y, ["sum", "noise"]):
+        with pytest.raises(ValueError, match=r"for data in files y is one column, .* pass tables in memory"):
+            ll.feature_importance(MODEL, str(tmp_path / "rows.parquet"), y, loss="squared_error")
+    for call in (
+        lambda: ll.feature_importance_cv(Ridge(), X, Y),
+        lambda: ll.permuted_target_test(Ridge(), X, Y),
+        lambda: ll.leave_one_covariate_out(Ridge(), X, Y),
+    ):
+        with pytest.raises(ValueError, match="several outputs are taken by feature_importance and shapley_importance"):
+            call()
+    with pytest.raises(ValueError, match="a report shows one prediction a row"):
+        ll.report(MODEL, X, Y)
+
+
+def test_models_of_several_outputs_are_compared():
+    found = ll.compare({"asked": MODEL, "linear": MODELS["linear"].fit(X, Y)}, X, Y, loss=LOSS, shapley=False)
+    alone = ll.feature_importance(MODELS["linear"], X, Y, loss=LOSS, progress=False)
+    assert found.importances["linear"]["x0"].pfi == pytest.approx(alone["x0"].pfi)

@@ -167,7 +167,7 @@ def prepare(
     least = 1 if loss is None else 2  # a curve needs no other row
     weight = checks.row_weights(sample_weight, table.n, table.index, least=least)
     target, classes = _target(model, respond, table, y, loss, response, weight)
-    if isinstance(loss, OutputsLoss) and loss.custom and target is not None:
+    if isinstance(loss, OutputsLoss) and (loss.custom or loss.each) and target is not None:
         loss = _with_outputs(loss, respond, table, y, target)
     if response == "labels":
         respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
@@ -277,9 +277,12 @@ def _of_outputs(model: Model, loss: Any, names: tuple[str, ...]) -> Loss:
 def _with_outputs(
     loss: OutputsLoss, respond: Callable[[Any], Any], table: Table, y: Any, target: NDArray[Any]
 ) -> OutputsLoss:
-    """A custom loss with the names of the outputs, where its function gives a loss for each."""
+    """The loss, once the model is seen to return its outputs; a custom one with names, if it has a loss of each."""
     rows = np.unique(np.linspace(0, table.n - 1, PROBED).astype(np.intp))
     predicted = respond(Batch(table).fill(rows, []))
+    if not loss.custom:
+        loss.check_prediction(predicted)
+        return loss
     returned = np.asarray(call_read_only(loss.known_function, f"the loss {loss.name!r}", target[rows], predicted))
     if returned.ndim != 2:
         return loss

@@ -26,7 +26,9 @@ def vector(values: Any, n: int, name: str, index: Any = None) -> NDArray[Any]:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"{name} needs one value for each row; got shape {array.shape}")
+        several = "; several outputs are taken by feature_importance and shapley_importance, with a loss of numbers"
+        hint = several if name == "y" and array.ndim == 2 else ""
+        raise ValueError(f"{name} needs one value for each row; got shape {array.shape}{hint}")
     if len(array) != n:
         raise ValueError(f"{name} has {len(array)} values, but X has {n} rows")
     check_order(values, index, name)
@@ -66,7 +68,7 @@ def outputs(y: Any, loss: OutputsLoss, n: int, index: Any = None, weight: Floats
     if len(array) != n:
         raise ValueError(f"y has {len(array)} rows, but X has {n} rows")
     check_order(y, index, "y")
-    columns = [numbers(array[:, k], squared_error, index, f"y, column {name!r},") for k, name in enumerate(names)]
+    columns = [numbers(array[:, k], squared_error, index, f"column {name!r} of y") for k, name in enumerate(names)]
     matrix = np.stack(columns, axis=1)
     loss.check_target(matrix, lambda row: row_name(labels_of(index), row))
     return matrix

@@ -128,6 +128,8 @@ def _vector(y: Any, source: Source) -> NDArray[Any]:
     if other is None:
         array = plain_array(y, "y")
         array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+        if array.ndim > 1:
+            raise ValueError(f"for data in files y is one column, got shape {array.shape}; pass tables in memory")
     else:
         if len(other.names) != 1:
             raise ValueError(f"y needs one column; it has {len(other.names)}: {', '.join(other.names[:10])}")
