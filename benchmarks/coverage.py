@@ -512,7 +512,8 @@ def time(runs: int) -> Iterator[Line]:
     for name, held in simulate(_same_hour, min(runs, 400)).items():
         yield Line("linear, AR(.8)", name, 960, held, None if name.startswith(" ") else AT_LEAST)
     for name, held in simulate(partial(_over, 300, None), runs).items():
-        yield Line(LINEAR.name, name, 300, held, FLAGGED if "flagged" in name else AT_LEAST)
+        bar = FLAGGED if "flagged" in name else AT_LEAST
+        yield Line(LINEAR.name, name, 300, held, None if name.startswith(" ") else bar)
 
 
 def _time(n: int, seed: int) -> Counted:
@@ -552,11 +553,16 @@ def _same_hour(seed: int) -> Counted:
 def _over(n: int, blocks: Any, seed: int) -> Counted:
     """The importance never changes: the whole band holds it, and a step is a false alarm."""
     X, y = LINEAR.draw_in_time(np.random.default_rng([seed, n]), n, 0.0 if blocks is None else 0.8)
-    over = ll.feature_importance(LINEAR.estimator, X, y, groups=blocks, **HOW).over(np.arange(n))
-    return {
+    imp = ll.feature_importance(LINEAR.estimator, X, y, groups=blocks, **HOW)
+    over = imp.over(np.arange(n))
+    found = {
         "over time, whole band": within((over.low, over.high), LINEAR.pfi).all(axis=0),
         "over time, a step flagged": over.p < 0.05,
     }
+    if blocks is None:
+        short = imp.over(np.arange(n), bins=10)
+        found["  the same, ten stretches of 30 rows"] = within((short.low, short.high), LINEAR.pfi).all(axis=0)
+    return found
 
 
 PARTS: dict[str, Callable[[int], Iterator[Any]]] = {
