@@ -16,7 +16,7 @@ FEWEST = 6  # rows, or groups, on either side
 
 
 @dataclass(frozen=True)
-class Step:
+class LargestStep:
     """Where the mean estimate before differs most from that afterwards, in standard errors."""
 
     at: int  # the first estimate after it
@@ -27,7 +27,7 @@ class Step:
 
 
 @one_thread()
-def largest_step(value: Floats, influences: Sequence[Influence], mass: Floats, units: Floats) -> Step | None:
+def largest_step(value: Floats, influences: Sequence[Influence], mass: Floats, units: Floats) -> LargestStep | None:
     """The largest step of estimates in order, each with its influences, its share of the data and effective units.
 
     Every place is tried. The difference of the weighted means on both sides is tested as any other, with Welch's
@@ -48,7 +48,7 @@ def largest_step(value: Floats, influences: Sequence[Influence], mass: Floats, u
             continue
         parts = np.array([first[1].variance, second[1].variance])
         freedom = parts.sum() ** 2 / np.sum(parts**2 / np.array([units[side].sum() - 1 for side in sides]))
-        places.append(Step(at, first[0], second[0], float(np.sqrt(variance)), np.nan))
+        places.append(LargestStep(at, first[0], second[0], float(np.sqrt(variance)), np.nan))
         step = second[0] - first[0]
         skewness = np.copysign(1.0, step) * difference.skewness
         found.append(min(1.0, 2 * p_value(abs(step), np.sqrt(variance), freedom + 1, skewness)))
@@ -61,7 +61,7 @@ def largest_step(value: Floats, influences: Sequence[Influence], mass: Floats, u
     largest = np.abs(rng.normal(size=(DRAWS, len(size))) @ (axes * np.sqrt(np.maximum(size, 0.0))).T).max(axis=1)
     as_large = (1 + np.sum(largest >= norm.isf(found[best] / 2))) / (1 + DRAWS)
     p = min(float(as_large), len(places) * found[best])  # Bonferroni's is finer where p is tiny
-    return Step(places[best].at, places[best].before, places[best].after, places[best].std_error, p)
+    return LargestStep(places[best].at, places[best].before, places[best].after, places[best].std_error, p)
 
 
 def _mean(value: Floats, influences: Sequence[Influence], mass: Floats, side: Indices) -> tuple[float, Influence]:
