@@ -73,7 +73,7 @@ class PredictionLoss:
 
         classes: at least so many columns are needed, one for each class of y.
         """
-        if loss.custom or (like.ndim == 2 and like.shape[1] < classes):
+        if loss.custom or loss.reads == "outputs" or (like.ndim == 2 and like.shape[1] < classes):
             return None
         second = loss.name == "brier" and like.ndim == 2 and like.shape[1] == 2
         composed = _composed(_first if like.ndim == 1 or second else _all, loss, float(torch.finfo(like.dtype).eps))
