@@ -267,3 +267,13 @@ def test_near_names_what_there_is():
     assert suggestion("x", ["alpha", "beta"]) == "; there is alpha, beta"
     assert suggestion("x", [f"column{k}" for k in range(12)]).endswith("... (12 in all)")
     assert suggestion("x", []) == ""
+
+
+def test_several_targets_are_explained_in_python():
+    rows = pd.DataFrame({"a": [1.0, 2.0], "u": [1.0, 2.0], "v": [3.0, 4.0]})
+    with pytest.raises(
+        ValueError, match="the target is one column, got 'u, v'; several outputs are explained in Python"
+    ):
+        rows_for([lambda X: X], rows, target="u, v")
+    with pytest.raises(ValueError, match="the data have no target 'u,w'"):
+        rows_for([lambda X: X], rows, target="u,w")

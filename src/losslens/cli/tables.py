@@ -251,6 +251,9 @@ def _names(table: Any) -> list[str]:
 
 def _column(table: Any, name: str, what: str = "column") -> Any:
     if name not in _names(table):
+        several = [part.strip() for part in name.split(",")]
+        if len(several) > 1 and set(several) <= set(_names(table)):
+            raise ValueError(f"the {what} is one column, got {name!r}; several outputs are explained in Python")
         raise ValueError(f"the data have no {what} {name!r}{suggestion(name, _names(table))}{_unsplit(_names(table))}")
     return nw.from_native(table, eager_only=True)[name]
 
