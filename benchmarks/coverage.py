@@ -417,29 +417,49 @@ def scores(runs: int) -> Iterator[Line]:
 
 
 def _scores(n: int, seed: int) -> Counted:
-    """Sums f, the score, and z, with y = 1 where z > 0, have correlation r: ``AUC = 1/2 + 2 arcsin(r / sqrt 2) / pi``.
+    """Importances, the score itself, some of the rows, and two models: b, and b without its first feature.
+
+    Sums f, the score, and z, with y = 1 where z > 0, have correlation r: ``AUC = 1/2 + 2 arcsin(r / sqrt 2) / pi``.
 
     That is 4 P(f1 > f0, z1 > 0, z0 < 0) of two rows: the orthant of three normal variables with correlations
     r / sqrt 2, r / sqrt 2 and 0. Replacing feature j takes b_j beta_j off the covariance. R2 loses PFI / var(y).
     """
     X, y = drawn(LINEAR, n, seed)
     b, beta = np.array(LINEAR.b), np.array(LINEAR.beta)
-    spread = np.sqrt(b @ b * (beta @ beta + cases.NOISE**2))
-    auc = [0.5 + 2 / np.pi * np.arcsin((b @ beta - off) / spread / np.sqrt(2)) for off in (0.0, *(b * beta))]
-    classifier = LogisticRegression()
-    classifier.classes_, classifier.coef_, classifier.intercept_ = np.array([0, 1]), b[None], np.zeros(1)
+    other, var = b * (np.arange(len(b)) != 0), beta @ beta + cases.NOISE**2
+    auc, less = (
+        [0.5 + 2 / np.pi * np.arcsin((c @ beta - off) / np.sqrt(2 * c @ c * var)) for off in (0.0, *(c * beta))]
+        for c in (b, other)
+    )
+    models = {"b": _classifier(b), "other": _classifier(other)}
     asked: dict[str, Any] = {"donors": ll.Latin(30), "random_state": seed, "progress": False}
-    ranked = ll.feature_importance(classifier, X, (y > 0).astype(int), loss="roc_auc", **asked)
+    compared = ll.compare(models, X, (y > 0).astype(int), loss="roc_auc", shapley=False, **asked)
+    ranked = compared.importances["b"]
+    third = ranked.given(np.random.default_rng(seed).random(n) < 1 / 3)
     explained = ll.feature_importance(LINEAR.estimator, X, y, loss="r2", **asked)
     drop, gaps = auc[0] - np.array(auc[1:]), ((0, 1), (0, 2))
     apart = [(ranked.difference(f"x{j}", f"x{k}"), drop[j] - drop[k]) for j, k in gaps]
+    of_models = [(compared.difference(f"x{j}", "b", "other"), drop[j] - (less[0] - less[j + 1])) for j in range(3)]
+    scores = compared.error_difference("b", "other")
     return {
+        "the AUC itself": np.atleast_1d(within(ranked.score_interval(), auc[0])),
+        "the AUC, two models": np.array([bool(scores.low <= auc[0] - less[0] <= scores.high)]),
+        "AUC, two models": np.array([bool(one.low <= truth <= one.high) for one, truth in of_models]),
+        "AUC, a third of the rows": within(each_end([f.interval() for f in third.values()]), drop),
+        "R2 itself, 25 blocks": np.atleast_1d(
+            within(explained.score_interval(), 1 - (np.sum((beta - b) ** 2) + cases.NOISE**2) / var)
+        ),
         "AUC": within(each_end([f.interval() for f in ranked.values()]), drop),
         "AUC, differences": np.array([bool(one.low <= truth <= one.high) for one, truth in apart]),
-        "R2, 25 blocks": within(
-            each_end([f.interval() for f in explained.values()]), LINEAR.pfi / (beta @ beta + cases.NOISE**2)
-        ),
+        "R2, 25 blocks": within(each_end([f.interval() for f in explained.values()]), LINEAR.pfi / var),
     }
+
+
+def _classifier(b: Any) -> LogisticRegression:
+    """Of two classes, by the sign of the sum."""
+    made = LogisticRegression()
+    made.classes_, made.coef_, made.intercept_ = np.array([0, 1]), b[None], np.zeros(1)
+    return made
 
 
 def gaps(runs: int) -> Iterator[Line]:

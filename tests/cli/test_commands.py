@@ -243,6 +243,9 @@ def test_models_and_rows_side_by_side():
     heads = [line.split() for line in models.stdout.splitlines() if line.startswith("feature")]
     assert heads[:2] == [["feature", "linear", "nameless"]] * 2
     assert "Differences from linear" in models.stdout
+    scores = ask("compare", *LINEAR, "--models", "nameless=nameless.skops", "--loss", "r2").stdout
+    assert scores.startswith("Comparison: decrease in r2_score; 2 side by side")
+    assert "(score)" in scores
     rows = ("first=t.csv", "--target", "y", "--data", "second=t.parquet", "--json")
     whole = json.loads(ask("compare", "linear.skops", *rows, "--weight", "weight").stdout)
     assert [row["model"] for row in whole["result"]] == ["first", "first", "second", "second"]

@@ -21,7 +21,6 @@ from losslens.results.importance import number_of
 from losslens.results.scores import FeatureScore, Scores
 from losslens.results.table import or_else
 from losslens.text import Sentence, claim, listed
-from losslens.uncertainty.standard_errors import interval
 
 OTHERS = 3  # models or features that a sentence names beside the first
 LEADING = 6  # features whose importances are shown for each group
@@ -52,17 +51,8 @@ def score_dict(scores: Mapping[str, Scores], loss: str, groups: Groups | None) -
 
 def _base(one: FeatureScore) -> dict[str, Any]:
     """The score with its interval; NaN where it has none."""
-    low = high = np.nan
-    moved = or_else(lambda: one.base_influence, None)
-    if moved is not None:
-        low, high = interval(one.base, moved.std_error, one._units, 1 - LEVEL, moved.skewness)
-        if _is_auc(one):
-            low, high = max(low, 0.0), min(high, 1.0)
+    low, high = or_else(lambda: one.score_interval(1 - LEVEL), (np.nan, np.nan))
     return {"base": one.base, "low": low, "high": high, "undefined": one.undefined}
-
-
-def _is_auc(one: FeatureScore) -> bool:
-    return one.own is not None and one.own.judge.areas is not None
 
 
 def _entry(one: FeatureScore) -> dict[str, Any]:
@@ -125,7 +115,7 @@ def how_high(scores: Mapping[str, Scores], n: int, n_given: int) -> str:
     text = f"{where}, its {told.name} is {told.text(told.now)} ({better})"
     others = [f"that of {cut(name)} {told.text(PlainScore.of(each).now)}" for name, each in list(scores.items())[1:]]
     text += f", {listed(others, OTHERS)}" if others else ""
-    return f"{text}; an order by chance has 0.5." if _is_auc(one) else f"{text}."
+    return f"{text}; an order by chance has 0.5." if one.is_auc else f"{text}."
 
 
 @claim(level=0)

@@ -109,6 +109,17 @@ class FeatureScore(Grouped, Tabular):
         sign = -1 if measured(self.title)[1] else 1
         return self._jackknife(sign * self.score_without)
 
+    def score_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval of `base` on new data: of the score itself, or of the error that the scorer negates."""
+        moved = self.base_influence
+        low, high = standard_errors.interval(self.base, moved.std_error, self._units, level, moved.skewness)
+        return (max(low, 0.0), min(high, 1.0)) if self.is_auc else (low, high)
+
+    @property
+    def is_auc(self) -> bool:
+        """Whether the score is known to be an AUC, or a mean of AUCs."""
+        return self.own is not None and self.own.judge.areas is not None
+
     def _jackknife(self, without: Floats) -> Influence:
         """Blocks are too few to estimate a skewness."""
         count = len(without)
@@ -343,6 +354,10 @@ class Scores(Importances):
     def score(self) -> float:
         """The score with nothing replaced."""
         return self.one.score
+
+    def score_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval of the score itself on new data, or of the error that the scorer negates."""
+        return self.one.score_interval(level)
 
     @property
     def title(self) -> str:

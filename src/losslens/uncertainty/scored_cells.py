@@ -193,26 +193,32 @@ class ScoredCells:
         cells = self.predictions[own.at]
         return np.array([own.judge.of_rows(cells[:, v], own.y, weight, rows) for v in range(self.meeting.size)])
 
-    def without(self, own: ScoredRows, columns: list[ReplacedColumn]) -> Floats | None:
-        """The importance without each unit, as rows and as donors; None where some unit can't be left out."""
-        if not columns or own.units.count < 3:
-            return None
-        leave = self._without_rows if own.units.kind == "rows" else self._without_blocks
-        return _finite(leave, own, columns)
+    def jackknifed(self, own: ScoredRows, columns: list[ReplacedColumn]) -> tuple[Floats, Floats | None]:
+        """The score of each column, and the importance without each unit, as rows and as donors.
 
-    def _without_rows(self, own: ScoredRows, columns: list[ReplacedColumn]) -> Floats:
+        None where some unit can't be left out.
+        """
+        if own.units.kind == "rows":
+            scores, without = self._without_rows(own, columns)
+            return scores, without if own.units.count >= 3 and np.isfinite(without).all() else None
+        scores = np.array([self.score(own, column) for column in columns])
+        return scores, _finite(self._without_blocks, own, columns) if own.units.count >= 3 else None
+
+    def _without_rows(self, own: ScoredRows, columns: list[ReplacedColumn]) -> tuple[Floats, Floats]:
         """Of an AUC: without row i, and without the row that has it as its donor, also with nothing replaced."""
         n, first = own.sample.n, own.place
-        total, mass = np.zeros(n), np.zeros(n)
+        total, mass, scores = np.zeros(n), np.zeros(n), []
         for column in columns:
             second = np.full(n, len(own.at))
             second[column.donors] = np.arange(len(own.at))
             counts = own.counted(self.predictions[column.at], column.weight)
+            scores.append(counts.auc)
             pair = counts.weight
             left = column.share - pair[first] - np.where(first == second, 0.0, pair[second])
             total += left * (own.counts.without(first, second) - counts.without(first, second))
             mass += left
-        return total / mass
+        with np.errstate(invalid="ignore"):  # one row with weight
+            return np.array(scores), total / mass
 
     def _without_blocks(self, own: ScoredRows, columns: list[ReplacedColumn]) -> Floats:
         """Of any score: of some columns together, in one call for each block, and one with nothing replaced."""
@@ -256,13 +262,14 @@ def score_fields(own: ScoredRows, number: ScoredCells, grid: ScoredCells) -> dic
     columns = number.columns(own)
     shares = np.array([column.share for column in columns])
     itself = sum(column.own_mass for column in columns)
+    scores, without = number.jackknifed(own, columns) if columns else (None, None)
     return {
         "score": own.score,
-        "column_scores": np.array([number.score(own, column) for column in columns]) if columns else None,
+        "column_scores": scores,
         "column_shares": shares / shares.sum() if columns else None,
         "curve": grid.curve(own),
         "own_share": itself / float(shares.sum()) if columns else 0.0,
-        "without": number.without(own, columns),
+        "without": without,
         "score_without": own.without,
         "units": own.units.kind,
         "effective": own.units.effective,
