@@ -301,13 +301,8 @@ def test_what_does_not_take_several_outputs_says_so(tmp_path):
     for y in (Y, ["sum", "noise"]):
         with pytest.raises(ValueError, match=r"for data in files y is one column, .* pass tables in memory"):
             ll.feature_importance(MODEL, str(tmp_path / "rows.parquet"), y, loss="squared_error")
-    for call in (
-        lambda: ll.feature_importance_cv(Ridge(), X, Y),
-        lambda: ll.permuted_target_test(Ridge(), X, Y),
-        lambda: ll.leave_one_covariate_out(Ridge(), X, Y),
-    ):
-        with pytest.raises(ValueError, match="several outputs are taken by feature_importance and shapley_importance"):
-            call()
+    with pytest.raises(ValueError, match="several outputs are taken by feature_importance and shapley_importance"):
+        ll.feature_importance(Ridge().fit(X, Y), X, Y, loss="r2")
     with pytest.raises(ValueError, match="a report shows one prediction a row"):
         ll.report(MODEL, X, Y)
 
@@ -316,3 +311,21 @@ def test_models_of_several_outputs_are_compared():
     found = ll.compare({"asked": MODEL, "linear": MODELS["linear"].fit(X, Y)}, X, Y, loss=LOSS, shapley=False)
     alone = ll.feature_importance(MODELS["linear"], X, Y, loss=LOSS, progress=False)
     assert found.importances["linear"]["x0"].pfi == pytest.approx(alone["x0"].pfi)
+
+
+def test_refits_take_y_of_several_columns():
+    """The mean over folds of the importances of each fold's model, on its test rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    Y = X @ [[1.0, 2.0], [0.5, 0.0]] + rng.normal(size=(40, 2))
+    folds = [(np.arange(20), np.arange(20, 40)), (np.arange(20, 40), np.arange(20))]
+    found = ll.feature_importance_cv(Ridge(), X, Y, cv=folds)
+    alone = [ll.feature_importance(Ridge().fit(X[a], Y[a]), X[b], Y[b]) for a, b in folds]
+    for j, name in enumerate(("x0", "x1")):
+        assert found.importance[j] == pytest.approx(np.mean([one[name].pfi for one in alone]), rel=1e-9)
+    left = ll.leave_one_covariate_out(Ridge(), X, Y, cv=folds)
+    by_hand = []
+    for a, b in folds:
+        errors = [np.square(Y[b] - Ridge().fit(X[a][:, c], Y[a]).predict(X[b][:, c])).mean() for c in ([0, 1], [1])]
+        by_hand.append(errors[1] - errors[0])
+    assert left.importance[0] == pytest.approx(np.mean(by_hand), rel=1e-9)

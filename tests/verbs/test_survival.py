@@ -215,6 +215,16 @@ def test_every_verb_has_the_default_grid(found):
     assert default in str(ll.conditional_predictive_impact(MODEL, X, Y, ll.Residual(), random_state=0))
 
 
+def test_folds_have_one_grid_and_one_estimate_of_censoring():
+    """The mean over folds of importances whose weights come from all rows, also where a fold ends before the grid."""
+    folds = [(np.flatnonzero(Y["time"] > 8), np.flatnonzero(Y["time"] <= 8)), (np.arange(5), np.arange(5, 40))]
+    loss = ll.losses.brier_survival(TIMES)
+    given = ll.losses.brier_survival(TIMES, censoring=Y)
+    found = ll.feature_importance_cv(MODEL, X, Y, loss=loss, cv=folds, features=["x0"])
+    alone = [ll.feature_importance(MODEL, X[test], Y[test], loss=given, features=["x0"]) for _, test in folds]
+    assert found.importance[0] == pytest.approx(np.mean([one["x0"].pfi for one in alone]), rel=1e-9)
+
+
 def test_several_losses_have_their_own_grids(found):
     other = ll.losses.brier_survival([5.0, 9.0])
     both = ll.feature_importance(MODEL, X, Y, loss=[ll.losses.brier_survival(TIMES), "score"])

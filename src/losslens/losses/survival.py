@@ -135,6 +135,11 @@ class SurvivalLoss(OutputsLoss):
             return self  # names of columns in files say nothing yet
         return _on_grid(self, default_times(event_times(y)))
 
+    def for_folds(self, y: Any) -> SurvivalLoss:
+        """The loss for parts of these rows: all have one grid, and G from all rows unless it is given."""
+        found = self.for_target(y)
+        return found if found.censoring is not None else replace(found, censoring=Uncensored.of(event_times(y)))
+
     def encode(self, y: Any, weight: Floats | None = None) -> Floats:
         """What is known of each row at each time, as `signed_weights`."""
         rows, times = event_times(y), np.array(self.outputs)

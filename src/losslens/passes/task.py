@@ -232,6 +232,12 @@ def on_grid(native: Any, loss: Any, y: Any) -> Any:
     return loss.for_target(y) if isinstance(loss, SurvivalLoss) else loss
 
 
+def for_folds(native: Any, loss: Any, y: Any) -> Any:
+    """The loss given; of survival curves on one grid, with one estimate of censoring, for all folds."""
+    found = on_grid(native, loss, None)
+    return found.for_folds(y) if isinstance(found, SurvivalLoss) else found
+
+
 def default_loss(model: Model, loss: Any, y: Any = None) -> Loss:
     """The given loss, or the default of the kind of model; a plain function has no default.
 

@@ -145,7 +145,7 @@ def learner(
     table = as_table(X)
     if y is None:
         raise ValueError("y, the true values, is missing: a learner cannot be fitted without it")
-    target = checks.vector(y, table.n, "y", table.index)
+    target = checks.rows_of(y, table.n, table.index)
     warn_of_target(table, target)
     groups, weight = options.groups, options.sample_weight
     groups = None if groups is None else checks.vector(groups, table.n, "groups", table.index)

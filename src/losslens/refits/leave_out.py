@@ -69,7 +69,7 @@ class LeaveOutFits:
         asked = self.tested
         if model.classes is not None:  # a fit has no probability of a class that it has not seen
             asked = np.union1d(test, asked[np.isin(known.y[asked], known.y[train])])
-        chosen, rows = default_loss(model, self.loss), known.table.rows(asked)
+        chosen, rows = default_loss(model, self.loss, known.y[asked]), known.table.rows(asked)
         options = Options(features=[known.table.labels[0]], random_state=0, memory=known.options.memory, progress=False)
         task = prepare(model, rows, known.y[asked], options, loss=chosen, response=chosen.reads, exact=False)
         prediction = task.engine.respond(rows)

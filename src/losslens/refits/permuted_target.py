@@ -15,7 +15,7 @@ from losslens.workers import choose_workers
 
 def tested(learner: Learner, explain: Explain, permutations: int) -> PermutedTarget:
     """The importances of all features, and those after each permutation."""
-    if all(len(np.unique(learner.y[rows])) < 2 for rows in learner.exchangeable):
+    if all(len(np.unique(learner.y[rows], axis=0)) < 2 for rows in learner.exchangeable):
         where = "" if len(learner.exchangeable) == 1 else " inside a group"
         raise ValueError(f"all targets in y are equal{where}: there is nothing to permute")
     options = learner.options

@@ -60,18 +60,24 @@ def outputs(y: Any, loss: OutputsLoss, n: int, index: Any = None, weight: Floats
             raise ValueError(f"y has {len(encoded)} values, but X has {n} rows")
         check_order(y, index, "y")
         return encoded
-    names = output_names(y)
+    names, array = output_names(y), rows_of(y, n, index)
     if names is None:
-        y = vector(y, n, "y", index)
-        return y if loss.custom and y.dtype.kind not in "biuf" else numbers(y, loss, index)
-    array = plain_array(y, "y")
-    if len(array) != n:
-        raise ValueError(f"y has {len(array)} rows, but X has {n} rows")
-    check_order(y, index, "y")
+        return array if loss.custom and array.dtype.kind not in "biuf" else numbers(array, loss, index)
     columns = [numbers(array[:, k], squared_error, index, f"column {name!r} of y") for k, name in enumerate(names)]
     matrix = np.stack(columns, axis=1)
     loss.check_target(matrix, lambda row: row_name(labels_of(index), row))
     return matrix
+
+
+def rows_of(y: Any, n: int, index: Any = None) -> NDArray[Any]:
+    """y as an array, one value for each row or one row of values."""
+    if output_names(y) is None:
+        return vector(y, n, "y", index)
+    array = plain_array(y, "y")
+    if len(array) != n:
+        raise ValueError(f"y has {len(array)} rows, but X has {n} rows")
+    check_order(y, index, "y")
+    return array
 
 
 def numbers(y: NDArray[Any], loss: Loss, index: Any = None, name: str = "y") -> NDArray[Any]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from losslens.donors.designs import Design
 from losslens.losses import Loss
-from losslens.passes.task import Options, on_grid
+from losslens.passes.task import Options, for_folds
 from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import as_estimator, leave_out_fits
 from losslens.refits.permuted_target import tested
@@ -87,7 +87,7 @@ def feature_importance_cv(
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     known = checked_learner(estimator, X, y, cv, fit_params, options, variance)
-    return known.explained(partial(importances, loss=on_grid(estimator, loss, y)))
+    return known.explained(partial(importances, loss=for_folds(estimator, loss, y)))
 
 
 @with_executor
@@ -137,7 +137,7 @@ def shapley_importance_cv(
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     wanted = ShapleySettings(method, aggregate, precision, budget, rows=rows)
-    explain = partial(share_out, loss=on_grid(estimator, loss, y), wanted=wanted)
+    explain = partial(share_out, loss=for_folds(estimator, loss, y), wanted=wanted)
     return checked_learner(estimator, X, y, cv, fit_params, options, variance).explained(explain)
 
 
@@ -195,7 +195,7 @@ def permuted_target_test(
     )  # fmt: skip
     return tested(
         checked_learner(estimator, X, y, cv, fit_params, options),
-        partial(importances, loss=on_grid(estimator, loss, y)),
+        partial(importances, loss=for_folds(estimator, loss, y)),
         permutations,
     )
 
@@ -264,7 +264,7 @@ def leave_one_covariate_out(
         progress=progress,
     )  # fmt: skip
     known = checked_learner(as_estimator(learner), X, y, cv, fit_params, options)
-    return leave_out_fits(known, features, how, on_grid(known.estimator, loss, y)).result(
+    return leave_out_fits(known, features, how, for_folds(known.estimator, loss, y)).result(
         checks.group_numbers(groups, known.table.n, known.table.index)
     )
 
