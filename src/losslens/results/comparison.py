@@ -161,7 +161,9 @@ class Comparison(Result):
             self._model(one)
         j = self.features.index(self._first[feature].name)
         if name == against or not self.shifts:
-            raise ValueError(f"{name!r} and {against!r} are the same rows: no values differ")
+            raise ValueError(
+                f"{name!r} and {against!r} are the same rows: no values differ, so there is nothing to draw"
+            )
         turned = against not in self.shifts or name not in self.shifts[against]
         return self.shifts[name][against][j].turned() if turned else self.shifts[against][name][j]
 

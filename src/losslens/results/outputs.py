@@ -29,7 +29,7 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
     `to_frame()` has one row an output and feature.
     """
 
-    of: dict[str | float, Importances]
+    of: dict[str | float, Any]  # `Importances`, which are made of this module
 
     @property
     def backend(self) -> str:  # type: ignore[override]
@@ -79,7 +79,8 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
     def __getitem__(self, output: Any) -> Importances:
         if output not in self.of:
             raise KeyError(f"{output!r} is no output; the outputs are {', '.join(map(repr, self.of))}")
-        return self.of[output]
+        found: Importances = self.of[output]
+        return found
 
     def __iter__(self) -> Iterator[str | float]:
         return iter(self.of)
@@ -89,7 +90,8 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
 
     @property
     def _first(self) -> Importances:
-        return next(iter(self.of.values()))
+        first: Importances = next(iter(self.of.values()))
+        return first
 
     def _table(self) -> ResultTable:
         pairs = [(output, feature) for output, one in self.of.items() for feature in one._ranked]
