@@ -98,8 +98,13 @@ def as_model(model: Any) -> Model:
     raise TypeError(f"a model is a function of a table or has a method predict, got {type(model).__name__}")
 
 
-def one_output(model: Model, output: int | str) -> Model:
-    """One output of several as a model of numbers: the column at a position, or of a name where frames are returned."""
+def one_output(model: Model, output: int | str, of: int | None = None) -> Model:
+    """One output of several as a model of numbers: the column at a position, or of a name where frames are returned.
+
+    The only one `of` one is what the model predicts.
+    """
+    if of == 1:
+        return model
     predict, native = model.responses["outputs" if "outputs" in model.responses else "values"], model.native
     position = output if isinstance(output, int) else None
     if position is not None and "sklearn.MultiOutputRegressor" in _ancestors(native):
@@ -373,7 +378,9 @@ def _as_array(returned: Any) -> Array:
 
 
 def _shaped(array: Array, response: Response, n: int) -> Array:
-    if array.ndim == 2 and array.shape[1] == 1:
+    if response == "outputs" and array.ndim == 1:  # a single one
+        array = array[:, None]
+    elif response != "outputs" and array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim == 0:
         raise ValueError(f"the model returned a single {type(array.item()).__name__} for {n} rows")

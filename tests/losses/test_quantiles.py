@@ -59,6 +59,37 @@ def test_predictions_of_some_quantiles_are_none_of_others():
         imp["x0"].with_loss(pinball([0.2, 0.5, 0.8]))
 
 
+def test_the_same_quantiles_can_be_given_again():
+    imp = ll.feature_importance(quantiles, X, y, loss=pinball(LEVELS), features=["x0"])
+    again = imp.with_loss("absolute_error").with_loss(pinball(LEVELS))
+    assert again["x0"].pfi == imp["x0"].pfi
+    assert again.outputs[0.1]["x0"].pfi == imp.outputs[0.1]["x0"].pfi
+
+
+@pytest.mark.parametrize("engine", ["additive", "blackbox"])
+def test_a_list_of_one_quantile(engine, tmp_path):
+    """The same as the quantile without a list, for models of one column, exact or asked."""
+    model = QuantileRegressor(quantile=0.1, alpha=0).fit(X, y)
+    model = model if engine == "additive" else model.predict
+    imp, alone = (ll.feature_importance(model, X, y, loss=pinball(alpha)) for alpha in ([0.1], 0.1))
+    assert imp.engine == engine
+    assert "outputs" not in str(imp)
+    assert imp.skill == pytest.approx(alone.skill, rel=1e-12)
+    shares = [ll.shapley_importance(model, X, y, loss=pinball(alpha)).sfimp for alpha in ([0.1], 0.1)]
+    np.testing.assert_allclose(*shares, atol=1e-12)
+    ll.plan(ll.feature_importance, model, X, y, loss=pinball([0.1]))
+    imp.save(tmp_path / "quantile.losslens")
+    for one in (imp, ll.load(tmp_path / "quantile.losslens")):
+        assert one.outputs[0.1]["x0"].pfi == pytest.approx(alone["x0"].pfi, rel=1e-12)
+        np.testing.assert_allclose(one["x0"].effect.pd, alone["x0"].effect.pd, rtol=1e-12)
+
+
+def test_the_best_constant_of_several_quantiles_in_words():
+    imp = ll.feature_importance(quantiles, X, y, loss=pinball(LEVELS), features=["x0"])
+    assert imp["x0"].best_constant.words == "the best constant in each quantile"
+    assert imp.outputs[0.1]["x0"].best_constant.words == "the 0.1 quantile of y"
+
+
 def test_one_regressor_for_each_quantile():
     models = [QuantileRegressor(quantile=level, alpha=0).fit(X, y) for level in LEVELS]
     imp = ll.feature_importance(
@@ -85,8 +116,14 @@ def test_levels_that_are_none(levels, words):
 
 
 WRONG = {
-    "one quantile": ({"model": lambda rows: rows[:, 0]}, r"one column of predictions for 3 outputs \(0.1, 0.5, 0.8\)"),
-    "two quantiles": ({"model": lambda rows: rows[:, :2]}, r"2 columns of predictions for 3 outputs \(0.1, 0.5, 0.8\)"),
+    "one quantile": (
+        {"model": lambda rows: rows[:, 0]},
+        r"one column of predictions for 3 quantiles \(0.1, 0.5, 0.8\)",
+    ),
+    "two quantiles": (
+        {"model": lambda rows: rows[:, :2]},
+        r"2 columns of predictions for 3 quantiles \(0.1, 0.5, 0.8\)",
+    ),
     "y of three columns": (
         {"y": quantiles(X)},
         "quantiles 0.1, 0.5, 0.8 and one column of y for all of them; got the outputs y0, y1, y2",

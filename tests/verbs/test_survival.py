@@ -253,7 +253,7 @@ LAST = Y["time"].max()
 WRONG = {
     "no curves": (
         {"model": lambda table: table[:, 0]},
-        r"one column of predictions for 4 outputs \(2.0, 3.5, 7.0, 12.0\)",
+        r"one column of predictions for 4 times \(2.0, 3.5, 7.0, 12.0\)",
     ),
     "risks": (
         {"model": lambda table: np.tile(table[:, :1] - 5, 4)},
@@ -321,6 +321,19 @@ def test_an_array_is_no_loss():
         ll.feature_importance(MODEL, X, Y, loss=np.ones(3))
 
 
-def test_y_is_kept_as_the_loss_reads_it(found):
-    with pytest.raises(ValueError, match="y is kept as brier_survival reads it, which squared_error can't read"):
-        found["x0"].with_loss("squared_error")
+@pytest.mark.parametrize("loss", ["squared_error", "brier_survival"])
+def test_y_is_kept_as_the_loss_reads_it(found, loss):
+    with pytest.raises(ValueError, match=r"y is kept as integrated Brier score, .* reads it, which no other loss can"):
+        found["x0"].with_loss(loss)
+
+
+def test_a_grid_of_one_time(found, tmp_path):
+    """Its importances and curves are those of this time on a longer grid, also from a file."""
+    imp = ll.feature_importance(MODEL, X, Y, loss=ll.losses.brier_survival([3.5]))
+    imp.save(tmp_path / "one_time.losslens")
+    expected = found.outputs[3.5]["x0"]
+    for one in (imp, ll.load(tmp_path / "one_time.losslens")):
+        assert one["x0"].pfi == one.outputs[3.5]["x0"].pfi == pytest.approx(expected.pfi, rel=1e-12)
+        for effect in (one["x0"].effect, one["x0"].effect_of(3.5), one.outputs[3.5]["x0"].effect):
+            np.testing.assert_allclose(effect.pd, expected.effect.pd, rtol=1e-12)
+            np.testing.assert_allclose(effect.ice, expected.effect.ice, rtol=1e-12)

@@ -24,7 +24,9 @@ class QuantilesLoss(OutputsLoss):
         return replace(super().output(k), title=self.each[k].title)
 
     def bound(self, names: Sequence[OutputName]) -> OutputsLoss:
-        """Raise ValueError: the outputs are quantiles of one y."""
+        """Raise ValueError unless they are these quantiles: y has one column for all of them."""
+        if tuple(names) == self.outputs:
+            return self
         raise ValueError(
             f"pinball reads predictions of the quantiles {', '.join(map(str, self.outputs))} and one column of y for "
             f"all of them; got the outputs {', '.join(map(str, names))}"

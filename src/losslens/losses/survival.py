@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from losslens.losses.rows import FAMILIES, NAMED, PROBABILITY
 from losslens.losses.vectors import FROM_METADATA, OutputLoss, OutputsLoss
@@ -167,14 +167,6 @@ class SurvivalLoss(OutputsLoss):
         found = Uncensored.of(rows, weight) if censoring is None else censoring
         return signed_weights(rows, times, found, asked)
 
-    def by_output(self, y: ArrayLike, prediction: ArrayLike) -> Floats:
-        """The losses of rows and times, (N, K)."""
-        return super().by_output(y, self._columns(plain_array(prediction, "prediction")))
-
-    def _columns(self, prediction: NDArray[Any]) -> NDArray[Any]:
-        """Predictions for a single time are one number a row."""
-        return prediction[:, None] if prediction.ndim == len(self.outputs) == 1 else prediction
-
     def metadata(self) -> dict[str, Any]:
         """Everything but functions and arrays, for JSON."""
         return super().metadata() | {"censoring": self.censoring is not None}
@@ -185,7 +177,7 @@ class SurvivalLoss(OutputsLoss):
 
     def check_prediction(self, prediction: NDArray[Any]) -> None:
         """Raise ValueError unless there is a probability for each time."""
-        super().check_prediction(self._columns(prediction))
+        super().check_prediction(prediction)
         self._check("prediction", prediction, SURVIVAL)
 
     def check_cells(self, predictions: NDArray[Any]) -> None:

@@ -143,10 +143,11 @@ class OutputsLoss(Loss):
         if self.custom:
             return
         if prediction.ndim != 2 or prediction.shape[1] != count:
-            came = "one column" if prediction.ndim == 1 else f"{prediction.shape[-1]} columns"
+            came = "one column" if prediction.shape[1:] in ((), (1,)) else f"{prediction.shape[-1]} columns"
+            of_y = ", or a y with the columns that it predicts" if self.noun == "output" else ""
             raise ValueError(
-                f"the model returned {came} of predictions for {count} outputs ({_listed(self.outputs)}); pass a "
-                "function that returns one column for each, in this order, or a y with the columns that it predicts"
+                f"the model returned {came} of predictions for {count} {self.noun}{'s' if count > 1 else ''} "
+                f"({_listed(self.outputs)}); pass a function that returns one column for each, in this order{of_y}"
             )
         for k, one in enumerate(self.each):
             with _of_output(self.outputs[k]):
@@ -238,7 +239,7 @@ def same_outputs(loss: Loss, like: Loss) -> Loss:
     whole = [one.of if isinstance(one, OutputLoss) else one for one in (loss, like)]
     if loss != like and any(isinstance(one, OutputsLoss) and one.encodes for one in whole):
         raise ValueError(
-            f"y is kept as {like.name} reads it, which {loss.name} can't read; compute the importances again with it"
+            f"y is kept as {like.title} reads it, which no other loss can read; compute the importances again"
         )
     if isinstance(like, OutputLoss):
         found = for_outputs(loss, like.of.outputs)

@@ -81,7 +81,7 @@ def _of_each_output(model: Model, X: Any, task: Task, check: Callable[..., Task]
         return [task]
     found: list[Task] = []
     for k, one in enumerate(loss.each):
-        found.append(check(one_output(model, k), X, loss.target(y, k), loss=one, response="values"))
+        found.append(check(one_output(model, k, len(loss.each)), X, loss.target(y, k), loss=one, response="values"))
         if found[-1].exact is None:
             break
     return found
@@ -97,8 +97,8 @@ def _is_exact(tasks: Sequence[Task], k: int) -> bool:
 
 def _exact(task: Task, each: Sequence[Task], names: set[str]) -> tuple[Found, int]:
     """Features that exact engines compute, by one loss and its parts."""
-    if len(each) == 1:
-        return found_by_loss(_only(each[0], names))
+    if each[0] is task:
+        return found_by_loss(_only(task, names))
     loss = task.loss
     assert isinstance(loss, OutputsLoss)  # others have one task
     parts = [found_by_loss(_only(one, names)) for one in each]

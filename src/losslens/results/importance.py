@@ -195,6 +195,8 @@ class FeatureImportance(FeatureResult, Tabular):
         """PD and ICE from the same predictions; for two classes the probability of the second."""
         if isinstance(self.loss, OutputLoss):
             return self.effect_of(self.loss.of.outputs[self.loss.k])
+        if isinstance(self.loss, OutputsLoss) and len(self.loss.outputs) == 1:
+            return self.effect_of(self.loss.outputs[0])
         if self.cells.predictions.ndim == 2 and self.loss.reads != "labels":
             return self._effect(lambda p: p, None)
         if isinstance(self.loss, OutputsLoss):

@@ -39,10 +39,10 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
     def outputs(self) -> Outputs:
         """The importances for each output, or point in time, from the same predictions; their mean are these."""
         if not self.by_output:
-            raise ValueError(
-                f"{self.loss.title} has no outputs: pass y with one column for each output, or a loss of several "
-                "predictions a row"
-            )
+            several = "pass y with one column for each output, or a loss of several predictions a row"
+            if self.loss.reads == "outputs":
+                several = "it gives one loss for each row; return one for each row and output, (n, K)"
+            raise ValueError(f"{self.loss.title} has no outputs: {several}")
         return Outputs(self.by_output)
 
     def _each(self, change: Callable[[FeatureImportance], FeatureImportance]) -> Self:
@@ -183,7 +183,7 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
             notes.append(f"{first.whole.n:,} rows, read in parts; {len(first.at):,} of them are kept")
         elif first.known_as_streamed:
             notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
-        if self.by_output:
+        if len(self.by_output) > 1:
             notes.append(f"importances for each of the {len(self.by_output)} outputs: .outputs")
         return [*notes, *filter(None, [self._clipped_cells()])]
 

@@ -24,7 +24,8 @@ def result_of(model: Any, X: Any, request: Request, options: Options) -> Shapley
         return ways.result_of(request)
     chosen = []
     for k, one in enumerate(loss.each):
-        part = check_request(one_output(known, k), X, loss.target(y, k), one, request.settings, options)
+        output = one_output(known, k, len(loss.each))
+        part = check_request(output, X, loss.target(y, k), one, request.settings, options)
         if part.task.exact is None:
             return ways.result_of(replace(request, task=replace(request.task, declined=part.task.declined)))
         way = ways.choose(part)[0]

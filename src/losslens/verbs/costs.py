@@ -74,7 +74,8 @@ def _by_output(model: Model, y: Any, loss: Loss, plan: Callable[..., Plan]) -> P
     if not isinstance(loss, OutputsLoss) or not loss.each:
         return None
     of_one = y if checks.output_names(y) is None else np.asarray(y)[:, 0]
-    first, times = plan(one_output(model, 0), of_one, loss.each[0]), len(loss.outputs)
+    times = len(loss.outputs)
+    first = plan(one_output(model, 0, times), of_one, loss.each[0])
     if any(first.predictions or ()) or first.n_predictions > CHECKED:  # an engine is compared with the model on some
         return None
     return replace(
