@@ -32,6 +32,7 @@ def test_a_loss_for_each_output_and_weights_by_name():
     assert loss.weights == (0.75, 0.25)
     assert losses.outputs(weights=pd.Series({"b": 1, "a": 3})).bound(NAMES).weights == (0.75, 0.25)
     assert losses.outputs(weights=pd.Series([3, 1])).bound(NAMES).weights == (0.75, 0.25)
+    assert losses.outputs(weights={1: 1, 0: 3}).bound(["0", "1"]).weights == (0.75, 0.25)  # of a frame named by numbers
     np.testing.assert_allclose(loss(Y, P), 0.75 * abs(Y - P)[:, 0] + 0.25 * (Y - P)[:, 1] ** 2)
     assert losses.outputs("squared_error").bound(["p", "q", "r"]).weights == (1 / 3,) * 3
 

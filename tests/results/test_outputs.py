@@ -141,7 +141,7 @@ def test_a_function_of_all_outputs_at_once():
         assert norm[name].pfi == pytest.approx(brute(j).sum())
         np.testing.assert_allclose(each.outputs.importance[j], brute(j), rtol=1e-12, atol=1e-14)
     assert list(each.outputs) == list(Y)
-    with pytest.raises(ValueError, match="has no outputs"):
+    with pytest.raises(ValueError, match="has no outputs: it gives one loss for each row; return"):
         _ = norm.outputs
 
 
@@ -249,7 +249,8 @@ LABELS = (Y[["sum", "noise"]] > 0).astype(int)
         (lambda: (MODEL, Y["sum"]), "if it is a multi-output model, pass y with one column for each output"),
         (lambda: (MODEL, Y.assign(sum=np.nan)), "column 'sum' of y has 40 missing or infinite values"),
         (lambda: (MODEL, Y.assign(sum="a")), "squared_error needs numbers in column 'sum' of y; got object"),
-        (lambda: (MODEL, Y[:10]), "y has 10 rows, but X has 40 rows"),
+        (lambda: (MODEL, Y[:10]), "y has 10 rows, but X has 40 rows$"),
+        (lambda: (MODEL, [*Y.to_numpy().T]), r"y has 3 rows, .* pass np.column_stack\(y\)"),
         (lambda: (RandomForestClassifier(2).fit(X, LABELS), LABELS), "is a multi-output classifier; explain a prob"),
         (lambda: (LogisticRegression().fit(X, LABELS["sum"]), LABELS), "y has 2 columns, and LogisticRegression is a"),
         (lambda: (MODEL, pd.concat([Y, Y], axis=1)), "two columns of y have the same name"),

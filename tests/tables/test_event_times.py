@@ -40,7 +40,10 @@ WRONG = {
     "one column": (TIME, r"y is an array of shape \(3,\); a survival loss needs a structured array"),
     "three columns": (np.ones((3, 3)), "y has 3 columns; a survival loss needs"),
     "which is the event": (pd.DataFrame({"a": [1, 0], "b": [2, 3]}), "'a' and 'b', and neither their names nor"),
-    "columns swapped": (np.column_stack([TIME, EVENT]), "an event of y must be True or False, .* row 0 is 2; with"),
+    "columns swapped": (
+        np.column_stack([TIME, EVENT]),
+        "an event of y must be True or False, .* row 0 is 2; .* the first column is",
+    ),
     "several events": ([(2, 1.0), (0, 2.0)], "an event of y must be True or False, .* row 0 is 2; with several kinds"),
     "missing": (pd.DataFrame({"event": [1, 0], "time": [1.0, None]}), "y has 1 missing values in time, .* row 1"),
     "negative": ([(1, 1.0), (0, -2.0)], "a time of y must be finite and not negative, but that of row 1 is -2"),

@@ -97,7 +97,7 @@ def test_names_of_losses():
         lambda X: X[:, 0], X, Y, loss=(ll.losses.pinball(0.1), ll.losses.pinball(0.9), "huber"), **OPTIONS
     )
     assert list(found) == ["pinball loss (0.1)", "pinball loss (0.9)", "huber"]
-    with pytest.raises(ValueError, match="two losses are called 'huber'"):
+    with pytest.raises(ValueError, match="two losses are called 'huber'; pass each in a call"):
         ll.feature_importance(lambda X: X[:, 0], X, Y, loss=["huber", "huber"])
     with pytest.raises(ValueError, match="the list of losses is empty"):
         ll.feature_importance(lambda X: X[:, 0], X, Y, loss=[])

@@ -48,7 +48,10 @@ def names_of(losses: Sequence[Any]) -> dict[str, Any]:
         for one, name in zip(losses, short, strict=True)
     ]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"two losses are called {twice[0]!r}; name one with losses.pointwise(function, name=...)")
+        raise ValueError(
+            f"two losses are called {twice[0]!r}; pass each in a call of its own, or name a function by "
+            "losses.pointwise(function, name=...)"
+        )
     return dict(zip(names, losses, strict=True))
 
 
@@ -129,7 +132,7 @@ def outputs(
     index = getattr(series, "index", None)  # of a series of pandas; a method of lists
     if not (index is None or callable(index)) and all(isinstance(name, str) for name in index):
         weights = dict(zip(index, series, strict=True))
-    names = tuple(weights) if isinstance(weights, Mapping) else ()
+    names = tuple(map(str, weights)) if isinstance(weights, Mapping) else ()  # as the columns of y are called
     numbers: Any = weights.values() if isinstance(weights, Mapping) else () if weights is None else weights
     try:
         given = tuple(float(weight) for weight in numbers)

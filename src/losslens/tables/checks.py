@@ -75,7 +75,9 @@ def rows_of(y: Any, n: int, index: Any = None) -> NDArray[Any]:
         return vector(y, n, "y", index)
     array = plain_array(y, "y")
     if len(array) != n:
-        raise ValueError(f"y has {len(array)} rows, but X has {n} rows")
+        turned = isinstance(y, (list, tuple)) and array.shape[1] == n
+        hint = "; of a list with an array for each output pass np.column_stack(y)" if turned else ""
+        raise ValueError(f"y has {len(array)} rows, but X has {n} rows{hint}")
     check_order(y, index, "y")
     return array
 

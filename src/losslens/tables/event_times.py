@@ -43,7 +43,10 @@ def event_times(y: Any, name: str = "y") -> EventTimes:
     return EventTimes(event.astype(bool), time)
 
 
-_EVENTS = "with several kinds of events pass event == kind, with R's 1 and 2 pass status == 2"
+_EVENTS = (
+    "with several kinds of events pass event == kind, with R's 1 and 2 pass status == 2; of an array the first column "
+    "is the event"
+)
 
 
 def _refuse(wrong: Mask, values: Floats, what: str, needed: str, advice: str) -> None:
