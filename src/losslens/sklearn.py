@@ -116,7 +116,7 @@ def _some(X: Any, y: Any, weight: Any, max_samples: float, seed: Any) -> tuple[A
 def _bunch(scores: Any) -> Any:
     from sklearn.utils import Bunch
 
-    importances = np.array([one.score - one.column_scores for one in scores.values()])
+    importances = np.array([one.column_drops for one in scores.values()])
     frame = {name: np.full(len(scores), np.nan) for name in ("std_error", "low", "high")}
     for k, one in enumerate(scores.values()):
         if one.without is not None:

@@ -80,7 +80,8 @@ def curves_besides(task: Task, asked: Sequence[Asked]) -> list[Asked]:
 
 def calls_of(method: ScorerMethod, asked: Sequence[tuple[Design, int]], n: int) -> tuple[int, float]:
     """Calls of the scorer for features with these designs and cells in a row, and the rows of all calls."""
-    calls = 1 + sum((n if d.all_pairs else w) * d.has_columns + w * d.common for d, w in asked)
+    each = 1 + (method.weight is not None or method.block is not None)  # with nothing replaced, too
+    calls = 1 + sum(each * (n if d.all_pairs else w) * d.has_columns + w * d.common for d, w in asked)
     rows = float(n * calls)
     if not method.sorts:
         blocks = min(n, BLOCKS) if method.block is None else len(np.unique(method.block))

@@ -68,16 +68,27 @@ class FeatureScore(Grouped, Tabular):
     column_cells: ScoredCells | None = None  # with the columns of the design
     curve_cells: ScoredCells | None = None  # with those of the curve
     undefined: str = ""  # why these rows have no score
+    # (m,): of the rows of each column, with the weights that they have there, nothing replaced; None: all have `score`
+    column_bases: Floats | None = None
     extrapolation: ClassVar[None] = None  # not computed for scorers
     known_extrapolation: ClassVar[None] = None
     whole: ClassVar[None] = None  # scorers need all rows at once
 
     @property
     def pfi(self) -> float:
-        """The score minus its mean over the columns of the design: positive means useful."""
+        """The score minus its mean over the columns of the design: positive means useful.
+
+        With weights or groups each column has its own weights and rows, and is compared with the score of these.
+        """
         if self.column_scores is None or self.column_shares is None:
             raise ValueError(f"{self.design!r} gives a curve and no number for a scorer; use 'all' or Latin(m)")
-        return float((self.score - self.column_scores) @ self.column_shares)  # exactly 0 where nothing changes
+        return float(self.column_drops @ self.column_shares)  # exactly 0 where nothing changes
+
+    @property
+    def column_drops(self) -> Floats:
+        """How much lower the score of each column is than with nothing replaced, (m,)."""
+        assert self.column_scores is not None  # callers ask for designs with columns
+        return np.asarray((self.score if self.column_bases is None else self.column_bases) - self.column_scores)
 
     @property
     def unbiased(self) -> float:

@@ -34,7 +34,8 @@ SHAPES = {
     "Extrapolation": {"grid": "g ...", "at": "g"},
     "FeatureResult": {"at": "r", "observed": "r 2"},
     "FeatureScore": {
-        "column_scores": "m", "column_shares": "m", "curve": "g", "shares": "g", "without": "u", "score_without": "u",
+        "column_scores": "m", "column_shares": "m", "column_bases": "m", "curve": "g", "shares": "g", "without": "u",
+        "score_without": "u",
     },
     "Gap": {
         "names": "2", "features": "p", "n": "2", "error": "2", "without": "2", "shares": "2 p", "centre": "l",

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.donors.designs import Shifts
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.tables.sample import Sample, effective_number
 from losslens.typing import Floats, Indices
@@ -71,6 +72,16 @@ class ScoredRows:
         weight = None if self.weight is None else self.weight[rows]
         every = len(rows) == self.sample.n
         return float(self.judge.of_rows(self.sample.prediction[rows], self.y, weight, None if every else rows))
+
+    @property
+    def matched(self) -> bool:
+        """Whether columns hold some of the rows, or other weights of them, than the score has."""
+        return self.weight is not None or self.sample.block is not None
+
+    def in_column(self, column: ReplacedColumn) -> float:
+        """The score of the rows of a column with their own values, each with the weight that it has there."""
+        rows = None if len(column.rows) == self.sample.n else column.rows
+        return float(self.judge.of_rows(self.sample.prediction[column.rows], self.y, column.weight, rows))
 
     # What is left out.
 
@@ -167,15 +178,19 @@ class ScoredCells:
         meeting, weight, block, at = self.meeting, own.weight, own.sample.block, own.at
         n = own.sample.n
         drawn = None if isinstance(meeting, CommonGrid) else np.asarray(meeting.donors[:])
+        # Rows of a group often follow each other: a short shift leaves few pairs, one along a random order doesn't.
+        order = np.arange(n) if block is None else np.random.default_rng(n).permutation(n)
+        place = np.argsort(order)
         for t in range(int(meeting.leaves_out_own and drawn is None), n if drawn is None else drawn.shape[1]):
-            donors, rows = (at + t) % n if drawn is None else drawn[at, t], at
+            cell = np.full(n, t) if drawn is None else _cell_of(meeting.donors, t)
+            donors, rows = order[(place[at] + t) % n] if drawn is None else drawn[at, cell[at]], at
             if block is not None:  # no donors of the own group
                 apart = block[rows] != block[donors]
                 rows, donors = rows[apart], donors[apart]
             pair = None if weight is None else weight[rows] * weight[donors]
             if not len(rows) or (pair is not None and not pair.any()):
                 continue  # no pair has weight
-            cells = (rows, meeting.own[donors] if isinstance(meeting, CommonGrid) else np.full(len(rows), t))
+            cells = (rows, meeting.own[donors] if isinstance(meeting, CommonGrid) else cell[rows])
             share = float(len(rows) if pair is None else pair.sum())
             yield ReplacedColumn(rows, donors, cells, pair, share)
 
@@ -213,16 +228,19 @@ class ScoredCells:
             second[column.donors] = np.arange(len(own.at))
             counts = own.counted(self.predictions[column.at], column.weight)
             scores.append(counts.auc)
+            before = own.counts
+            if own.matched:
+                before = own.counted(own.sample.prediction[column.rows], column.weight)
             pair = counts.weight
             left = column.share - pair[first] - np.where(first == second, 0.0, pair[second])
-            total += left * (own.counts.without(first, second) - counts.without(first, second))
+            total += left * (before.without(first, second) - counts.without(first, second))
             mass += left
         with np.errstate(invalid="ignore"):  # one row with weight
             return np.array(scores), total / mass
 
     def _without_blocks(self, own: ScoredRows, columns: list[ReplacedColumn]) -> Floats:
         """Of any score: of some columns together, in one call for each block, and one with nothing replaced."""
-        units, own_weight, sample = own.units, own.weight, own.sample
+        units, sample = own.units, own.sample
         most = pooled(len(own.at))
         some = columns[:: max(1, len(columns) // most)][:most]
         rows, donors, places = (
@@ -233,12 +251,24 @@ class ScoredCells:
         found = []
         for g in range(units.count):
             left = (of_row != g) & (of_donor != g)
-            kept = rows[left]
-            weight_before = None if own_weight is None else own_weight[kept]
-            before = own.judge.of_rows(sample.prediction[kept], own.y, weight_before, kept)
-            after = own.judge.of_rows(cells[left], own.y, None if weight is None else weight[left], kept)
+            kept, of_pairs = rows[left], None if weight is None else weight[left]
+            before = own.judge.of_rows(sample.prediction[kept], own.y, of_pairs, kept)
+            after = own.judge.of_rows(cells[left], own.y, of_pairs, kept)
             found.append(before - after)
         return np.array(found)
+
+
+def _cell_of(donors: Any, t: int) -> Indices:
+    """The cell of each row with its donor in column t, (n,): in a column every row is a donor once.
+
+    Where the cells of a row are in the order of its donors' ranks, the donors in the t-th cells of all rows have about
+    the same rank; those at the t-th shift have all ranks. The cells behind the end of the cyclic order come first.
+    """
+    n, m = donors.shape
+    if not isinstance(donors, Shifts) or not donors.ascending:
+        return np.full(n, t)
+    behind = m - np.searchsorted(np.sort(donors.shifts), n - donors.places)
+    return np.asarray((t + behind) % m, np.intp)
 
 
 def pooled(n: int) -> int:
@@ -266,6 +296,7 @@ def score_fields(own: ScoredRows, number: ScoredCells, grid: ScoredCells) -> dic
     return {
         "score": own.score,
         "column_scores": scores,
+        "column_bases": np.array([own.in_column(column) for column in columns]) if columns and own.matched else None,
         "column_shares": shares / shares.sum() if columns else None,
         "curve": grid.curve(own),
         "own_share": itself / float(shares.sum()) if columns else 0.0,
