@@ -104,7 +104,9 @@ def test_pairs_and_scores_have_none_and_groups_no_curve(X):
     line = LinearRegression().fit(X, X["temp"])
     scores = ll.feature_importance(line, X, X["temp"], loss=get_scorer("r2"), donors=ll.Latin(2))
     assert scores["temp"].extrapolation is None
-    assert len(scores.extrapolation) == 0
+    with pytest.raises(ValueError, match=r"losslens.extrapolation\(imp, X\)"):
+        scores.extrapolation  # noqa: B018
+    assert set(ll.extrapolation(scores, X)) == set(X.columns)
 
 
 def test_effects_know_it_too(X, imp):

@@ -9,9 +9,9 @@ from sklearn.linear_model import LinearRegression
 
 import losslens as ll
 from losslens.cells import matrix
-from losslens.results import importance
 from losslens.results.selection import positions, split
 from losslens.tables.sample import chunks
+from losslens.uncertainty import leave_one_out, standard_errors
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=20), RNG.integers(0, 2, size=20)])
@@ -170,7 +170,7 @@ def test_choosing_rows_of_a_streamed_result_is_linear_in_the_rows(donors, monkey
         touched.append(len(rows) * width)
         return chunks(rows, width, least)
 
-    for module in (matrix, importance):
+    for module in (matrix, standard_errors, leave_one_out):
         monkeypatch.setattr(module, "chunks", counted)
     cells = []
     for n in (3000, 6000):

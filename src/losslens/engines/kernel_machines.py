@@ -80,7 +80,13 @@ class ProductForm(ReadModel):
     intercept: float
     respond: Respond | None = field(default=None, kw_only=True)  # sums, (m, 1) -> predictions
     kind: ClassVar[str] = "products"
+    passes_over_parts: ClassVar[int] = 3
     max_cells: ClassVar[float] = np.inf  # of a feature; above, it is declined
+
+    @property
+    def terms(self) -> int:
+        """Products."""
+        return len(self.coef)
 
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Products:
         """The engine on the rows of a table."""

@@ -37,7 +37,8 @@ def vector(values: Any, n: int, name: str, index: Any = None) -> NDArray[Any]:
 
 def output_names(y: Any) -> tuple[str, ...] | None:
     """The names of y's columns where it has several: those of a frame, or y0, y1, ...; None where it has one."""
-    columns = getattr(y, "column_names", getattr(y, "columns", None))  # pyarrow; pandas and polars
+    lazy = getattr(y, "collect_schema", None)  # of polars, whose lazy frames warn when asked for columns
+    columns = lazy().names() if lazy else getattr(y, "column_names", getattr(y, "columns", None))  # pyarrow; pandas
     if columns is None:
         shape: tuple[int, ...] = np.shape(y) if not isinstance(y, (list, tuple)) or _of_rows(y) else ()
         columns = [f"y{k}" for k in range(shape[1])] if len(shape) == 2 else []

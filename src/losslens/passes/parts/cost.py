@@ -53,7 +53,8 @@ def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> Plan:
 
 def _exact(stream: Stream, data: Opened, timed: tuple[float, float, int], run: Run | None) -> Plan:
     fixed, each, rows = timed
-    passes = 3 if stream.read.kind == "products" or (run is not None and stream.read.donor_sums == "patterns") else 2
+    games = run is not None and stream.read.donor_sums == "patterns"
+    passes = 3 if games else stream.read.passes_over_parts
     seconds = each * stream.n / rows + _reading(stream, data, passes)
     tasks, k = passes * len(stream.stretches), len(stream.features)
     grids = sum(min(_values(data.head, data.columns[j], MOST_VALUES), additive.BINS) for j in stream.feature_columns)
@@ -100,9 +101,7 @@ TRIALS = {"trees": _trees, "additive": _sums, "products": _products}
 
 def _probed(stream: Stream) -> int:
     """Rows of a timed part."""
-    read = stream.read
-    trees = len(read.coef) if read.kind == "products" else len(getattr(read, "roots", ())) or 1
-    return max(2, min(int(np.clip(TREE_ROWS // trees, 500, PROBED)), _largest(stream)))
+    return max(2, min(int(np.clip(TREE_ROWS // max(1, stream.read.terms), 500, PROBED)), _largest(stream)))
 
 
 def _largest(stream: Stream) -> int:
