@@ -107,8 +107,9 @@ def one_output(model: Model, output: int | str, of: int | None = None) -> Model:
         return model
     predict, native = model.responses["outputs" if "outputs" in model.responses else "values"], model.native
     position = output if isinstance(output, int) else None
-    if position is not None and "sklearn.MultiOutputRegressor" in _ancestors(native):
-        native, position = native.estimators_[position], None  # a model for each output
+    each = native.estimators_ if "sklearn.MultiOutputRegressor" in _ancestors(native) else ()
+    if position is not None and 0 <= position < len(each):  # `_column` refuses others
+        native, position = each[position], None  # a model for each output
     return replace(
         model, responses={"values": partial(_column, predict, output)}, native=native, output=position, kind="regressor"
     )

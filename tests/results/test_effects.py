@@ -8,7 +8,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.multioutput import MultiOutputRegressor
 
 import brute
 import losslens as ll
@@ -237,6 +238,9 @@ def test_effects_of_one_of_several_outputs():
     assert effect_of_row.prediction[0] == pytest.approx(forest.predict(X[:1])[0, 1])
     with pytest.raises(ValueError, match=r"multi-output model, .* for curves target= the position of an output"):
         ll.feature_effect(forest, X)
+    for model in (forest, MultiOutputRegressor(LinearRegression()).fit(X, Y)):
+        with pytest.raises(ValueError, match="target=2 is no output of the model, which returns 2 for each row"):
+            ll.feature_effect(model, X, target=2)
 
 
 # The mapping.

@@ -145,6 +145,14 @@ def test_a_function_of_all_outputs_at_once():
         _ = norm.outputs
 
 
+def test_regions_of_interactions_read_one_prediction_a_row():
+    found = ll.feature_importance(MODEL, X, Y, progress=False)
+    with pytest.raises(
+        ValueError, match=r"of one prediction a row, but the loss is squared error, mean of .*; use tar"
+    ):
+        ll.regions(found[next(iter(found))], X)
+
+
 def test_what_has_no_outputs_says_what_to_pass():
     found = ll.feature_importance(lambda X: X[:, 0], X, Y["sum"], loss="squared_error", progress=False)
     with pytest.raises(ValueError, match="squared error has no outputs: pass y with one column for each output"):

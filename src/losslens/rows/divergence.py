@@ -29,9 +29,10 @@ def divergence(one: FeatureImportance) -> Floats:
         "log_loss": (_log, 0),
     }
     if one.loss.name not in kinds:
+        other = "" if one.loss.reads == "outputs" else "change the loss of the result, with_loss(...), or "
         raise ValueError(
-            "target='interaction' is defined for squared error, absolute error and log loss, but the loss is "
-            f"{one.loss.name}; change the loss of the result, with_loss(...), or use target='importance'"
+            "target='interaction' is defined for squared error, absolute error and log loss of one prediction a row, "
+            f"but the loss is {one.loss.title}; {other}use target='importance'"
         )
     one._need_all_cells("regions")
     predictions = np.asarray(one.cells.predictions, float)

@@ -71,7 +71,10 @@ def _trees(estimators: Sequence[Any]) -> list[Any]:
 
 
 def _values(trees: Sequence[Any], forest: PreorderForest, model: Model) -> tuple[Floats, Link]:
-    return _leaf_values(trees, forest, [0], model.output or 0), _single_output
+    output, outputs = model.output or 0, trees[0].value.shape[1]
+    if not 0 <= output < outputs:  # the model says which there are
+        raise Declined(f"it has no output {output}")
+    return _leaf_values(trees, forest, [0], output), _single_output
 
 
 def _class_values(trees: Sequence[Any], forest: PreorderForest, response: Response) -> tuple[Floats, Link]:
