@@ -200,6 +200,21 @@ def test_a_feature_that_is_not_used_has_no_step():
     assert over.p_adjusted[np.argmin(over.p[:2])] == min(1.0, 2 * over.p[:2].min())
 
 
+def test_groups_with_rows_at_all_times_count_once():
+    """Five sites in six stretches are five groups on either side of a step, too few; not up to twenty-five."""
+    assert explained(groups=np.arange(N) % 8)["x0"].over(np.arange(N), bins=6).step[0] >= 0
+    few = explained(groups=np.arange(N) % 5).over(np.arange(N), bins=6)
+    assert few.step.tolist() == [-1, -1, -1]
+    assert "p of a constant importance" not in repr(few)
+
+
+def test_a_stretch_of_two_rows_has_no_interval_which_is_said():
+    over = IMP.over(np.where(np.arange(N) < N - 2, np.arange(N), 500), width=60)
+    assert np.isnan(over.low[:, 0]).tolist() == [False, False, True]
+    assert "no interval in 1 of 3 stretches: too few rows, or donors" in repr(over)
+    assert "no interval" not in repr(IMP.over(DAYS, bins=4))
+
+
 # -- tables, text and files -------------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ from losslens.uncertainty.steps_in_time import largest_step
 
 MOST_BINS, ROWS_EACH, GROUPS_EACH = 12, 60, 5  # by default: at most so many bins, of so many rows or groups on average
 FROM_ALL = "donors come from all times"
+TESTED = "p of a constant importance, adjusted for the features by Holm's method"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -112,7 +113,13 @@ class OverTime(Result):
         if self.why:
             return [FROM_ALL, f"no band: {self.why}"]
         units = "groups of rows" if self.grouped else "rows, taken as independent: see time_blocks"
-        return [f"{FROM_ALL}; {self.level:.0%} band for all stretches of a feature together; errors over {units}"]
+        notes = [f"{FROM_ALL}; {self.level:.0%} band for all stretches of a feature together; errors over {units}"]
+        without = int(np.isnan(self.std_error).any(axis=1).sum())
+        if without:
+            few = f"too few {'groups' if self.grouped else 'rows'}, or donors"
+            where = f"{without} of {len(self.rows)} stretches"
+            notes.append(f"no interval in {where}: {few}; these are no part of the band and the largest step")
+        return notes
 
     def _table(self) -> ResultTable:
         return self._of_one() if len(self.features) == 1 else self._of_several()
@@ -143,7 +150,7 @@ class OverTime(Result):
             f"OverTime: increase in {self.title} in {b} stretches of time", columns,
             ("{feature}", "{importance}", "{least} to {most}", "[{step}]"),
             (FEATURE, IMPORTANCE, ("least to most", "{least} to {most}"), ("largest step", "{step}")),
-            [*self.notes, "p of a constant importance, adjusted for the features by Holm's method"],
+            [*self.notes, *([TESTED] if (self.step >= 0).any() else [])],
             like="importance", alike=("least", "most"),
         )  # fmt: skip
 
@@ -222,9 +229,13 @@ def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, 
             ends[:, k] = interval(part.unbiased, one.std_error, part._units, level, one.skewness)
     known = [k for k, one in enumerate(influences) if one is not None]
     some = [parts[k] for k in known]
+
+    def units(side: Indices) -> float:
+        return float(feature.sample.effective_units(np.concatenate([some[k].at for k in side])))
+
     step = largest_step(
         np.array([part.unbiased for part in some]), [one for one in influences if one is not None],
-        np.array([part.means.mass.sum() for part in some]), np.array([part._units for part in some]),
+        np.array([part.means.mass.sum() for part in some]), units,
     )  # fmt: skip
     return {
         "importance": np.array([or_else(partial(getattr, part, "pfi"), np.nan) for part in parts]),

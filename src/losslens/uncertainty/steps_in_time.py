@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,9 +27,12 @@ class LargestStep:
 
 
 @one_thread()
-def largest_step(value: Floats, influences: Sequence[Influence], mass: Floats, units: Floats) -> LargestStep | None:
-    """The largest step of estimates in order, each with its influences, its share of the data and effective units.
+def largest_step(
+    value: Floats, influences: Sequence[Influence], mass: Floats, units: Callable[[Indices], float]
+) -> LargestStep | None:
+    """The largest step of estimates in order, each with its influences and its share of the data.
 
+    `units` tells how many effective rows, or groups, several of them rest on: a group may have rows in all of them.
     Every place is tried. The difference of the weighted means on both sides is tested as any other, with Welch's
     degrees of freedom; the smallest p is compared with the smallest of normal variables of the same correlations.
     None where no place has enough rows, or groups, on either side.
@@ -39,7 +42,8 @@ def largest_step(value: Floats, influences: Sequence[Influence], mass: Floats, u
     places, found, apart = [], [], []
     for at in range(1, len(value)):
         sides = (np.arange(at), np.arange(at, len(value)))
-        if min(units[side].sum() for side in sides) < FEWEST:
+        counts = np.array([units(side) for side in sides])
+        if counts.min() < FEWEST:
             continue
         first, second = (_mean(value, influences, mass, side) for side in sides)
         difference = second[1] - first[1]
@@ -47,7 +51,7 @@ def largest_step(value: Floats, influences: Sequence[Influence], mass: Floats, u
         if not variance > 0:
             continue
         parts = np.array([first[1].variance, second[1].variance])
-        freedom = parts.sum() ** 2 / np.sum(parts**2 / np.array([units[side].sum() - 1 for side in sides]))
+        freedom = parts.sum() ** 2 / np.sum(parts**2 / (counts - 1))
         places.append(LargestStep(at, first[0], second[0], float(np.sqrt(variance)), np.nan))
         step = second[0] - first[0]
         skewness = np.copysign(1.0, step) * difference.skewness
