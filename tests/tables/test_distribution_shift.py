@@ -88,3 +88,33 @@ def test_chance_is_seldom_taken_for_more(draw):
         mean = np.mean([one.by_chance for one in found]) - np.sqrt(np.log(20) / 2 * (1 / 60 + 1 / 40))
         assert np.mean([one.distance for one in found]) == pytest.approx(mean, rel=0.06)
     assert apart(draw(600), ["e"] * 400 if isinstance(draw(1)[0], str) else 1 + draw(400)).beyond_chance
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ({"low": 5, "high": 5}, {"low": 2, "middle": 6, "high": 2}, 0.3),  # Kolmogorov and Smirnov's
+        ({"low": 5, "middle": 5}, {"middle": 5, "high": 5}, 0.5),
+        (
+            {"low": 3, "left": 4, "high": 3},
+            {"low": 5, "right": 4, "high": 1},
+            0.6,
+        ),  # left before right? Total variation
+        ({"low": 2, "high": 8}, {"high": 8, "low": 2}, 0.0),
+    ],
+)
+def test_ordered_categories_that_one_set_lacks_have_their_place(first, second, expected):
+    columns = [
+        pd.Categorical(np.repeat(list(some), list(some.values())), list(some), ordered=True) for some in (first, second)
+    ]
+    for pair in (columns, columns[::-1]):
+        assert apart(*pair).distance == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("n", [3, 30, 49])  # 30 and 49 shares of 1 / n don't sum to 1 in floating point
+def test_a_column_that_is_missing_everywhere_has_no_mean(n):
+    none, some = np.full(n, np.nan), np.arange(n, dtype=float)
+    assert (apart(none, none).distance, apart(none, none).what) == (0, "missing")
+    found = apart(none, some)
+    assert (found.distance, found.what) == (pytest.approx(1), "missing")
+    assert np.isnan([found.mean_difference, found.wasserstein]).all()

@@ -87,9 +87,10 @@ def shift_of(
         float(missing[1]), float(missing[0]),
     )  # fmt: skip
     numbers = values[:-1] if absent else values
-    if not ordered or values.dtype.kind not in "biuf" or not (missing < 1).all() or not np.isfinite(numbers).all():
+    known = shares[:, : len(numbers)].sum(axis=1)  # exactly 0 where all are missing
+    if not ordered or values.dtype.kind not in "biuf" or not (known > 0).all() or not np.isfinite(numbers).all():
         return found
-    numbers, parts = numbers.astype(float), shares[:, : len(numbers)] / (1 - missing)[:, None]
+    numbers, parts = numbers.astype(float), shares[:, : len(numbers)] / known[:, None]
     first, second = (parts @ numbers).tolist()
     variance = [part @ np.square(numbers - mean) for part, mean in zip(parts, (first, second), strict=True)]
     spread, between = np.sqrt(np.mean(variance)), np.abs(np.cumsum(parts[1] - parts[0])[:-1]) @ np.diff(numbers)
@@ -105,9 +106,24 @@ def _shares(columns: Sequence[Column], weights: Sequence[Floats]) -> tuple[NDArr
     if any(array.dtype == object for array in arrays):
         arrays = [array.astype(object) for array in arrays]
     categories = [column.categories for column in columns]
-    joined = None if None in categories else tuple(dict.fromkeys(value for some in categories for value in some or ()))
-    in_order = all(column.ordered for column in columns)
+    first, second = (_merged(a or (), b or ()) for a, b in (categories, categories[::-1]))
+    joined = None if None in categories else first
+    in_order = all(column.ordered for column in columns) and first == second  # one order suits both
     distinct = distinct_values(np.concatenate(arrays), joined, in_order)
     codes = np.split(distinct.codes, [len(arrays[0])])
     shares = [np.bincount(code, weight, len(distinct)) for code, weight in zip(codes, weights, strict=True)]
     return distinct.values, distinct.ordered, np.stack(shares)
+
+
+def _merged(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The categories of the first, and each further one of the second behind that which it follows there.
+
+    >>> _merged(("low", "high"), ("low", "middle", "high"))
+    ('low', 'middle', 'high')
+    """
+    found, place = list(one), 0
+    for value in other:
+        if value not in found:
+            found.insert(place, value)
+        place = found.index(value) + 1
+    return tuple(found)
