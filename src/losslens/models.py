@@ -331,6 +331,11 @@ class Responder:
         n = table.shape[0]  # before the call: a model may reshape the array
         return self.check(_fitted(self.predict, table), n)
 
+    def with_names(self, table: Any) -> tuple[Array, tuple[str, ...]]:
+        """The predictions, and the names of their columns; none where the model returns an array."""
+        n, returned = table.shape[0], _fitted(self.predict, table)
+        return self.check(returned, n), tuple(map(str, getattr(returned, "columns", ())))
+
     def check(self, returned: Any, n: int) -> Array:
         """The output of the model for n rows as an array, or an error that says what is wrong."""
         response = self.response

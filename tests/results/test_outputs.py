@@ -248,6 +248,13 @@ def test_a_plan_looks_at_some_of_many_rows():
 LABELS = (Y[["sum", "noise"]] > 0).astype(int)
 
 
+class Reversed(KNeighborsRegressor):
+    """A model that names its outputs, in another order than Y."""
+
+    def predict(self, X):
+        return pd.DataFrame(super().predict(X), columns=Y.columns)[Y.columns[::-1]]
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -262,6 +269,10 @@ LABELS = (Y[["sum", "noise"]] > 0).astype(int)
         (lambda: (RandomForestClassifier(2).fit(X, LABELS), LABELS), "is a multi-output classifier; explain a prob"),
         (lambda: (LogisticRegression().fit(X, LABELS["sum"]), LABELS), "y has 2 columns, and LogisticRegression is a"),
         (lambda: (MODEL, pd.concat([Y, Y], axis=1)), "two columns of y have the same name"),
+        (
+            lambda: (Reversed(4).fit(X, Y), Y),
+            "the model returns the columns .*, but the outputs are sum, .*: give both in the same",
+        ),
     ],
 )
 def test_models_and_targets_that_do_not_fit(call, sentence):

@@ -29,7 +29,7 @@ from losslens.losses import (
     for_outputs,
 )
 from losslens.losses import resolve as resolve_loss
-from losslens.models import Model, as_model, one_output
+from losslens.models import Model, Responder, as_model, one_output
 from losslens.passes.budget import Budget
 from losslens.survival_curves import has_survival_curves
 from losslens.tables import checks
@@ -280,12 +280,16 @@ def _of_outputs(model: Model, loss: Any, names: tuple[str, ...]) -> Loss:
     return found
 
 
-def _with_outputs(
-    loss: OutputsLoss, respond: Callable[[Any], Any], table: Table, y: Any, target: NDArray[Any]
-) -> OutputsLoss:
+def _with_outputs(loss: OutputsLoss, respond: Responder, table: Table, y: Any, target: NDArray[Any]) -> OutputsLoss:
     """The loss, once the model is seen to return its outputs; a custom one with names, if it has a loss of each."""
     rows = np.unique(np.linspace(0, table.n - 1, PROBED).astype(np.intp))
-    predicted = respond(Batch(table).fill(rows, []))
+    predicted, returned_names = respond.with_names(Batch(table).fill(rows, []))
+    wanted = checks.output_names(y) or tuple(map(str, loss.outputs))
+    if returned_names != wanted and sorted(returned_names) == sorted(wanted):
+        raise ValueError(
+            f"the model returns the columns {', '.join(returned_names)}, but the outputs are {', '.join(wanted)}: give "
+            "both in the same order"
+        )
     if not loss.custom:
         loss.check_prediction(predicted)
         return loss

@@ -61,7 +61,7 @@ def plot_outputs(outputs: Outputs, *, ax: Axes | None = None) -> Axes:
     name_table(ax, names, columns, width)
     notes = write_cells(ax, mesh, cells, width)
     notes += not_shown(len(outputs.features) - len(order), "weaker feature")
-    notes += not_shown(len(outputs) - len(shown), "output")
+    notes += not_shown(len(outputs) - len(shown), outputs.noun)
     canvas.caption(ax, notes, 0.8 if laid_out else 1.15)
     return ax
 
@@ -129,5 +129,8 @@ def _relative(outputs: Outputs) -> tuple[str, Floats]:
     """What the colours are, and the numbers: increases, divided by the errors where these differ by much."""
     error = outputs.error
     if error.min() > 0 and error.max() > FAR_APART * error.min():
-        return f"increase in {outputs.what}, as a multiple of each output's error", outputs.importance / error
+        return (
+            f"increase in {outputs.what}, as a multiple of the error of each {outputs.noun}",
+            outputs.importance / error,
+        )
     return f"increase in {outputs.what}", outputs.importance
