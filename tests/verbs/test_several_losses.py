@@ -53,6 +53,38 @@ def test_losses_of_other_responses_and_scorers_come_along():
         assert [one.pfi for one in found[name].values()] == pytest.approx([one.pfi for one in alone.values()])
 
 
+@pytest.mark.parametrize("donors", ["all", ll.Latin(3), "auto"])
+@pytest.mark.parametrize("weight", [None, 1.0 + np.arange(40) % 3])
+def test_a_score_is_computed_of_the_predictions_of_a_loss(donors, weight, monkeypatch):
+    """Both read probabilities; the scorer is tried once on few rows, to see what it reads, and asks for real rows."""
+    ask, asked = KNeighborsClassifier.predict_proba, []
+    monkeypatch.setattr(KNeighborsClassifier, "predict_proba", lambda self, X: asked.append(len(X)) or ask(self, X))
+    options = OPTIONS | {"donors": donors, "sample_weight": weight}
+    found = ll.feature_importance(CLASSIFIER, X, LABELS, loss=["log_loss", "roc_auc"], **options)
+    together = sum(asked)
+    asked.clear()
+    loss, score = (ll.feature_importance(CLASSIFIER, X, LABELS, loss=name, **options) for name in found)
+    same(found["log_loss"], loss)
+    assert found["roc_auc"].n_predictions < score.n_predictions
+    assert together == sum(asked) - (score.n_predictions - found["roc_auc"].n_predictions) < sum(asked) - 100
+    for name, one in score.items():
+        assert found["roc_auc"][name].pfi == pytest.approx(one.pfi, abs=1e-12)
+        assert found["roc_auc"][name].std_error == pytest.approx(one.std_error, rel=1e-9)
+        if donors in ("all", "auto"):
+            np.testing.assert_allclose(found["roc_auc"][name].pi, one.pi, atol=1e-12)
+
+
+def test_a_score_with_groups_or_many_columns_asks_for_itself(monkeypatch):
+    groups = {"groups": np.arange(40) // 2} | OPTIONS
+    found = ll.feature_importance(CLASSIFIER, X, LABELS, loss=["log_loss", "roc_auc"], **groups)
+    alone = ll.feature_importance(CLASSIFIER, X, LABELS, loss="roc_auc", **groups)
+    assert [one.pfi for one in found["roc_auc"].values()] == pytest.approx([one.pfi for one in alone.values()])
+    monkeypatch.setattr("losslens.passes.scored.MOST_RANKINGS", 20)
+    found = ll.feature_importance(CLASSIFIER, X, LABELS, loss=["log_loss", "roc_auc"], **OPTIONS)
+    assert found["log_loss"]["x0"].design.all_pairs
+    assert found["roc_auc"]["x0"].design.m == 30
+
+
 def test_engines_compute_what_they_can_and_the_model_the_rest():
     """Of a linear model the squared error has a closed form, a function of the user's has none."""
     cubed = ll.losses.pointwise(lambda y, f: abs(y - f) ** 3, reads="values", name="cubed")

@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 
 from losslens.cells.matrix import besides_cells
 from losslens.donors.designs import All, Design, Grid, Latin
-from losslens.donors.questions import Question, Subject, pose
+from losslens.donors.questions import Subject, pose
 from losslens.engines.choice import CHECKED
 from losslens.losses import as_scorer, resolve
 from losslens.models import Model
 from losslens.passes import budget
 from losslens.passes.auto import EXACT_PREDICTIONS, PAIR_AXIS, exact_cost
-from losslens.passes.dispatch import Asked, ask, design_of
+from losslens.passes.dispatch import Asked, ask, design_of, route
 from losslens.passes.scorers import ScorerMethod
 from losslens.passes.task import Options, Task, prepare
+from losslens.results.importance import FeatureImportance
 from losslens.results.scores import FeatureScore, Scores
 from losslens.tables import checks
 from losslens.tables.frames import as_table
@@ -36,32 +37,76 @@ MOST_CALLS, MOST_RANKINGS = 400, 2000  # calls of the scorer for all shifts and 
 CURVE = 20  # values of the PI curve where all of them are over the limit
 
 
-def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> Scores:
-    """Importance by a scorer: the score less its mean over the columns of the design."""
+def score_importance(
+    model: Model, X: Any, y: Any, scorer: Any, options: Options, by_losses: Sequence[FeatureImportance] = ()
+) -> Scores:
+    """Importance by a scorer: the score less its mean over the columns of the design.
+
+    by_losses: importances of the same call, of whose predictions the score is computed where it reads the same.
+    """
     method, task = prepare_scored(model, X, y, scorer, options)
     asked = [(s, design_of(task, s, rule_of(method), all_exact=False)) for s in task.subjects]
+    known = _predicted(task, method, [] if options.groups is not None else by_losses)
+    asked = [(s, known[s.feature.name].design if s.feature.name in known else design) for s, design in asked]
     on_grid = curves_besides(task, asked)
     check_budget(task, [pose(*one, task.n, task.entropy) for one in (*asked, *on_grid)], task.n)
-    answered, predicted = ask(task, asked)
+    new = [one for one in asked if one[0].feature.name not in known]
+    found, predicted = ask(task, new) if new else ([], 0)
     drawn, more = ask(task, on_grid) if on_grid else ([], 0)
     if any(answer.engine != task.engine.name for answer in drawn):
         more -= min(task.n, CHECKED)  # an exact engine is compared with the model once
-    curves = {answer.feature.name: answer for answer in drawn}
+    curves = _with_donors(task, on_grid, drawn)
+    known |= _with_donors(task, new, found)
     own: dict[str, ScoredRows] = {}  # of each engine
     features = {}
-    for (subject, _), answer in zip(asked, answered, strict=True):
+    for answer in (known[subject.feature.name] for subject, _ in asked):
         if answer.engine not in own:
             prediction = method.tied(answer.sample.prediction, exact=answer.engine != task.engine.name)
-            sample = replace(answer.sample, prediction=prediction, y=method.y, block=method.block)
+            sample = replace(answer.sample, prediction=prediction, y=method.y, block=method.block, loss=None)
             own[answer.engine] = ScoredRows(method.judge, sample, task.every)
         name = answer.feature.name
-        features[name] = _feature_score(task, method, subject, answer, curves.get(name), own[answer.engine])
+        features[name] = _feature_score(task, method, answer, curves.get(name), own[answer.engine])
     return Scores(features, predicted + more + method.probed)
+
+
+def _predicted(task: Task, method: ScorerMethod, known: Sequence[FeatureImportance]) -> dict[str, budget.Answered]:
+    """What importances by losses have asked the model: all their predictions, if they take few calls of the scorer."""
+    answered, most = {}, most_calls(method)
+    subjects = {s.feature.name: s for s in task.subjects}
+    for one in known:
+        subject = subjects[one.name]
+        calls = task.n + len(subject.distinct) if one.design.all_pairs else one.meeting.width
+        exact = task.exact is not None and route(task, subject, task.design or All()).exact
+        if (
+            one.name in answered or one.loss.reads != method.response or one.engine != task.engine.name or exact
+            or not one.complete or one.cells.predictions is None or not one.design.has_columns or calls > most
+        ):  # fmt: skip
+            continue
+        filled = budget.Filled(
+            values=one.values, ordered=one.ordered, meeting=one.meeting, means=one.means, cells=one.cells
+        )
+        answered[one.name] = budget.Answered(subject.feature, one.design, one.engine, one.sample, filled, task.declined)
+    return answered
+
+
+def _with_donors(task: Task, asked: Sequence[Asked], answered: Sequence[budget.Answered]) -> dict[str, budget.Answered]:
+    """The answers with their values and donors, which passes leave for when they are asked for."""
+    found = {}
+    for (subject, _), answer in zip(asked, answered, strict=True):
+        question = pose(subject, answer.design, task.n, task.entropy)
+        filled = replace(answer.filled, values=question.values, meeting=question.meeting)
+        found[answer.feature.name] = replace(answer, filled=filled)
+    return found
+
+
+def most_calls(method: ScorerMethod) -> int:
+    """Most columns of a feature: an AUC is faster than other scores."""
+    return MOST_RANKINGS // method.sorts if method.sorts else MOST_CALLS
 
 
 def rule_of(method: ScorerMethod) -> Callable[[Subject, int], Design]:
     """The rule of ``donors="auto"``: all shifts and values where they take few calls, which AUCs are faster than."""
-    most = MOST_RANKINGS // method.sorts if method.sorts else MOST_CALLS
+    most = most_calls(method)
 
     def rule(subject: Subject, n: int) -> Design:
         if subject.feature.kind == "pair":
@@ -129,24 +174,23 @@ def _check_target(model: Model, y: NDArray[Any]) -> None:
 
 
 def _feature_score(
-    task: Task, method: ScorerMethod, subject: Subject, answer: budget.Answered, drawn: budget.Answered | None,
-    own: ScoredRows,
+    task: Task, method: ScorerMethod, answer: budget.Answered, drawn: budget.Answered | None, own: ScoredRows
 ) -> FeatureScore:  # fmt: skip
     """One feature: `answer` has the number, and `drawn`, if given, the curve."""
-    question, number = _cells(task, method, subject, answer)
-    asked_grid, grid = (question, number) if drawn is None else _cells(task, method, subject, drawn)
+    number = _cells(task, method, answer)
+    on_grid, grid = (answer, number) if drawn is None else (drawn, _cells(task, method, drawn))
     kept = isinstance(own.judge, PredictionScore)
     return FeatureScore(
         name=answer.feature.name,
         columns=tuple(task.table.names[j] for j in answer.feature.columns),
-        values=asked_grid.values,
-        ordered=asked_grid.ordered,
-        design=question.design,
+        values=on_grid.filled.values,
+        ordered=on_grid.filled.ordered,
+        design=answer.design.remembered,
         engine=answer.engine,
         declined=answer.declined,
-        exact=question.design.is_exact(task.n) and question.meeting.has_mass,
+        exact=answer.design.is_exact(task.n) and number.meeting.has_mass,
         n_predictions=answer.filled.n_predictions + (0 if drawn is None else drawn.filled.n_predictions),
-        shares=(answer if drawn is None else drawn).filled.means.weights,
+        shares=on_grid.filled.means.weights,
         backend=task.table.backend,
         title=method.title,
         **score_fields(own, number, grid),
@@ -156,7 +200,6 @@ def _feature_score(
     )
 
 
-def _cells(task: Task, method: ScorerMethod, subject: Subject, answer: budget.Answered) -> tuple[Question, ScoredCells]:
-    question = pose(subject, answer.design, task.n, task.entropy)
+def _cells(task: Task, method: ScorerMethod, answer: budget.Answered) -> ScoredCells:
     cells = method.tied(answer.filled.cells.predictions, exact=answer.engine != task.engine.name)
-    return question, ScoredCells(question.meeting, cells, question.design.has_columns)
+    return ScoredCells(answer.filled.meeting, cells, answer.design.has_columns)

@@ -156,7 +156,8 @@ def importances(
 
 
 def importances_by_loss(model: Any, X: Any, y: Any, losses: Sequence[Any], options: Options) -> dict[str, Importances]:
-    """By each of several losses: those that read the same response of a table in memory share their predictions."""
+    """By each of several losses: those that read the same response of a table in memory share their predictions, and
+    so do scores, if the predictions take few calls of the scorer."""
     known, named = as_model(model), names_of(losses)
     chosen = {name: default_loss(known, loss, y) for name, loss in named.items() if not is_scorer(loss)}
     source = as_source(X)
@@ -168,9 +169,13 @@ def importances_by_loss(model: Any, X: Any, y: Any, losses: Sequence[Any], optio
     for response in dict.fromkeys(loss.reads for loss in shared.values()):
         some = {name: loss for name, loss in shared.items() if loss.reads == response}
         found |= dict(zip(some, by_losses(known, X, y, list(some.values()), options), strict=True))
-    return {
-        name: found[name] if name in found else importances(known, X, y, loss, options) for name, loss in named.items()
-    }
+    of_all = [one for result in found.values() for one in result.values()]
+    for name, loss in named.items():
+        if is_scorer(loss):
+            found[name] = score_importance(known, X, y, loss, options, of_all)
+        elif name not in found:
+            found[name] = importances(known, X, y, loss, options)
+    return {name: found[name] for name in named}
 
 
 @with_executor
