@@ -620,3 +620,19 @@ def test_within_columns_takes_donors_with_the_same_values():
 def test_within_columns_that_do_not_work(make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+def test_the_headline_of_several_features_names_all_columns_that_they_are_drawn_given():
+    """The column itself is drawn given nothing, and is the first feature."""
+    table = pd.DataFrame({"hour": np.arange(40) % 4, "b": np.arange(40.0), "c": np.arange(40) % 3})
+
+    def headline(features=None, columns="hour"):
+        found = ll.feature_importance(
+            lambda X: X["b"], table, table["b"], loss="squared_error", features=features, donors=ll.Within(columns, m=3)
+        )
+        return found.headline
+
+    assert "values drawn given hour, each feature without its own;" in headline()
+    assert "values drawn given hour;" in headline(["b", "c"])
+    assert "values drawn given nothing;" in headline(["hour"])
+    assert "values drawn given c, hour, each feature without its own;" in headline(columns=["hour", "c"])

@@ -63,6 +63,11 @@ def test_the_text_says_how_many_how_long_and_whether_they_are_enough():
         (lambda: ll.time_blocks(HOURS, "6h", slow(N)[2]), ValueError, "got both"),
         (lambda: ll.time_blocks(HOURS, 6), ValueError, "length is a duration above 0"),
         (lambda: ll.time_blocks(HOURS, "18h"), ValueError, "length=.*18.*divides these times into 2 blocks.*shorter"),
+        (
+            lambda: ll.time_blocks(np.arange(N) // 6, like=slow(N)[2]),
+            ValueError,
+            "6 distinct times, too few for the auto",
+        ),
         (lambda: ll.time_blocks(HOURS, like=Y), TypeError, r"like is an importance of these rows: .*; got ndarray"),
         (lambda: ll.time_blocks(HOURS[1:], like=slow(N)[2]), ValueError, "local values of 36 rows, but times has 35"),
         (

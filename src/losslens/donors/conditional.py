@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Never
 
@@ -69,6 +69,16 @@ class Conditioning:
             if len(largest) > MOST_RULES:
                 lines.append(f"  ({len(largest) - MOST_RULES} smaller leaves not shown)")
         return "\n".join(lines)
+
+
+def common_condition(each: Iterable[Conditioning | None]) -> str:
+    """The condition of several features in words; empty where nothing was drawn given other columns."""
+    known = [one for one in each if one is not None]
+    said = list(dict.fromkeys(one.condition for one in known))
+    if len(said) < 2:
+        return "".join(said)
+    columns = dict.fromkeys(column for one in known for column in one.given)
+    return f"given {', '.join(columns)}, each feature without its own"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -147,10 +147,10 @@ class Gap(Result):
             f"takes off that of {first}: what the difference comes with, not what causes it",
             f"the first line is with all values from other rows, where the two differ by {by}; other rows are all "
             "rows, whatever their group",
-            f"in {first}, in {second}: the error of the first line, then what each feature takes off it; p-values are "
-            "adjusted by Holm's method for all lines",
+            f"in {first}, in {second}: the error of the first line, then what each feature takes off it",
+            self.why or "p-values are adjusted by Holm's method for all lines",
         ]
-        return [*notes, *([self.why] if self.why else []), *self.remarks, *self.cautions]
+        return [*notes, *self.remarks, *self.cautions]
 
     def _table(self) -> ResultTable:
         none = np.full(len(self.lines), np.nan)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from losslens.donors.conditional import common_condition
 from losslens.losses import Loss, OutputsLoss, same_outputs
 from losslens.losses import resolve as resolve_loss
 from losslens.results.base import Result, ResultMapping
@@ -164,8 +165,8 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        conditioning = self._first.conditioning
-        given = "" if conditioning is None else f", values drawn {conditioning.condition}"
+        condition = common_condition(one.conditioning for one in self.features.values())
+        given = f", values drawn {condition}" if condition else ""
         return f"increase in {self.loss.title}{given}; {in_digits(self.error)} with nothing replaced"
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 
 from losslens import losses
 from losslens.cells.in_common import AddingScale
+from losslens.donors.conditional import common_condition
 from losslens.losses import Loss, is_scorer
 from losslens.models import Model, as_model
 from losslens.passes import in_common
@@ -188,7 +189,8 @@ def _from_importances(
 ) -> _Found:
     whole = {(a, b): _whole(of[a], of[b], of[both]) for (a, b), both in together.items()}
     first = next(iter(of.values()))
-    kind = KIND if first.conditioning is None else f"{KIND}, values drawn {first.conditioning.condition}"
+    condition = common_condition(one.conditioning for one in of.values())
+    kind = f"{KIND}, values drawn {condition}" if condition else KIND
     return _Found(title, first._units, first._grouped, n_predictions, whole, {}, absent=absent, kind=kind)
 
 

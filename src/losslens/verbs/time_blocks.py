@@ -15,7 +15,7 @@ from losslens.results.time_blocks import TimeBlocks
 from losslens.tables.row_labels import check_order
 from losslens.tables.times import Length, Times, read_length, read_times
 from losslens.typing import Floats
-from losslens.uncertainty.block_length import block_length
+from losslens.uncertainty.block_length import IN_A_ROW, block_length
 
 FEWEST = 3  # blocks that a standard error needs
 
@@ -96,6 +96,11 @@ def _local(like: Any, times: Any, n: int) -> dict[str, Floats]:
 def _chosen(times: Times, local: dict[str, Floats]) -> tuple[Length, str]:
     """The longest length over the features, as a length of time, and how it was chosen in words."""
     moments, place = np.unique(times.at, return_inverse=True)
+    if len(moments) <= IN_A_ROW + 1:
+        raise ValueError(
+            f"times has {len(moments)} distinct times, too few for the autocorrelation that like= chooses a length by; "
+            "pass a length"
+        )
     place = place.reshape(-1)
     found = {}
     for name, values in local.items():
@@ -105,8 +110,6 @@ def _chosen(times: Times, local: dict[str, Floats]) -> tuple[Length, str]:
         found[name] = block_length(mean)
     name = max(found, key=lambda one: found[one][0])
     steps = int(np.ceil(found[name][0] - 1e-9))
-    if len(moments) < FEWEST * max(steps, 1):
-        raise ValueError(f"times has {len(moments)} distinct times, too few for blocks of {steps}")
     # As long as so many consecutive times take, in the median: an outage, or a weekend, is no part of it.
     length = np.median((moments[steps:] - moments[:-steps]).astype(float))
     span = Length(float(length), of_dates=times.at.dtype.kind in "mM")
