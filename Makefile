@@ -6,7 +6,7 @@ ORDER := $(if $(CI),--randomly-seed=1)
 # Every worker and every process that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test checks kernels compiled test-threads test-oldest fuzz browser bench coverage mutants gallery clean
+.PHONY: help demo test suite checks style types kernels compiled test-threads test-oldest fuzz browser bench coverage mutants gallery clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
@@ -25,14 +25,22 @@ demo: .venv/installed-demo
 	@$(BIN)/python -m losslens.demo
 
 test: browser
-	@$(MAKE) --no-print-directory --jobs=2 checks compiled
-	$(BIN)/pytest -q $(ORDER)
+	@$(MAKE) --no-print-directory --jobs=2 style compiled
+	@$(MAKE) --no-print-directory --jobs=2 types suite
 
-checks: .venv/installed-test
+checks: style types
+
+style: .venv/installed-test
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/lint-imports --no-logo
+
+# One process, a minute of it: beside the tests it leaves no core idle.
+types: .venv/installed-test
 	$(BIN)/mypy
+
+suite: .venv/installed-test
+	$(BIN)/pytest -q $(ORDER)
 
 # What all workers of the tests load, compiled once: kernels while pip installs what only the tests need; modules and
 # rewritten asserts beside the checks. Whatever is wrong with a file the tests themselves will tell.
