@@ -653,6 +653,21 @@ def test_the_jackknife_of_an_auc_leaves_out_each_row_as_observation_and_as_donor
     assert found.std_error == pytest.approx(np.sqrt((n - 1) / n * np.sum((found.without - found.without.mean()) ** 2)))
 
 
+@pytest.mark.parametrize("scorer", ["roc_auc", "accuracy"])
+@pytest.mark.parametrize("groups", [None, np.arange(M) // 5])
+def test_rows_without_weight_are_not_left_out_of_a_score(scorer, groups):
+    """The error of the score is that of the other rows alone: a jackknife of as many units as have weight."""
+    model, some = LogisticRegression().fit(TABLE, TWO), np.arange(M) >= 40
+    options = {"loss": scorer, "features": "x0", "donors": ll.Latin(2), "random_state": 0}
+    found = ll.feature_importance(model, TABLE, TWO, sample_weight=some.astype(float), groups=groups, **options)["x0"]
+    groups = None if groups is None else groups[some]
+    alone = ll.feature_importance(model, TABLE[some], TWO[some], groups=groups, **options)["x0"]
+    assert len(found.score_without) == len(alone.score_without)
+    if groups is not None or scorer == "roc_auc":  # other blocks of rows are drawn otherwise
+        assert found.base_influence.std_error == pytest.approx(alone.base_influence.std_error)
+    assert found.without is None or len(found.without) == len(found.score_without)
+
+
 # Groups of rows.
 
 

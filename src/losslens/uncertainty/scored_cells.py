@@ -89,14 +89,15 @@ class ScoredRows:
     def units(self) -> Units:
         """What the jackknife leaves out, of all rows, as rows and as donors."""
         n, weight, block = self.sample.n, self.sample.weight, self.sample.block
+        counted, number = np.flatnonzero(weight), np.full(n, -1)  # rows without weight are in no unit
         if block is not None:
             sizes = np.bincount(block[self.at], weight[self.at]).astype(float)
-            return Units("groups", block, int(block.max()) + 1, effective_number(sizes))
+            held, number[counted] = np.unique(block[counted], return_inverse=True)
+            return Units("groups", number, len(held), effective_number(sizes))
         if self.judge.areas is not None:
-            return Units("rows", np.arange(n), n, effective_number(weight[self.at]))
-        counted = np.flatnonzero(weight)
+            number[counted] = np.arange(len(counted))
+            return Units("rows", number, len(counted), effective_number(weight[self.at]))
         count = min(BLOCKS, len(counted))
-        number = np.full(n, -1)  # rows without weight are in no block
         # The same for every seed: what is exact has the same error again. The same for all features and models.
         number[np.random.default_rng(n).permutation(counted)] = np.arange(len(counted)) % count
         return Units("blocks", number, count, float(len(np.setdiff1d(number[self.at], [-1]))))
@@ -108,7 +109,7 @@ class ScoredRows:
 
     def _without(self) -> Floats:
         if self.units.kind == "rows":
-            return self.counts.without(self.place, self.place)
+            return self.counts.without(self.place, self.place)[self.units.number >= 0]
         number = self.units.number[self.at]
         return np.array([self.of(self.at[number != g]) for g in range(self.units.count)])
 
@@ -140,7 +141,7 @@ class Units:
     """What the jackknife leaves out, one after the other: rows, groups of rows, or random blocks of rows."""
 
     kind: Literal["rows", "groups", "blocks"]
-    number: Indices  # (n,): the unit of each row
+    number: Indices  # (n,): the unit of each row; -1: none
     count: int
     effective: float  # as many of equal weight
 
@@ -236,7 +237,7 @@ class ScoredCells:
             total += left * (before.without(first, second) - counts.without(first, second))
             mass += left
         with np.errstate(invalid="ignore"):  # one row with weight
-            return np.array(scores), total / mass
+            return np.array(scores), (total / mass)[own.units.number >= 0]
 
     def _without_blocks(self, own: ScoredRows, columns: list[ReplacedColumn]) -> Floats:
         """Of any score: of some columns together, in one call for each block, and one with nothing replaced."""
