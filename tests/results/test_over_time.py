@@ -174,7 +174,7 @@ def test_a_step_is_found_where_it_is():
     assert over.step[1] == 2
     assert over.p[1] < 1e-6
     for name, rows in (("before", np.arange(60)), ("after", np.arange(60, 240))):
-        assert getattr(over, name)[1] == pytest.approx(imp["x1"].given(rows).unbiased)
+        assert getattr(over, name)[1] == pytest.approx(imp["x1"].given(rows).pfi)
     assert over.changes()["feature"][0] == "x1"
     assert over.changes()["at"][0] == "60"
 
@@ -187,7 +187,7 @@ def test_of_two_stretches_the_step_is_their_difference():
     variances = np.array([one.influence.variance for one in parts])
     freedom = variances.sum() ** 2 / np.sum(variances**2 / 59)
     step = parts[1].unbiased - parts[0].unbiased
-    assert over.after[0] - over.before[0] == pytest.approx(step)
+    assert [over.before[0], over.after[0]] == pytest.approx([one.pfi for one in parts]) == list(over.importance[:, 0])
     ends = interval(step, moved.std_error, freedom + 1, 1 - over.p[0], moved.skewness)
     # The comparison with simulated normal variables has an error of its own.
     assert min(abs(end) for end in ends) < 0.05 * moved.std_error

@@ -277,7 +277,8 @@ class Comparison(Result):
         if self.shifts and len(self.names) == 2:
             extra = self._moved_columns(order)
             view += [("difference", "{difference}[ ({low} to {high})]"), ("values moved", "{distance}")]
-            notes = [f"the difference is {self.names[1]} less {self.names[0]}, with its 95% interval", MOVED, *notes]
+            of = f"{self.names[1]} less {self.names[0]}, over pairs of different rows"
+            notes = [f"the difference is {of}, with its 95% interval", MOVED, *notes]
         return ResultTable(
             f"Comparison: {self.headline}", columns, view=view, notes=[*notes, *self.cautions], extra=extra,
             like="difference", alike=("low", "high"),

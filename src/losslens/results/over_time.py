@@ -233,18 +233,25 @@ def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, 
     def units(side: Indices) -> float:
         return float(feature.sample.effective_units(np.concatenate([some[k].at for k in side])))
 
+    mass = np.array([part.means.mass.sum() for part in some])
     step = largest_step(
-        np.array([part.unbiased for part in some]), [one for one in influences if one is not None],
-        np.array([part.means.mass.sum() for part in some]), units,
-    )  # fmt: skip
+        np.array([part.unbiased for part in some]), [one for one in influences if one is not None], mass, units
+    )
+    importance = np.array([or_else(partial(getattr, part, "pfi"), np.nan) for part in parts])
+    before = after = np.nan
+    if step is not None:  # of the numbers that are shown, with rows' own values as all importances
+        before, after = (
+            float(np.average(importance[known][side], weights=mass[side]))
+            for side in (slice(step.at), slice(step.at, None))
+        )
     return {
-        "importance": np.array([or_else(partial(getattr, part, "pfi"), np.nan) for part in parts]),
+        "importance": importance,
         "std_error": np.array([np.nan if one is None else one.std_error for one in influences]),
         "low": ends[0],
         "high": ends[1],
         "step": -1 if step is None else known[step.at],
-        "before": np.nan if step is None else step.before,
-        "after": np.nan if step is None else step.after,
+        "before": before,
+        "after": after,
         "p": np.nan if step is None else step.p,
         "why": "" if known else why,
     }

@@ -20,9 +20,6 @@ class LargestStep:
     """Where the mean estimate before differs most from that afterwards, in standard errors."""
 
     at: int  # the first estimate after it
-    before: float
-    after: float
-    std_error: float  # of the difference
     p: float  # of no step anywhere
 
 
@@ -52,7 +49,7 @@ def largest_step(
             continue
         parts = np.array([first[1].variance, second[1].variance])
         freedom = parts.sum() ** 2 / np.sum(parts**2 / (counts - 1))
-        places.append(LargestStep(at, first[0], second[0], float(np.sqrt(variance)), np.nan))
+        places.append(at)
         step = second[0] - first[0]
         skewness = np.copysign(1.0, step) * difference.skewness
         found.append(min(1.0, 2 * p_value(abs(step), np.sqrt(variance), freedom + 1, skewness)))
@@ -65,7 +62,7 @@ def largest_step(
     largest = np.abs(rng.normal(size=(DRAWS, len(size))) @ (axes * np.sqrt(np.maximum(size, 0.0))).T).max(axis=1)
     as_large = (1 + np.sum(largest >= norm.isf(found[best] / 2))) / (1 + DRAWS)
     p = min(float(as_large), len(places) * found[best])  # Bonferroni's is finer where p is tiny
-    return LargestStep(places[best].at, places[best].before, places[best].after, places[best].std_error, p)
+    return LargestStep(places[best], p)
 
 
 def _mean(value: Floats, influences: Sequence[Influence], mass: Floats, side: Indices) -> tuple[float, Influence]:
