@@ -755,3 +755,13 @@ def test_scores_side_by_side_are_told_as_scores(tmp_path):
     parts = [other.importances[name]["x0"].std_error for name in ROWS]
     assert other.difference("x0", "first", "second").std_error == pytest.approx(np.hypot(*parts))
     plt.close("all")
+
+
+@pytest.mark.filterwarnings("ignore:The groups count as")
+def test_groups_of_one_set_alone_are_cautioned_of():
+    rng = np.random.default_rng(0)
+    sets = {name: rng.normal(size=(40, 2)) for name in ("a", "b")}
+    y = {name: X[:, 0] + rng.normal(size=40) for name, X in sets.items()}
+    groups = {"a": None, "b": np.arange(40) // 8}
+    found = ll.compare(lambda X: X[:, 0], sets, y, loss="squared_error", groups=groups)
+    assert found.difference("x0", "b", "a").caution.startswith("The groups count as")

@@ -312,7 +312,7 @@ class Comparison(Result):
 
     @property
     def _grouped(self) -> bool:
-        return next(iter(self._first.values()))._grouped
+        return any(next(iter(one.values()))._grouped for one in self.importances.values())
 
     def _model(self, name: str) -> Importances:
         if not is_one_of(name, self.importances):
