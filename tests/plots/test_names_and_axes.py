@@ -69,7 +69,7 @@ def test_one_row_draws(imp, models):
     assert image(show(imp.given([3])))
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(n=st.integers(2, 8), p=st.integers(1, 3), values=st.sampled_from([1, 2, 1000]))
 def test_odd_shapes_draw(n, p, values):
     rng = np.random.default_rng(n)

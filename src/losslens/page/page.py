@@ -6,6 +6,7 @@ import base64
 import hashlib
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def bokeh_script() -> str:
     """BokehJS, without widgets, tables and WebGL."""
     import bokeh.util.paths
 
-    path = bokeh.util.paths.static_path() / "js" / "bokeh.min.js"
+    path: Path = bokeh.util.paths.static_path() / "js" / "bokeh.min.js"
     return path.read_text(encoding="utf-8").replace("</script", "<\\/script")
 
 
