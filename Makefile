@@ -6,7 +6,7 @@ ORDER := $(if $(CI),--randomly-seed=1)
 # Every worker and every process that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test suite checks style types kernels compiled test-threads test-oldest fuzz browser bench coverage mutants gallery clean
+.PHONY: help demo test suite checks style types kernels compiled test-threads test-oldest fuzz browser bench coverage mutants gallery docs clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
@@ -19,6 +19,7 @@ help:
 	@echo "make coverage simulates how often intervals, tests and sentences hold what they say (hours)"
 	@echo "make mutants puts errors into the source, one at a time, and counts those that tests notice (an hour)"
 	@echo "make gallery the paper's figures and tables as a page: docs/gallery/build/index.html"
+	@echo "make docs    the site: docs/build/index.html, every example run (5 minutes)"
 	@echo "make clean   remove .venv, caches and builds"
 
 demo: .venv/installed-demo
@@ -100,8 +101,12 @@ mutants: .venv/installed-test
 gallery: .venv/installed-demo
 	@$(BIN)/python -m docs.gallery.page
 
+# One thread a library: pages are run two at a time.
+docs: .venv/installed-docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --jobs 2 --fail-on-warning --keep-going --quiet docs docs/build
+
 clean:
-	rm -rf .venv .venv-oldest build dist docs/gallery/build .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest build dist docs/build docs/reference/generated docs/gallery/build .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
