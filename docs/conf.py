@@ -1,6 +1,12 @@
 """The site: `make docs` builds it into docs/build, offline; a warning or an example that fails stops the build."""
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for docs.*: gallery, reference
+
 import losslens
+from docs.reference import commands, members
 
 project = "losslens"
 author = "the losslens developers"
@@ -15,7 +21,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
 ]
-exclude_patterns = ["build", "gallery/build", "**/README.md", "**/.ipynb_checkpoints"]
+exclude_patterns = ["build", "jupyter_execute", "**/README.md", "**/.ipynb_checkpoints"]
 
 # -- pages --
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
@@ -29,13 +35,18 @@ nb_execution_raise_on_error = True
 nb_merge_streams = True
 copybutton_exclude = ".linenos, .gp, .go"
 
-# -- reference --
+# -- reference: one page a name, made from its docstring --
+templates_path = ["_templates"]
 autosummary_generate = True
+autosummary_context = {"members": members.tables()}
 autodoc_typehints = "none"  # signatures name the parameters, the text below says what they take
-autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+python_maximum_signature_line_length = 88
+default_role = "py:obj"  # names in docstrings are links where there is a page
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 
 # -- looks: everything is in the folder, nothing is fetched --
 html_theme = "pydata_sphinx_theme"
@@ -54,3 +65,14 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+
+
+def without_signature(app, what, name, obj, options, signature, returned):
+    """Results are made by verbs: how they are constructed is nobody's business."""
+    return ("", None) if what == "class" and name in members.tables() else None
+
+
+def setup(app):
+    """Pages that are written when the site is built."""
+    app.connect("builder-inited", lambda app: commands.write(Path(app.srcdir) / "reference" / "generated"))
+    app.connect("autodoc-process-signature", without_signature)

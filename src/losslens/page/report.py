@@ -17,7 +17,7 @@ from losslens.results.files import atomic_file
 class Report:
     """A report on a model: `summary` is what the page shows, as plain data."""
 
-    summary: dict[str, Any]
+    summary: dict[str, Any]  #: what the page shows, as plain data
 
     def json(self) -> str:
         """The data of the page, without the page."""

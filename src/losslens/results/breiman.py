@@ -20,14 +20,14 @@ class BreimanImportance(Result):
     `to_frame()` has one row a feature, the most important first: feature, importance, std_error, scaled.
     """
 
-    features: tuple[str, ...]
-    trees: Floats  # (T, p): each tree's importances; NaN for one with fewer than two out-of-bag rows
-    local: Floats  # (n, p): mean change over the trees that a row is out of bag of; NaN if there is none
-    error: float  # mean out-of-bag error of single trees, nothing permuted
-    forest_error: float  # out-of-bag error of the forest: of the mean prediction over these trees
-    loss: Loss
-    permutations: int | None  # by tree and feature; None: the expectation, over all pairs of out-of-bag rows
-    n_predictions: int  # of single trees, unchanged rows included
+    features: tuple[str, ...]  #: names of the features
+    trees: Floats  #: each tree's importances, (T, p); NaN for one with fewer than two out-of-bag rows
+    local: Floats  #: mean change over the trees that a row is out of bag of, (n, p); NaN if there is none
+    error: float  #: mean out-of-bag error of single trees, nothing permuted
+    forest_error: float  #: out-of-bag error of the forest: of the mean prediction over these trees
+    loss: Loss  #: the loss whose change is reported
+    permutations: int | None  #: by tree and feature; None: the expectation, over all pairs of out-of-bag rows
+    n_predictions: int  #: predictions of single trees, unchanged rows included
     backend: str
 
     @property

@@ -39,9 +39,9 @@ MOVED = (
 class Comparison(Result):
     """Importances of several models on the same rows and donors, or each on its own rows."""
 
-    importances: dict[str, Importances]
-    shapley: dict[str, ShapleyImportance]  # empty if not requested
-    paired: bool  # whether the rows are the same
+    importances: dict[str, Importances]  #: the importances by the name of the model, or of the set of rows
+    shapley: dict[str, ShapleyImportance]  #: the Shapley importances likewise; empty if not requested
+    paired: bool  #: whether the rows are the same
     # Of every two sets of rows, by their names: the values of each feature in the second, compared with the first
     shifts: dict[str, dict[str, tuple[DistributionShift, ...]]] = field(default_factory=dict)
 

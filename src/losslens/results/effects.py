@@ -25,7 +25,7 @@ from losslens.uncertainty.bands import Band
 class FeatureEffect(FeatureResult, Tabular):
     """How the prediction depends on one feature: an ICE curve for each row, and their mean, the PD curve."""
 
-    target: str | None = None  # the class whose probability is shown
+    target: str | None = None  #: the class whose probability is shown
 
     @property
     def pd(self) -> Floats:

@@ -41,14 +41,14 @@ class Extrapolation(Stored):
     never checked against data.
     """
 
-    name: str
-    auc: float  # of a cross-fitted classifier; NaN where there are too few rows
-    share: float  # of the replaced rows: those at least `RARER` times as frequent as similar real rows
-    grid: NDArray[Any]  # (g,); none for a group of columns
-    at: Floats  # (g,): the share among the rows at each grid value
-    ties: tuple[str, ...] = ()  # the columns most associated with the feature
-    threshold: float = WARNING  # the AUC above which it warns: higher for few rows, where 0.6 may occur by chance
-    drawn: bool = False  # values were drawn given the other columns
+    name: str  #: name of the feature
+    auc: float  #: AUC of a cross-fitted classifier of replaced and real rows; NaN where there are too few rows
+    share: float  #: of the replaced rows: those at least `RARER` times as frequent as similar real rows
+    grid: NDArray[Any]  #: values of the feature, (g,); none for a group of columns
+    at: Floats  #: the share among the rows at each grid value, (g,)
+    ties: tuple[str, ...] = ()  #: the columns most associated with the feature
+    threshold: float = WARNING  #: the AUC above which it warns: higher for few rows, where 0.6 may occur by chance
+    drawn: bool = False  #: whether values were drawn given the other columns
 
     @property
     def warns(self) -> bool:

@@ -38,7 +38,7 @@ CURVES_ONLY = "curves only"  # shown instead of a number for pairs and for grids
 class FeatureImportance(FeatureResult, Tabular):
     """How much the loss increases when a feature's values come from other rows: on average, by value, and by row."""
 
-    loss: Loss
+    loss: Loss  #: the loss whose change is reported
 
     @property
     def pfi(self) -> float:

@@ -49,16 +49,16 @@ class Interactions(Result):
     where the interval of the whole cannot be trusted.
     """
 
-    features: tuple[str, ...]
-    index: Floats  # 0 on the diagonal, NaN for pairs that were not requested
-    kind: str  # what the numbers are
+    features: tuple[str, ...]  #: names of the features
+    index: Floats  #: the numbers, (p, p): 0 on the diagonal, NaN for pairs that were not requested
+    kind: str  #: what the numbers are
     title: str  # of the loss
     backend: str
-    unbiased: Floats | None = None  # the U-statistics: the centres of intervals
-    std_error: Floats | None = None
+    unbiased: Floats | None = None  #: the U-statistics: the centres of intervals
+    std_error: Floats | None = None  #: standard errors, (p, p)
     units: float = 0  # effective number of rows, or groups of rows
-    absent: str = ""  # why some or all pairs have no standard error
-    n_predictions: int = 0  # rows that the model predicted
+    absent: str = ""  #: why some or all pairs have no standard error
+    n_predictions: int = 0  #: rows that the model predicted
     skewness: Floats | None = None  # of the estimates, by which intervals are bent; None: 0
     grouped: bool = False  # units are groups of rows
     parts: dict[str, Interactions] = field(default_factory=dict)  # of the whole, by name

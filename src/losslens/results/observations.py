@@ -31,13 +31,14 @@ class Observations(Result):
     influence.
     """
 
-    importance: Floats  # (n,)
-    loss: Floats  # (n,): of the unchanged rows
-    weight: Floats  # (n,), sums to one
-    target: NDArray[Any] | None  # (n,): numbers or labels
-    prediction: NDArray[Any] | None  # (n,): numbers, or the likeliest label
-    influence: Floats | None  # (n,): the `RowInfluence.total` of the feature where it is largest in absolute value
-    influence_on: NDArray[Any] | None  # (n,): names of these features
+    importance: Floats  #: how much all features together reduce the loss of each row, (n,)
+    loss: Floats  #: loss of the unchanged rows, (n,)
+    weight: Floats  #: weights of the rows, (n,): they sum to one
+    target: NDArray[Any] | None  #: true values, (n,): numbers or labels
+    prediction: NDArray[Any] | None  #: predictions, (n,): numbers, or the likeliest label
+    #: the `RowInfluence.total` of each row, (n,), of the feature where it is largest in absolute value
+    influence: Floats | None
+    influence_on: NDArray[Any] | None  #: names of these features, (n,)
     title: str  # of the loss
     backend: str
     row_labels: Labels | None = None  # (n,), of a pandas index

@@ -17,9 +17,9 @@ from losslens.uncertainty.inference import Adjustment, columns_of_tests
 class PermutedTarget(Result):
     """Importances compared with those of refits to a permuted target, where there is nothing to learn."""
 
-    features: tuple[str, ...]
-    importance: Floats  # (p,)
-    null: Floats  # (B, p): with the target permuted
+    features: tuple[str, ...]  #: names of the features
+    importance: Floats  #: importances with the target as it is, (p,)
+    null: Floats  #: importances with the target permuted, (B, p)
     what: str  # what the numbers are, such as "increase in squared error"
     backend: str
 

@@ -34,15 +34,15 @@ MAX_VALUES = 100  # of the common grid of all folds, at evenly spaced ranks
 class RefitCurve(Tabular):
     """Importance along the values of a feature, in each fold and on average."""
 
-    name: str
-    grid: NDArray[Any]  # (g,)
-    folds: Floats  # (M, g): the curve of each fold, interpolated between its own values; NaN beyond them
+    name: str  #: name of the feature
+    grid: NDArray[Any]  #: values of the feature, (g,)
+    folds: Floats  #: the curve of each fold, (M, g), interpolated between its own values; NaN beyond them
     ordered: bool
-    what: str  # what the numbers are, such as "increase in squared error"
-    level: float
-    reach: Floats  # (g,): half the width of the learner's interval at each value; NaN where only one fold has a curve
+    what: str  #: what the numbers are, such as "increase in squared error"
+    level: float  #: level of the intervals
+    reach: Floats  #: half the width of the learner's interval at each value, (g,); NaN where only one fold has a curve
     backend: str
-    caution: str = ""  # why the intervals are to be taken with caution; empty if they are not
+    caution: str = ""  #: why the intervals are to be taken with caution; empty if they are not
 
     @property
     def importance(self) -> Floats:
@@ -95,12 +95,12 @@ class Refits(Result, Inference):
     are based on `variance`; `test` and `curve` always on the corrected one.
     """
 
-    folds: tuple[Fold, ...]
-    tested: tuple[Indices, ...]  # the test rows of each fold
-    trained: tuple[int, ...]  # the number of training rows of each fold
-    n: int  # number of all rows
+    folds: tuple[Fold, ...]  #: the result of each fold
+    tested: tuple[Indices, ...]  #: the test rows of each fold
+    trained: tuple[int, ...]  #: the number of training rows of each fold
+    n: int  #: number of all rows
     backend: str
-    without: Floats | None = None  # (M, p): the importances without each fold; None: they were not asked for
+    without: Floats | None = None  #: the importances without each fold, (M, p); None: they were not asked for
 
     @property
     def features(self) -> tuple[str, ...]:

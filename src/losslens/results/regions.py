@@ -27,23 +27,23 @@ SENTENCES = 2  # in the title of the table
 class Region(Stored):
     """Rows that satisfy a rule."""
 
-    feature: str
-    rule: str  # "" for all rows
-    depth: int
-    rows: NDArray[Any]  # labels, or positions where there are none
-    pfi: float
-    low: float
-    high: float
-    p: float  # of no difference from the other side of the last split, times the number of features; NaN for all rows
-    found: float  # permutation p-value of that split, as the best of all splits
-    leaf: bool
-    difference: float = np.nan  # of the importance from that of the other side, with its 95% interval
-    difference_low: float = np.nan
-    difference_high: float = np.nan
-    ratio: float = np.nan  # likewise; NaN unless the importance of the other side is surely above 0
-    ratio_low: float = np.nan
-    ratio_high: float = np.nan
-    strength: float = np.nan  # target="interaction": mean divergence between predictions with other values
+    feature: str  #: name of the feature
+    rule: str  #: "" for all rows
+    depth: int  #: number of conditions
+    rows: NDArray[Any]  #: labels of its rows, or positions where there are none
+    pfi: float  #: importance of the feature there
+    low: float  #: low end of its 95% interval
+    high: float  #: high end
+    p: float  #: of no difference from the other side of the last split, times the number of features; NaN for all rows
+    found: float  #: permutation p-value of that split, as the best of all splits
+    leaf: bool  #: whether it is not split further
+    difference: float = np.nan  #: of the importance from that of the other side, with its 95% interval
+    difference_low: float = np.nan  #: low end of that interval
+    difference_high: float = np.nan  #: high end
+    ratio: float = np.nan  #: of the two importances; NaN unless that of the other side is surely above 0
+    ratio_low: float = np.nan  #: low end of its 95% interval
+    ratio_high: float = np.nan  #: high end
+    strength: float = np.nan  #: target="interaction": mean divergence between predictions with other values
 
     @property
     def n(self) -> int:
@@ -59,7 +59,7 @@ class Regions(Result):
     and the ratio to the other side of the last split, each with its interval.
     """
 
-    regions: tuple[Region, ...]  # by feature, all rows first
+    regions: tuple[Region, ...]  #: by feature, all rows first
     features: dict[str, FeatureImportance]
     target: Target
 

@@ -38,10 +38,10 @@ class RowChanges(Result, Inference):
 
     _notes: ClassVar[Sequence[str]] = ("p is not adjusted; .test() adjusts for the number of features",)
 
-    features: tuple[str, ...]
-    local: Floats  # (n, p): the change of each row's loss; NaN where it is unknown
-    weight: Floats  # (n,), sums to one
-    error: float  # the mean loss with all features
+    features: tuple[str, ...]  #: names of the features
+    local: Floats  #: (n, p): the change of each row's loss; NaN where it is unknown
+    weight: Floats  #: weights of the rows, (n,): they sum to one
+    error: float  #: the mean loss with all features
     title: str  # of the loss
     backend: str
     block: Indices | None = None  # groups of rows
@@ -217,12 +217,12 @@ class LeftOut(Grouped, RowChanges):
     ``interval(target="learner")`` is about fits on other training rows.
     """
 
-    loss: Floats  # (n,): of each row, with all features; NaN for rows in no test set
-    per_fold: Floats  # (M, p): the mean of each fold; empty after `given`
-    correction: float  # Nadeau and Bengio's 1/M + n_test/n_train: folds share training rows
-    how: How
-    # (n, p): the variance of each row's change over training rows, which is n_train/n_test times that between the fits;
-    # None: unknown, in older files
+    loss: Floats  #: loss of each row with all features, (n,); NaN for rows in no test set
+    per_fold: Floats  #: the mean of each fold, (M, p); empty after `given`
+    correction: float  #: Nadeau and Bengio's 1/M + n_test/n_train: folds share training rows
+    how: How  #: how a feature is left out: "drop" or "constant"
+    #: the variance of each row's change over training rows, (n, p), which is n_train/n_test times that between the fits;
+    #: None: unknown, in older files
     training_variance: Floats | None = None
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:

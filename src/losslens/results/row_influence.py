@@ -31,11 +31,11 @@ class RowInfluence(Result):
     `to_frame()` has one line for each row: row, as_row, as_donor, total; the largest influences first.
     """
 
-    name: str
+    name: str  #: name of the feature
     title: str  # of the loss
-    unbiased: float  # U, of all rows
-    as_row: Floats  # (n,)
-    as_donor: Floats  # (n,)
+    unbiased: float  #: importance over all rows (U)
+    as_row: Floats  #: influence as an observation, (n,)
+    as_donor: Floats  #: influence as a donor, (n,)
     backend: str
     row_labels: Labels | None = None  # (n,), of a pandas index
 

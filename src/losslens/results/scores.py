@@ -40,25 +40,25 @@ def _absent(what: str) -> property:
 class FeatureScore(Grouped, Tabular):
     """How much a score decreases when one feature's values come from other rows."""
 
-    name: str
-    columns: tuple[str, ...]
+    name: str  #: name of the feature
+    columns: tuple[str, ...]  #: the columns that are replaced
     values: tuple[NDArray[Any], ...]
     ordered: bool
-    design: Design
-    engine: str
-    exact: bool
-    n_predictions: int
-    title: str  # of the scorer
-    score: float  # with nothing replaced
+    design: Design  #: the donor design that was used
+    engine: str  #: the engine that computed the predictions
+    exact: bool  #: whether nothing is sampled
+    n_predictions: int  #: rows that the model predicted
+    title: str  #: name of the score
+    score: float  #: the score with nothing replaced
     column_scores: Floats | None  # (m,): of each column of the design; None for a grid
     column_shares: Floats | None  # (m,): weight of each column
-    curve: Floats | None  # (g,): the score with every row at that value; None if not computed
+    curve: Floats | None  #: (g,): the score with every row at that value; None if not computed
     shares: Floats | None
     backend: str
     clipped: float = 0.0
     complete: bool = True
     known_as_streamed: bool = False
-    declined: str = ""  # why no exact engine was used
+    declined: str = ""  #: why no exact engine was used
     own_share: float = 0.0  # of the pairs, those of a row with itself
     without: Floats | None = None  # (u,): the importance without each unit; None where there is no jackknife
     units: Literal["rows", "groups", "blocks"] = "rows"  # what is left out
@@ -67,7 +67,7 @@ class FeatureScore(Grouped, Tabular):
     own: ScoredRows | None = None  # the rows that are scored; None where the scorer may read the model or the rows
     column_cells: ScoredCells | None = None  # with the columns of the design
     curve_cells: ScoredCells | None = None  # with those of the curve
-    undefined: str = ""  # why these rows have no score
+    undefined: str = ""  #: why these rows have no score
     # (m,): of the rows of each column, with the weights that they have there, nothing replaced; None: all have `score`
     column_bases: Floats | None = None
     extrapolation: ClassVar[None] = None  # not computed for scorers

@@ -20,22 +20,22 @@ from losslens.typing import Axes, Mask
 class Segment(Stored):
     """Rows that fulfil a rule. Its numbers are of rows that had no part in finding it."""
 
-    rule: str
-    columns: tuple[str, ...]  # that the rule reads
-    rows: NDArray[Any]  # labels of all rows that fulfil it, or positions where there are none
-    share: float  # of all rows, by weight
-    error: float
-    low: float  # 95% interval of the error
-    high: float
-    other: float  # error of the other rows
-    difference: float  # of the two errors, with its 95% interval
-    difference_low: float
-    difference_high: float
-    ratio: float  # likewise; NaN where losses may be negative
-    ratio_low: float
-    ratio_high: float
-    p: float  # one-sided, of no larger error there; allows for all rules that were tested
-    judged: int  # rows of the segment that the numbers are of
+    rule: str  #: the rule, in words
+    columns: tuple[str, ...]  #: columns that the rule reads
+    rows: NDArray[Any]  #: labels of all rows that fulfil it, or positions where there are none
+    share: float  #: share of all rows, by weight
+    error: float  #: error of its rows
+    low: float  #: low end of its 95% interval
+    high: float  #: high end
+    other: float  #: error of the other rows
+    difference: float  #: of the two errors, with its 95% interval
+    difference_low: float  #: low end of that interval
+    difference_high: float  #: high end
+    ratio: float  #: ratio of the two errors, with its 95% interval; NaN where losses may be negative
+    ratio_low: float  #: low end of that interval
+    ratio_high: float  #: high end
+    p: float  #: one-sided, of no larger error there; allows for all rules that were tested
+    judged: int  #: rows of the segment that the numbers are of
 
     @property
     def n(self) -> int:
@@ -51,13 +51,13 @@ class WeakSegments(Result):
     other rows), difference and ratio with their intervals, p, judged.
     """
 
-    segments: tuple[Segment, ...]
-    why: str  # there are none; "" if there are
-    error: float  # of all rows, with its 95% interval
-    low: float
-    high: float
-    n: int  # rows
-    level: float  # the probability of any false finding
+    segments: tuple[Segment, ...]  #: the segments, the clearest first
+    why: str  #: why there are none; "" if there are
+    error: float  #: error of all rows
+    low: float  #: low end of its 95% interval
+    high: float  #: high end
+    n: int  #: number of rows
+    level: float  #: the probability of any false finding
     title: str  # of the error
     backend: str
     row_labels: Labels | None = None  # (n,); None: rows are known by position

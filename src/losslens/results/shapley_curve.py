@@ -41,11 +41,11 @@ def values_of(players: Sequence[Any], names: Sequence[str]) -> Values:
 class ShapleyCurve(Tabular):
     """A feature's Shapley importance along its values: ``importance @ weights`` is its SFIMP."""
 
-    name: str
-    by: Literal["own", "donor"]
-    grid: NDArray[Any]  # (g,), or (g, columns) for a group
-    weights: Floats  # (g,): the share of the rows, or donors, at each value
-    importance: Floats  # (g,)
+    name: str  #: name of the feature
+    by: Literal["own", "donor"]  #: whether over the rows' own values or those of their donors
+    grid: NDArray[Any]  #: values of the feature, (g,), or (g, columns) for a group
+    weights: Floats  #: the share of the rows, or donors, at each value, (g,)
+    importance: Floats  #: the mean at each value, (g,)
     columns: tuple[str, ...]
     ordered: bool
     title: str  # of the loss

@@ -26,15 +26,15 @@ MAX_DIFFERENCES = 4_000_000  # held in memory at a time, 8 bytes each
 class Difference:
     """The difference of two estimates of the same run."""
 
-    first: str
-    second: str
-    value: float
-    std_error: float
-    low: float
-    high: float
-    p_value: float  # two-sided, of the hypothesis of no difference
-    level: float
-    caution: str = ""  # why the interval is to be taken with caution; empty if it is not
+    first: str  #: name of the one
+    second: str  #: and of the other
+    value: float  #: the first less the second
+    std_error: float  #: its standard error
+    low: float  #: low end of the interval
+    high: float  #: high end
+    p_value: float  #: two-sided, of the hypothesis of no difference
+    level: float  #: level of the interval
+    caution: str = ""  #: why the interval is to be taken with caution; empty if it is not
 
     def __repr__(self) -> str:
         ends = f"{in_digits(self.low)} to {in_digits(self.high)} ({self.level:.0%})"

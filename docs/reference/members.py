@@ -1,0 +1,113 @@
+"""What the reference shows of a class: what users read and call.
+
+Fields of a result are shown if a comment `#:` stands behind them in the source; properties and methods if they have a
+docstring, and are not among those that only the library itself asks for, which are listed here.
+"""
+
+import inspect
+from functools import cached_property
+from importlib import import_module
+
+# In no class: how results are stored, shown and put together.
+INTERNAL = frozenset(
+    "at_positions backend base_influence change clipped_in_words doubted estimates full_size get harm headline "
+    "is_auc is_error items keeping keys kinds known_as_streamed known_extrapolation measure negative_in_words noun "
+    "quantity row_labels stored title told_as trimmed untouched what".split()
+)
+# In these classes only: others have something for users under this name.
+INTERNAL_IN = {
+    "Extrapolation": {"on", "percent"},
+    "Extrapolations": {"values"},
+    "Effects": {"values"},
+    "FeatureEffect": {"whole"},
+    "FeatureImportance": {"influence", "whole"},
+    "FeatureScore": {"at", "influence", "sample", "skewness"},
+    "Importances": {"values"},
+    "Interactions": {"of_part"},
+    "Outputs": {"values"},
+    "OverTime": {"edges", "ranking"},
+    "RowInfluence": {"ranking"},
+    "Scores": {"one", "values"},
+    "ShapleyCurve": {"of"},
+    "ShapleyImportance": {"whole"},
+}
+# Results that verbs and methods return, beside those that `losslens` names.
+OTHERS = (
+    "losslens.results.outputs.Outputs",
+    "losslens.results.refits.RefitCurve",
+    "losslens.results.scores.FeatureScore",
+    "losslens.results.scores.Scores",
+    "losslens.uncertainty.inference.Difference",
+)
+
+
+def result_classes():
+    """Classes that users get and never construct, by their full names in the reference."""
+    import losslens
+
+    found = {f"losslens.{name}": getattr(losslens, name) for name in losslens.__all__}
+    found = {name: one for name, one in found.items() if inspect.isclass(one) and made_by_verbs(one)}
+    for name in OTHERS:
+        module, _, own = name.rpartition(".")
+        found[name] = getattr(import_module(module), own)
+    return found
+
+
+def made_by_verbs(one):
+    return one.__module__.startswith(("losslens.results.", "losslens.page.", "losslens.uncertainty."))
+
+
+def tables():
+    """Of each result: its numbers, and its methods; each a directive, a name and a sentence."""
+    return {name: {"numbers": numbers(one), "methods": methods(one)} for name, one in result_classes().items()}
+
+
+def numbers(one):
+    """Fields in the order of the source, then properties."""
+    fields = [("autoattribute", name, text) for name, text in field_comments(one).items()]
+    properties = (property, cached_property)
+    return fields + [
+        ("autoproperty", name, first_sentence(value)) for name, value in members(one) if isinstance(value, properties)
+    ]
+
+
+def methods(one):
+    kinds = (classmethod, staticmethod)
+    return [
+        ("automethod", name, first_sentence(value))
+        for name, value in members(one)
+        if inspect.isfunction(value) or isinstance(value, kinds)
+    ]
+
+
+def members(one):
+    """Properties and methods that have a docstring, by name."""
+    hidden = INTERNAL | INTERNAL_IN.get(one.__name__, set())
+    for name in dir(one):
+        if not name.startswith("_") and name not in hidden:
+            value = inspect.getattr_static(one, name)
+            doc = inspect.getdoc(value) if callable(getattr(value, "__get__", None)) else None
+            if doc and not doc.startswith("Raises:"):  # what a score has not, and says so
+                yield name, value
+
+
+def field_comments(one):
+    """Fields with their comments; those of base classes first."""
+    from sphinx.pycode import ModuleAnalyzer
+
+    found = {}
+    for base in reversed(one.__mro__[:-1]):
+        if base.__module__.startswith("losslens."):
+            comments = ModuleAnalyzer.for_module(base.__module__).find_attr_docs()
+            own = vars(base).get("__annotations__", ())
+            found |= {
+                name: " ".join(lines).strip()
+                for (kind, name), lines in comments.items()
+                if kind == base.__name__ and name in own
+            }
+    return found
+
+
+def first_sentence(value):
+    """The first paragraph of a docstring, on one line."""
+    return " ".join(inspect.getdoc(value).split("\n\n")[0].split())
