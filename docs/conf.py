@@ -5,8 +5,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for docs.*: gallery, reference
 
-import losslens
+from docs.gallery import page
 from docs.reference import commands, members
+
+import losslens
 
 project = "losslens"
 author = "the losslens developers"
@@ -73,6 +75,8 @@ def without_signature(app, what, name, obj, options, signature, returned):
 
 
 def setup(app):
-    """Pages that are written when the site is built."""
+    """Write the pages that are made: of the commands, and of the paper where `make gallery` has not."""
+    if not all((page.BUILD / f"{name}.md").exists() for name in page.ORDER):
+        page.main([])
     app.connect("builder-inited", lambda app: commands.write(Path(app.srcdir) / "reference" / "generated"))
     app.connect("autodoc-process-signature", without_signature)

@@ -9,11 +9,12 @@ from functools import cached_property
 from importlib import import_module
 
 # In no class: how results are stored, shown and put together.
-INTERNAL = frozenset(
-    "at_positions backend base_influence change clipped_in_words doubted estimates full_size get harm headline "
-    "is_auc is_error items keeping keys kinds known_as_streamed known_extrapolation measure negative_in_words noun "
-    "quantity row_labels stored title told_as trimmed untouched what".split()
-)
+INTERNAL = {
+    "at_positions", "backend", "base_influence", "change", "clipped_in_words", "doubted", "estimates", "full_size",
+    "get", "harm", "headline", "is_auc", "is_error", "items", "keeping", "keys", "kinds", "known_as_streamed",
+    "known_extrapolation", "measure", "negative_in_words", "noun", "quantity", "row_labels", "stored", "title",
+    "told_as", "trimmed", "untouched", "what",
+}  # fmt: skip
 # In these classes only: others have something for users under this name.
 INTERNAL_IN = {
     "Extrapolation": {"on", "percent"},

@@ -221,8 +221,8 @@ class LeftOut(Grouped, RowChanges):
     per_fold: Floats  #: the mean of each fold, (M, p); empty after `given`
     correction: float  #: Nadeau and Bengio's 1/M + n_test/n_train: folds share training rows
     how: How  #: how a feature is left out: "drop" or "constant"
-    #: the variance of each row's change over training rows, (n, p), which is n_train/n_test times that between the fits;
-    #: None: unknown, in older files
+    #: the variance of each row's change over training rows, (n, p): n_train/n_test times that between the fits; None:
+    #: unknown, in older files
     training_variance: Floats | None = None
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
