@@ -53,7 +53,8 @@ def from_style(text):
 
 def problems(folder):
     """Sentences on what is wrong, of all pages, styles and scripts."""
-    pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))}
+    paths = [path for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts]  # which holds templates
+    pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in paths}
     if not pages:
         yield f"no page in {folder}"
     for path, page in pages.items():

@@ -40,7 +40,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 # -- reference: one page a name, made from its docstring --
 templates_path = ["_templates"]
 autosummary_generate = True
-autosummary_context = {"members": members.tables()}
+autosummary_context = {"shown": members.tables()}
 autodoc_typehints = "none"  # signatures name the parameters, the text below says what they take
 autodoc_class_signature = "mixed"
 python_maximum_signature_line_length = 88
@@ -55,9 +55,13 @@ html_theme = "pydata_sphinx_theme"
 html_title = "losslens"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = "_static/logo.svg"
+html_sidebars = {"index": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
+    "logo": {"image_light": "_static/logo.svg", "image_dark": "_static/logo.svg", "text": "losslens"},
+    "show_toc_level": 2,
     "navbar_align": "left",
     "show_prev_next": False,
     "header_links_before_dropdown": 7,
