@@ -43,7 +43,6 @@ autosummary_generate = True
 autosummary_context = {"shown": members.tables()}
 autodoc_typehints = "none"  # signatures name the parameters, the text below says what they take
 autodoc_class_signature = "mixed"
-python_maximum_signature_line_length = 88
 default_role = "py:obj"  # names in docstrings are links where there is a page
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False

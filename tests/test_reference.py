@@ -29,14 +29,14 @@ def documented():
         for block in re.findall(r"^```\{eval-rst\}\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
             listing = False
             for line in block.splitlines():
-                if found := re.match(r"\.\. (\w+):: *(.*)$", line):
+                if found := re.match(r" *\.\. (\w+):: *(.*)$", line):
                     kind, rest = found.groups()
                     listing = kind == "autosummary"
                     module = rest if kind == "currentmodule" else module
                     if kind.startswith("auto") and not listing:
-                        yield rest if rest.startswith("losslens.") else f"{module}.{rest}"
-                elif listing and re.match(r" +[\w.]+$", line):
-                    yield f"{module}.{line.strip()}"
+                        yield (rest if rest.startswith("losslens.") else f"{module}.{rest}").replace(".rows.", ".")
+                elif listing and re.match(r" +~?[\w.]+$", line):
+                    yield f"{module}.{line.strip().removeprefix('~')}"
 
 
 NAMES = list(documented())

@@ -7,6 +7,7 @@ docstring, and are not among those that only the library itself asks for, which 
 import inspect
 from functools import cached_property
 from importlib import import_module
+from types import FunctionType
 
 # In no class: how results are stored, shown and put together.
 INTERNAL = {
@@ -59,26 +60,20 @@ def made_by_verbs(one):
 
 
 def tables():
-    """Of each result: its numbers, and its methods; each a directive, a name and a sentence."""
-    return {name: {"numbers": numbers(one), "methods": methods(one)} for name, one in result_classes().items()}
+    """Of each result: its methods, each with a sentence, and its numbers, each with the directive that documents it."""
+    return {name: {"methods": methods(one), "numbers": numbers(one)} for name, one in result_classes().items()}
+
+
+def methods(one):
+    kinds = (FunctionType, classmethod, staticmethod)
+    return [(name, first_sentence(value)) for name, value in members(one) if isinstance(value, kinds)]
 
 
 def numbers(one):
     """Fields in the order of the source, then properties."""
-    fields = [("autoattribute", name, text) for name, text in field_comments(one).items()]
-    properties = (property, cached_property)
-    return fields + [
-        ("autoproperty", name, first_sentence(value)) for name, value in members(one) if isinstance(value, properties)
-    ]
-
-
-def methods(one):
-    kinds = (classmethod, staticmethod)
-    return [
-        ("automethod", name, first_sentence(value))
-        for name, value in members(one)
-        if inspect.isfunction(value) or isinstance(value, kinds)
-    ]
+    properties = [name for name, value in members(one) if isinstance(value, property | cached_property)]
+    fields = [name for name in commented_fields(one) if name not in properties]
+    return [*(("autoattribute", name) for name in fields), *(("autoproperty", name) for name in properties)]
 
 
 def members(one):
@@ -92,8 +87,8 @@ def members(one):
                 yield name, value
 
 
-def field_comments(one):
-    """Fields with their comments; those of base classes first."""
+def commented_fields(one):
+    """Fields with a comment `#:`; those of base classes first."""
     from sphinx.pycode import ModuleAnalyzer
 
     found = {}
@@ -101,12 +96,8 @@ def field_comments(one):
         if base.__module__.startswith("losslens."):
             comments = ModuleAnalyzer.for_module(base.__module__).find_attr_docs()
             own = vars(base).get("__annotations__", ())
-            found |= {
-                name: " ".join(lines).strip()
-                for (kind, name), lines in comments.items()
-                if kind == base.__name__ and name in own
-            }
-    return found
+            found |= dict.fromkeys(name for kind, name in comments if kind == base.__name__ and name in own)
+    return list(found)
 
 
 def first_sentence(value):

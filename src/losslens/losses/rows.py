@@ -287,7 +287,7 @@ brier = Loss("brier", "probabilities", "Brier score", _brier)
 zero_one = Loss("zero_one", "labels", "zero-one loss", _zero_one)
 """1 where the label is wrong, else 0."""
 hinge = Loss("hinge", "scores", "hinge loss", _hinge)
-"""``max(0, 1 - margin)``: the margin is ``s`` or ``-s`` for two classes, ``s_y`` less the largest other score for more."""
+"""``max(0, 1 - margin)``; the margin is s or -s for two classes, s_y less the largest other score for more."""
 
 
 def _is_real(parameter: object) -> bool:

@@ -37,6 +37,16 @@ class Clusters(Result):
     cluster; `chance` is the share of the largest cluster.
 
     `to_frame()` has one row a cluster: cluster, n, share, stability, rule, and its mean local SFIMP of each feature.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> X[:, 2] = X[:, 2] > 0
+    >>> f = lambda X: np.where(X[:, 2] == 1, X[:, 0], 10 + X[:, 1])
+    >>> found = ll.clusters(ll.shapley_importance(f, X, f(X), loss="squared_error"), X, k=2, random_state=0)
+    >>> found.k, found.profiles.shape, bool(len(found.rows(0)) == found.sizes[0])
+    (2, (2, 3), True)
     """
 
     labels: Indices  #: the cluster of each row, (n,): 0 for the largest; -1 for rows with weight 0 or without donors

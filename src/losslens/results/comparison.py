@@ -37,7 +37,17 @@ MOVED = (
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Comparison(Result):
-    """Importances of several models on the same rows and donors, or each on its own rows."""
+    """Importances of several models on the same rows and donors, or each on its own rows.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 0]}
+    >>> found = ll.compare(models, X, X[:, 0] + X[:, 1], loss="squared_error", shapley=False)
+    >>> found.names, found.features, bool(found.error_difference("one", "both").low > 0)
+    (('both', 'one'), ('x0', 'x1'), True)
+    """
 
     importances: dict[str, Importances]  #: the importances by the name of the model, or of the set of rows
     shapley: dict[str, ShapleyImportance]  #: the Shapley importances likewise; empty if not requested

@@ -39,6 +39,15 @@ class Extrapolation(Stored):
     A replaced row keeps its own values of the other columns and has the feature's value of a donor. Where the feature
     is correlated with other columns, such rows may be unlike any real one, and the model's predictions for them were
     never checked against data.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> a, b, c = np.random.default_rng(0).normal(size=(3, 500))
+    >>> X = np.column_stack([a, a + 0.1 * b, c])
+    >>> one = ll.feature_importance(lambda X: X[:, 0], X, a, loss="squared_error")["x0"].extrapolation
+    >>> one.warns, one.ties
+    (True, ('x1',))
     """
 
     name: str  #: name of the feature
@@ -131,6 +140,15 @@ class Extrapolations(Mapping[str, Extrapolation], Result):
     """Extrapolation of several features: a mapping from name to `Extrapolation`, without pairs on a product grid.
 
     `to_frame()` has one row a feature, the largest AUC first: feature, auc, share, warns, tied_to.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> a, b, c = np.random.default_rng(0).normal(size=(3, 500))
+    >>> X = np.column_stack([a, a + 0.1 * b, c])
+    >>> imp = ll.feature_importance(lambda X: X[:, 0], X, a, loss="squared_error")
+    >>> {name: one.warns for name, one in imp.extrapolation.items()}
+    {'x0': True, 'x1': True, 'x2': False}
     """
 
     features: dict[str, Extrapolation]

@@ -39,6 +39,15 @@ class Gap(Result):
 
     `to_frame()` has one row a line, which sum to `total`: what the groups differ in without any feature, and for each
     feature how much less it takes off the error in the first group than in the second.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = X[:, 1] * np.where(X[:, 0] > 0, 1, 2)
+    >>> gap = ll.shapley_importance(lambda X: X[:, 1], X, y, loss="squared_error").gap(X[:, 0] <= 0)
+    >>> gap.lines, bool(np.isclose(gap.parts.sum(), gap.total)), bool(gap.total > 0)
+    (('(without any feature)', 'x0', 'x1'), True, True)
     """
 
     names: tuple[str, ...]  #: names of the two groups

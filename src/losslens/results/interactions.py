@@ -47,6 +47,15 @@ class Interactions(Result):
     `to_frame()` has one row a pair, the strongest first: with standard error, 95% interval and p-values, then the same
     of the parts; the column `interaction` is the whole, `model_interaction` the part. The last column, `caution`, says
     where the interval of the whole cannot be trusted.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> f = lambda X: X[:, 0] * X[:, 1] + X[:, 2]
+    >>> found = ll.pair_interactions(f, X, f(X), loss="squared_error")
+    >>> found.features, found.interaction["x0", "x2"], bool(found.interaction["x0", "x1"] > 1)
+    (('x0', 'x1', 'x2'), 0.0, True)
     """
 
     features: tuple[str, ...]  #: names of the features

@@ -29,6 +29,16 @@ class Observations(Result):
 
     `to_frame()` has one line for each row, the least important first: importance, loss, target, prediction, suspicious,
     influence.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = X[:, 0] + 0.1 * X[:, 1]
+    >>> y[7] = -10 * X[7, 0]  # a wrong target
+    >>> found = ll.observations(ll.shapley_importance(lambda X: X[:, 0], X, y, loss="squared_error"))
+    >>> found.suspicious, bool(found.importance[7] < found.fence)
+    (array([7]), True)
     """
 
     importance: Floats  #: how much all features together reduce the loss of each row, (n,)

@@ -37,6 +37,16 @@ class OverTime(Result):
     `to_frame()` has one line for each feature and stretch of time, `changes()` one for each feature: where the
     importance before differs most from that afterwards, and the p-value of a constant importance. That test assumes
     what all standard errors do, that rows, or groups of rows, are independent: pass `time_blocks` as ``groups=``.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> y = np.where(np.arange(400) < 200, X[:, 0], 0.2 * X[:, 0])
+    >>> imp = ll.feature_importance(lambda X: X[:, 0], X, y, loss="squared_error")
+    >>> over = imp.over(np.arange(400), bins=4)
+    >>> over.importance.shape, int(over.step[0]), bool(over.p[0] < 0.001)
+    ((4, 2), 2, True)
     """
 
     features: tuple[str, ...]  #: names of the features

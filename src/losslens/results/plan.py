@@ -22,7 +22,16 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The cost of a call; fields that do not apply to this kind of call are None."""
+    """The cost of a call; fields that do not apply to this kind of call are None.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> found = ll.plan(ll.feature_importance, lambda X: X[:, 0], X, X[:, 0], loss="squared_error")
+    >>> found.features, found.engine, found.n_predictions
+    (('x0', 'x1'), 'blackbox', 20100)
+    """
 
     features: tuple[str, ...]  #: names of the features
     engines: tuple[str, ...]  #: the engine of each feature

@@ -32,7 +32,18 @@ MAX_VALUES = 100  # of the common grid of all folds, at evenly spaced ranks
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RefitCurve(Tabular):
-    """Importance along the values of a feature, in each fold and on average."""
+    """Importance along the values of a feature, in each fold and on average.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> refits = ll.feature_importance_cv(LinearRegression(), X, 2 * X[:, 1], cv=4, random_state=0)
+    >>> curve = refits.curve("x1")
+    >>> curve.folds.shape[0], len(curve.grid) == len(curve.importance)
+    (4, True)
+    """
 
     name: str  #: name of the feature
     grid: NDArray[Any]  #: values of the feature, (g,)
@@ -93,6 +104,15 @@ class Refits(Result, Inference):
 
     `to_frame()` has one row a feature, the most important first. Standard errors, intervals, `difference` and `ranks`
     are based on `variance`; `test` and `curve` always on the corrected one.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> refits = ll.feature_importance_cv(LinearRegression(), X, 2 * X[:, 1], cv=4, random_state=0)
+    >>> refits.per_fold.shape, len(refits.errors), bool(refits.importance[1] > refits.importance[0])
+    ((4, 2), 4, True)
     """
 
     folds: tuple[Fold, ...]  #: the result of each fold

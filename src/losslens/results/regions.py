@@ -25,7 +25,18 @@ SENTENCES = 2  # in the title of the table
 
 @dataclass(frozen=True, eq=False)
 class Region(Stored):
-    """Rows that satisfy a rule."""
+    """Rows that satisfy a rule.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> X[:, 1] = X[:, 1] > 0
+    >>> f = lambda X: X[:, 0] * (1 + X[:, 1])
+    >>> _, first, second = ll.regions(ll.feature_importance(f, X, f(X), loss="squared_error"), X).of("x0")
+    >>> first.rule, second.rule, first.n + second.n, bool(first.pfi < second.pfi)
+    ('x1 = 0', 'x1 = 1', 300, True)
+    """
 
     feature: str  #: name of the feature
     rule: str  #: "" for all rows
@@ -57,6 +68,16 @@ class Regions(Result):
 
     `to_frame()` has one row a region: feature, rule ("" for all rows), n, pfi, low, high, p, and the difference from
     and the ratio to the other side of the last split, each with its interval.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> X[:, 1] = X[:, 1] > 0
+    >>> f = lambda X: X[:, 0] * (1 + X[:, 1])
+    >>> found = ll.regions(ll.feature_importance(f, X, f(X), loss="squared_error"), X)
+    >>> found.found, [region.rule for region in found.of("x0")]
+    (('x0', 'x1'), ['', 'x1 = 0', 'x1 = 1'])
     """
 
     regions: tuple[Region, ...]  #: by feature, all rows first

@@ -165,7 +165,18 @@ class RowChanges(Result, Inference):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ConditionalImpact(RowChanges):
-    """How much the loss increases when a feature's values are drawn given the other features."""
+    """How much the loss increases when a feature's values are drawn given the other features.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> cpi = ll.conditional_predictive_impact(
+    ...     lambda X: X[:, 0], X, X[:, 0], ll.Within(), loss="squared_error", random_state=0
+    ... )
+    >>> cpi.features, (cpi.importance > 0.5).tolist()
+    (('x0', 'x1'), [True, False])
+    """
 
     conditioning: tuple[Conditioning, ...] = ()  # how each feature was drawn; empty in files of older versions
 
@@ -215,6 +226,15 @@ class LeftOut(Grouped, RowChanges):
     to the variance is as much as the noise that training adds to the changes of the rows, `training_variance`: little
     for a feature that helps, and half of the variance for one that is worth nothing.
     ``interval(target="learner")`` is about fits on other training rows.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> loco = ll.leave_one_covariate_out(LinearRegression(), X, X[:, 0], random_state=0)
+    >>> (loco.interval()[0] > 0).tolist(), loco.per_fold.shape
+    ([True, False], (5, 2))
     """
 
     loss: Floats  #: loss of each row with all features, (n,); NaN for rows in no test set

@@ -29,6 +29,15 @@ class RowInfluence(Result):
     without weights, over all pairs, ``influence.moved = sqrt((n - 1) / n) total``.
 
     `to_frame()` has one line for each row: row, as_row, as_donor, total; the largest influences first.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> x0 = ll.feature_importance(lambda X: X[:, 0], X, X[:, 0], loss="squared_error")["x0"]
+    >>> found = x0.row_influence
+    >>> bool(np.isclose(found.without[0], x0.drop([0]).unbiased)), bool(abs(found.total.sum()) < 1e-9)
+    (True, True)
     """
 
     name: str  #: name of the feature

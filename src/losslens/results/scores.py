@@ -38,7 +38,20 @@ def _absent(what: str) -> property:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class FeatureScore(Grouped, Tabular):
-    """How much a score decreases when one feature's values come from other rows."""
+    """How much a score decreases when one feature's values come from other rows.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> y = X[:, 0] + X[:, 1] > 0
+    >>> model = LogisticRegression().fit(X, y)
+    >>> x0 = ll.feature_importance(model, X, y, loss="roc_auc")["x0"]
+    >>> low, high = x0.interval()
+    >>> bool(0 < low < x0.pfi < high)
+    True
+    """
 
     name: str  #: name of the feature
     columns: tuple[str, ...]  #: the columns that are replaced
@@ -318,7 +331,19 @@ class FeatureScore(Grouped, Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scores(Importances):
-    """Importances by a scorer: a mapping from name to `FeatureScore`."""
+    """Importances by a scorer: a mapping from name to `FeatureScore`.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> y = X[:, 0] > 0
+    >>> model = LogisticRegression().fit(X, y)
+    >>> imp = ll.feature_importance(model, X, y, loss="roc_auc")
+    >>> imp.score, bool(imp["x0"].pfi > 0.3)
+    (1.0, True)
+    """
 
     features: dict[str, FeatureScore]  # type: ignore[assignment]
 

@@ -18,7 +18,18 @@ from losslens.typing import Axes, Mask
 
 @dataclass(frozen=True, eq=False)
 class Segment(Stored):
-    """Rows that fulfil a rule. Its numbers are of rows that had no part in finding it."""
+    """Rows that fulfil a rule. Its numbers are of rows that had no part in finding it.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> rng = np.random.default_rng(0)
+    >>> X, noise = rng.normal(size=(1000, 4)), rng.normal(size=1000)
+    >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3.0, 1.0) * noise
+    >>> worst = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error").segments[0]
+    >>> worst.columns, bool(worst.low > worst.other), bool(worst.p < 0.05)
+    (('x1',), True, True)
+    """
 
     rule: str  #: the rule, in words
     columns: tuple[str, ...]  #: columns that the rule reads
@@ -49,6 +60,16 @@ class WeakSegments(Result):
 
     `to_frame()` has one row a segment, the clearest first: rule, n, share, error, low, high, other (the error of the
     other rows), difference and ratio with their intervals, p, judged.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> rng = np.random.default_rng(0)
+    >>> X, noise = rng.normal(size=(1000, 4)), rng.normal(size=1000)
+    >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3.0, 1.0) * noise
+    >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
+    >>> len(found.segments), bool(found.segments[0].error > found.error)
+    (1, True)
     """
 
     segments: tuple[Segment, ...]  #: the segments, the clearest first

@@ -116,6 +116,14 @@ class ShapleyImportance(Grouped, Result, Inference):
     """How much of a model's performance each feature contributes; the shares sum to ``error_none - error_all``.
 
     `to_frame()` has one row a feature, the most important first.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> shares = ll.shapley_importance(lambda X: X[:, 0] + X[:, 1], X, X[:, 0] + X[:, 1], loss="squared_error")
+    >>> bool(np.isclose(shares.sfimp.sum(), shares.error_none - shares.error_all)), round(float(shares.share.sum()), 9)
+    (True, 1.0)
     """
 
     features: tuple[str, ...]  #: names of the features

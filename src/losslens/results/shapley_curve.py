@@ -39,7 +39,17 @@ def values_of(players: Sequence[Any], names: Sequence[str]) -> Values:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShapleyCurve(Tabular):
-    """A feature's Shapley importance along its values: ``importance @ weights`` is its SFIMP."""
+    """A feature's Shapley importance along its values: ``importance @ weights`` is its SFIMP.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> shares = ll.shapley_importance(lambda X: X[:, 0], X, X[:, 0], loss="squared_error")
+    >>> curve = shares.curve("x0")
+    >>> bool(np.isclose(curve.importance @ curve.weights, shares.sfimp[0]))
+    True
+    """
 
     name: str  #: name of the feature
     by: Literal["own", "donor"]  #: whether over the rows' own values or those of their donors

@@ -19,7 +19,16 @@ from losslens.uncertainty.standard_errors import check_level
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ShapleyEffect(Grouped, Result):
-    """What each feature adds to each row's prediction; a row sums to ``prediction - base``."""
+    """What each feature adds to each row's prediction; a row sums to ``prediction - base``.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.array([[0.0, 0.0], [2.0, 4.0]])
+    >>> effect = ll.shapley_effect(lambda X: X[:, 0] + X[:, 0] * X[:, 1], X, 1)
+    >>> effect.base, effect.local, effect.prediction
+    (array([5.]), array([[3., 2.]]), array([10.]))
+    """
 
     features: tuple[str, ...]  #: names of the features
     local: Floats  #: what each feature adds to each row's prediction, (r, p)

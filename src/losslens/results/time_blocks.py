@@ -17,7 +17,16 @@ from losslens.uncertainty.cautions import few_groups
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TimeBlocks:
-    """A label for each row, the number of its block of time: for ``groups=`` of the verbs, and for ``by``."""
+    """A label for each row, the number of its block of time: for ``groups=`` of the verbs, and for ``by``.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> hours = np.datetime64("2024-03-01T00") + np.arange(100)
+    >>> blocks = ll.time_blocks(hours, "2D")
+    >>> blocks.sizes.tolist(), blocks.labels[:3].tolist()
+    ([48, 48, 4], [0, 0, 0])
+    """
 
     #: the block of each row, (n,): 0, 1, ... in the order of time; stretches without rows have no number
     labels: Indices

@@ -24,7 +24,17 @@ MAX_DIFFERENCES = 4_000_000  # held in memory at a time, 8 bytes each
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two estimates of the same run."""
+    """The difference of two estimates of the same run.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> imp = ll.feature_importance(lambda X: 2 * X[:, 0], X, 2 * X[:, 0], loss="squared_error")
+    >>> difference = imp.difference("x0", "x1")
+    >>> bool(difference.low > 0), bool(difference.p_value < 0.001)
+    (True, True)
+    """
 
     first: str  #: name of the one
     second: str  #: and of the other
