@@ -10,7 +10,7 @@ from hatchling import build
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "losslens"
-# Folders of the package whose files are no modules, and the kinds of files there; hatchling leaves out what .gitignore names.
+# Folders with files that are no modules, and the kinds of these; hatchling leaves out what .gitignore names.
 DATA = {".": {".typed"}, "data": {".csv", ".gz", ".md"}, "page": {".css", ".html", ".js", ".md"}}
 
 

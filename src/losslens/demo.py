@@ -66,9 +66,7 @@ def main() -> None:
     )
     console.print(hour_table(imp["hr"].by(X_test["workingday"])))
     console.print()
-    clock.tell(
-        "computing the report: Shapley shares, pairs of features, regions, rows that look wrong (the longest step)"
-    )
+    clock.tell("computing a report, the longest step: shares, pairs of features, regions, rows that look wrong")
     page = ll.report(
         model, X_test, y_test, by="workingday", title="Bikeshare", target_name="bikes per hour", random_state=0
     )
