@@ -45,6 +45,7 @@ style: .venv/installed-test
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/lint-imports --no-logo
+	@$(BIN)/zizmor --offline --quiet .github/workflows
 
 # One process, a minute of it: beside the tests it leaves no core idle.
 types: .venv/installed-test
