@@ -15,7 +15,7 @@ ORDER := $(if $(CI),--randomly-seed=1)
 # Every worker and every process that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test suite checks style types kernels compiled test-threads test-oldest fuzz browser bench coverage mutants gallery docs wheel clean
+.PHONY: help demo test suite checks style types kernels compiled test-threads test-oldest fuzz browser bench wheel coverage mutants gallery docs clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
@@ -25,11 +25,11 @@ help:
 	@echo "make fuzz    random calls, numbers against brute force, damaged files: 10,000, 100,000, 10,000"
 	@echo "make browser finds or installs chromium, for the tests of the report"
 	@echo "make bench   speed against named peers, in one table (20 minutes)"
+	@echo "make wheel   builds sdist and wheel into dist, and tries the wheel in a fresh environment without extras"
 	@echo "make coverage simulates how often intervals, tests and sentences hold what they say (hours)"
 	@echo "make mutants puts errors into the source, one at a time, and counts those that tests notice (an hour)"
 	@echo "make gallery the paper's figures and tables as a page: docs/gallery/build/index.html"
 	@echo "make docs    the site: docs/build/index.html, every example run (5 minutes)"
-	@echo "make wheel   builds sdist and wheel into dist, and tries the wheel in a fresh environment without extras"
 	@echo "make clean   remove .venv, caches and builds"
 
 demo: .venv/installed-demo
@@ -102,6 +102,10 @@ browser:
 bench: .venv/installed-bench
 	@$(BIN)/python -m benchmarks
 
+# Outside .venv: what is tried is what somebody gets who has nothing of this tree.
+wheel:
+	@$(PYTHON) -m tests.wheel
+
 # What the library promises about new data, on data whose truth is known; one part: make coverage ONLY=sentences.
 ONLY ?= coverage coverage_data shapley_coverage conditional extrapolation regions segments interactions sentences \
 	accuracy shapley_errors survival
@@ -117,10 +121,6 @@ gallery: .venv/installed-demo
 # One thread a library: pages are run two at a time.
 docs: .venv/installed-docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --jobs 2 --fail-on-warning --keep-going --quiet docs docs/build
-
-# Outside .venv: what is tried is what somebody gets who has nothing of this tree.
-wheel:
-	@$(PYTHON) -m tests.wheel
 
 clean:
 	rm -rf .venv .venv-oldest build dist docs/build docs/reference/generated docs/gallery/build .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
