@@ -15,7 +15,7 @@ ORDER := $(if $(CI),--randomly-seed=1)
 # Every worker and every process that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test suite checks style types kernels compiled test-threads test-oldest fuzz browser bench wheel coverage mutants gallery docs clean
+.PHONY: help demo test suite checks style types kernels compiled test-threads test-oldest fuzz browser bench coverage mutants gallery docs clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
@@ -103,6 +103,7 @@ bench: .venv/installed-bench
 	@$(BIN)/python -m benchmarks
 
 # Outside .venv: what is tried is what somebody gets who has nothing of this tree.
+.PHONY: wheel
 wheel:
 	@$(PYTHON) -m tests.wheel
 
