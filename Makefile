@@ -1,6 +1,15 @@
-# The two commands of the README, and three more. Everything is installed into .venv; nothing else is touched.
+# The two commands of the README, and more. Everything is installed into .venv; nothing else is touched.
+# On Windows from a shell with sh, such as Git's: environments have other folders there.
+ifeq ($(OS),Windows_NT)
+PYTHON ?= python
+SCRIPTS := Scripts
+EXE := .exe
+else
 PYTHON ?= python3
-BIN := .venv/bin
+SCRIPTS := bin
+endif
+BIN := .venv/$(SCRIPTS)
+OLDEST := .venv-oldest/$(SCRIPTS)
 # Tests run in random order; on CI in the same one every time, as with Hypothesis's examples.
 ORDER := $(if $(CI),--randomly-seed=1)
 # Every worker and every process that a test starts would compile all modules again.
@@ -16,6 +25,7 @@ help:
 	@echo "make fuzz    random calls, numbers against brute force, damaged files: 10,000, 100,000, 10,000"
 	@echo "make browser finds or installs chromium, for the tests of the report"
 	@echo "make bench   speed against named peers, in one table (20 minutes)"
+	@echo "make wheel   builds sdist and wheel into dist, and tries the wheel in a fresh environment without extras"
 	@echo "make coverage simulates how often intervals, tests and sentences hold what they say (hours)"
 	@echo "make mutants puts errors into the source, one at a time, and counts those that tests notice (an hour)"
 	@echo "make gallery the paper's figures and tables, as pages for the site: docs/paper"
@@ -35,13 +45,16 @@ style: .venv/installed-test
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/lint-imports --no-logo
+	@$(BIN)/zizmor --offline --quiet .github/workflows
 
 # One process, a minute of it: beside the tests it leaves no core idle.
 types: .venv/installed-test
 	$(BIN)/mypy
 
+# Some of them: make suite TESTS=tests/losses
+TESTS ?=
 suite: .venv/installed-test
-	$(BIN)/pytest -q $(ORDER)
+	$(BIN)/pytest -q $(ORDER) $(TESTS)
 
 # What all workers of the tests load, compiled once: kernels while pip installs what only the tests need; modules and
 # rewritten asserts beside the checks. Whatever is wrong with a file the tests themselves will tell.
@@ -61,9 +74,9 @@ test-threads: .venv/installed-test
 test-oldest: .venv/installed-test
 	@test -d .venv-oldest || $(PYTHON) -m venv .venv-oldest
 	@$(BIN)/python -m tests.oldest > .venv-oldest/constraints.txt
-	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[suite]" \
+	@$(OLDEST)/python -m pip install --quiet --disable-pip-version-check --editable ".[suite]" \
 		--constraint .venv-oldest/constraints.txt
-	NUMBA_CACHE_DIR=.venv-oldest/numba .venv-oldest/bin/python -m pytest -q $(ORDER) --ignore=tests/plots/test_images.py \
+	NUMBA_CACHE_DIR=.venv-oldest/numba $(OLDEST)/python -m pytest -q $(ORDER) --ignore=tests/plots/test_images.py \
 		-W ignore::DeprecationWarning -W ignore::FutureWarning -W ignore::PendingDeprecationWarning \
 		-W "ignore:numpy.ufunc size changed"
 
@@ -88,6 +101,11 @@ browser:
 
 bench: .venv/installed-bench
 	@$(BIN)/python -m benchmarks
+
+# Outside .venv: what is tried is what somebody gets who has nothing of this tree.
+.PHONY: wheel
+wheel:
+	@$(PYTHON) -m tests.wheel
 
 # What the library promises about new data, on data whose truth is known; one part: make coverage ONLY=sentences.
 ONLY ?= coverage coverage_data shapley_coverage conditional extrapolation regions segments interactions sentences \
@@ -117,24 +135,31 @@ clean:
 	rm -rf .venv .venv-oldest build dist docs/build docs/jupyter_execute docs/paper docs/reference/generated .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
-$(BIN)/python:
+$(BIN)/python$(EXE):
 	@echo "creating .venv"
 	@$(PYTHON) -m venv .venv
 
 # Modules are compiled when they are first imported: most of those that pip installs never are.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP := $(BIN)/python -u -m pip install --disable-pip-version-check --no-compile
+# Of what pip says, the name of each package while it is fetched, and that they are unpacked.
+NAMES := while read -r word name rest; do case "$$word" in \
+	Collecting) printf ' %s' "$${name%%[<>=!~;\[]*}";; \
+	Installing) test "$$name" = collected && printf '\n unpacking them\n';; esac; done; true
 
 # One stamp an extra, so that pip runs again only when pyproject.toml has changed.
 # Order-only (|): the interpreter's date says nothing about what is installed.
-.venv/installed-%: pyproject.toml | $(BIN)/python
+# Who waits sees the names of the packages; the stamp, and not the end of the pipe, says whether pip was successful.
+.venv/installed-%: pyproject.toml | $(BIN)/python$(EXE)
 	@echo "installing losslens[$*] into .venv (a minute or two the first time)"
-	@$(PIP) --editable ".[$*]"
-	@touch $@
+	@rm -f $@
+	@{ $(PIP) --editable ".[$*]" && touch $@; } | $(NAMES)
+	@test -f $@
 
 # The library by itself, before what tests it: its kernels compile meanwhile.
-.venv/installed-library: pyproject.toml | $(BIN)/python
+.venv/installed-library: pyproject.toml | $(BIN)/python$(EXE)
 	@echo "installing losslens into .venv"
-	@$(PIP) --editable .
-	@touch $@
+	@rm -f $@
+	@{ $(PIP) --editable . && touch $@; } | $(NAMES)
+	@test -f $@
 
 .venv/installed-test .venv/installed-docs: | .venv/installed-library

@@ -4,6 +4,7 @@ import ast
 import io
 import re
 import shlex
+import tomllib
 from contextlib import chdir, redirect_stdout
 from doctest import ELLIPSIS, OutputChecker
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ import pytest
 import typer
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+import losslens as ll
 from losslens.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -74,6 +76,16 @@ def test_numbers_in_comments_are_those_that_come_out(readme):
         assert not expected or numbers(readme[1][line]) == expected, line
 
 
+def test_calls_in_the_table_of_questions_exist(readme):
+    """Names of the library, and methods of the results that the README makes; what they take is tested elsewhere."""
+    rows = [line.split(" | ")[1] for line in (ROOT / "README.md").read_text("utf-8").splitlines() if " | `" in line]
+    calls = [call for row in rows for call in re.findall(r"`([^`]+)`", row)]
+    names = readme[0] | {"shares": ll.ShapleyImportance}
+    heads = [re.search(r"(?:^|= )((?:ll|imp|shares)(?:\[[^]]+\])?\.\w+)", call) for call in calls]
+    assert [call for call, head in zip(calls, heads, strict=True) if not head] == ["donors=ll.Within()"]
+    assert len([eval(head[1], names) for head in heads if head]) > 15
+
+
 def test_words_in_comments_are_true(readme):
     names, values, _ = readme
     words = {line.partition("  # ")[0]: line.partition("  # ")[2].strip() for line in values}
@@ -132,18 +144,41 @@ def test_every_command_is_in_the_readme_and_in_its_own_page():
         assert [name for name in COMMANDS if not re.search(rf"losslens {name}|`{name}", text)] == []
 
 
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
 def test_make_targets_exist():
     text = "".join((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "CONTRIBUTING.md"))
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert set(re.findall(r"`?make ([a-z]+)(?:`|    #)", text)) <= set(
-        re.findall(r"^([a-z]+):", makefile, re.MULTILINE)
+    assert set(re.findall(r"`?make ([a-z-]+)(?:`|    #)", text)) <= TARGETS
+
+
+def test_workflows_call_make_targets():
+    """And nothing else, but for what a system must have before make runs."""
+    workflows = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    steps = [step for path in workflows for step in re.findall(r" run: (.+)", path.read_text(encoding="utf-8"))]
+    others = [step for step in steps if not step.startswith("make ")]
+    assert [step.split()[:2] for step in others] == [["brew", "install"]]
+    assert {step.split()[1] for step in steps if step not in others} <= TARGETS
+
+
+# -- versions -------------------------------------------------------------------------------------------------------
+
+
+def test_one_version_everywhere():
+    """What pyproject.toml says is what is cited, and the newest entry of the changelog."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
+    newest = re.search(
+        r"^## \[(.+?)\] - (?:unreleased|\d{4}-\d{2}-\d{2})$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE
     )
+    assert project["version"] == cited[1] == newest[1]
 
 
 # -- paths ----------------------------------------------------------------------------------------------------------
 
 PACKAGE = ROOT / "src" / "losslens"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS, PACKAGE / "page" / "README.md"]
+PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY")]
+PAGES += [*DOCS, PACKAGE / "page" / "README.md"]
 
 
 MODULES = [path.relative_to(ROOT).as_posix() for folder in (PACKAGE, ROOT / "tests") for path in folder.rglob("*.py")]
@@ -155,3 +190,19 @@ def test_modules_that_a_page_names_exist(page):
     """By their whole path, or by the end of it where the sentence says in which room."""
     named = set(re.findall(r"[\w/]+\.py\b", page.read_text(encoding="utf-8")))
     assert [path for path in named if not any(f"/{module}".endswith(f"/{path}") for module in MODULES)] == []
+
+
+def anchors(page):
+    """What a link can point to: headings in small letters, spaces as hyphens, other signs left out."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import losslens as ll
@@ -10,6 +11,7 @@ from losslens.datasets import load_bikeshare
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rich.console import Console
     from rich.table import Table
 
     from losslens.results.importance import FeatureImportance
@@ -19,24 +21,41 @@ if TYPE_CHECKING:
 PAGE = "report-bikeshare.html"
 
 
+class Clock:
+    """Says what begins now, and how many seconds after the start."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.started = time.monotonic()
+
+    def tell(self, words: str) -> None:
+        """One line, written at once."""
+        self.console.print(f"{time.monotonic() - self.started:5.1f} s  {words}", highlight=False, soft_wrap=True)
+
+
 def main() -> None:
-    """Fit, explain, print."""
+    """Fit, explain, print, write the report: every step is told when it begins, every result once it is there."""
+    from rich.console import Console
+
+    console = Console()
+    clock = Clock(console)
+    clock.tell("loading pandas and scikit-learn")
     try:
-        from rich.console import Console
         from sklearn.ensemble import HistGradientBoostingRegressor
         from sklearn.model_selection import train_test_split
+
+        X, y = load_bikeshare()
     except ImportError as error:
         raise SystemExit('the demo needs scikit-learn and pandas: pip install "losslens[demo]"') from error
 
-    X, y = load_bikeshare()
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=1000, random_state=0)
+    clock.tell(f"fitting a model of bikes hired per hour to {len(X_train):,} hours")
     model = HistGradientBoostingRegressor(categorical_features="from_dtype", random_state=0)
     model.fit(X_train, y_train)
+    clock.tell(f"explaining it on {len(X_test):,} other hours; the first time on a machine, compiling for that")
     imp = ll.feature_importance(model, X_test, y_test)
-
-    console = Console()
+    clock.tell("the first result")
     console.print(
-        f"\nBikeshare, bikes hired per hour: {len(X_train):,} hours to train, {len(X_test):,} to test."
         f"\nTest error (mean squared) {imp.error:,.0f}. Importance: its increase when the feature's value"
         f" is replaced by that of another hour.\n"
     )
@@ -46,11 +65,14 @@ def main() -> None:
         f"{'exact: every pair of rows' if imp.exact else f'sampled: {imp.design}'}.\n"
     )
     console.print(hour_table(imp["hr"].by(X_test["workingday"])))
+    console.print()
+    clock.tell("computing a report, the longest step: shares, pairs of features, regions, rows that look wrong")
     page = ll.report(
         model, X_test, y_test, by="workingday", title="Bikeshare", target_name="bikes per hour", random_state=0
     )
+    clock.tell("writing it")
     page.save(PAGE)
-    console.print(f"\nThe full report, to open in a browser: {PAGE}")
+    clock.tell(f"done: open {PAGE} in a browser")
 
 
 def importance_table(imp: Importances) -> Table:
