@@ -13,9 +13,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from losslens.results.base import Displayed
+from losslens.results.by_group import ByGroup
 from losslens.results.clusters import Clusters
 from losslens.results.comparison import Comparison
-from losslens.results.effects import Effects
+from losslens.results.effects import Effects, FeatureEffect
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
 from losslens.results.outputs import Outputs
@@ -112,6 +113,10 @@ def _size(result: Displayed, table: ResultTable) -> tuple[float, float]:
             return 5.6, 2.2 + 0.27 * min(len(result.features), MOST_BARS)
         case Comparison():
             rows *= 1 + len(result.names) // 2
+        case ByGroup() if isinstance(result.every, FeatureEffect):
+            return 5.2, 3.6
+        case ByGroup() if result._is_mapped:
+            rows = len(result.features) * (1 + len(result) // 2)
         case ShapleyEffect():
             rows = int(1.5 * (rows + 2 * (len(result.local) == 1)))
         case PermutedTarget() | RowChanges():
