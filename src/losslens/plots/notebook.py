@@ -32,6 +32,8 @@ MOST_BARS = 15  # rows of text in a plot
 MOST_EFFECTS = 6  # small plots of effects
 ACROSS = 3  # of these beside each other
 DPI = 100
+SHOWN_LINES, FEW = 15, 2  # of a table before it folds, and lines that are too few to fold
+CLICKED = "cursor: pointer"  # to fold and unfold
 
 
 def show(result: Displayed) -> str:
@@ -50,12 +52,36 @@ def show(result: Displayed) -> str:
     notes = [*more_not_shown(len(table) - len(lines)), *table.notes]
     if isinstance(result, Effects) and len(result) > MOST_EFFECTS:
         notes.append(f"{MOST_EFFECTS} of {len(result)} drawn")
-    small = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
     head = _line([heading for heading, _ in table.view], "th")
-    body = f"<div><table><thead>{head}</thead><tbody>{''.join(map(_line, lines))}</tbody></table></div>"
     beside = "display: flex; flex-wrap: wrap; gap: 1.5em; align-items: flex-start"
-    parts = f'<div style="{beside}">{body}{_picture(result, table)}</div>'
-    return f"<div><p><b>{escape(table.title)}</b></p>{parts}{small}</div>"
+    parts = f'<div style="{beside}"><div>{_folded_table(head, lines)}</div>{_picture(result, table)}</div>'
+    title = f'<summary style="{CLICKED}"><b>{escape(table.title)}</b></summary>'
+    return f"<div><details open>{title}{parts}{_folded_notes(result, notes)}</details></div>"
+
+
+def _folded_table(head: str, lines: Sequence[Sequence[str]]) -> str:
+    """The table; of a long one the first lines, and the others behind a click."""
+    first = lines if len(lines) <= SHOWN_LINES + FEW else lines[:SHOWN_LINES]
+    shown, rest = _html_table(head, first), lines[len(first) :]
+    if not rest:
+        return shown
+    return f'{shown}<details><summary style="{CLICKED}">{len(rest)} more lines</summary>{_html_table(head, rest)}</details>'
+
+
+def _html_table(head: str, lines: Sequence[Sequence[str]]) -> str:
+    return f"<table><thead>{head}</thead><tbody>{''.join(map(_line, lines))}</tbody></table>"
+
+
+def _folded_notes(result: Any, notes: Sequence[str]) -> str:
+    """Notes under the table: how numbers were computed behind a click, if that takes several; cautions are seen."""
+    warned = [*getattr(result, "cautions", ()), *getattr(result, "_known_warning", ())]
+    seen = [note for note in notes if note in warned]
+    quiet = [note for note in notes if note not in warned]
+    written = "".join(f"<div><small>{escape(note)}</small></div>" for note in quiet)
+    if len(quiet) > FEW:
+        count = f'<summary style="{CLICKED}"><small>{len(quiet)} notes</small></summary>'
+        written = f"<details>{count}{written}</details>"
+    return "".join(f"<div><small>{escape(note)}</small></div>" for note in seen) + written
 
 
 def _line(cells: Sequence[str], kind: str = "td") -> str:

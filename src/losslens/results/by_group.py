@@ -265,7 +265,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         return f"{self.what}, in {len(self):,} group{'s' if len(self) > 1 else ''} of rows"
 
     @property
-    def notes(self) -> list[str]:
+    def cautions(self) -> list[str]:
         """Which groups have no standard error, or an interval that is to be taken with caution, and why."""
         found = noted(*self._said())
         more = f"{len(found) - MOST_NOTES} more notes on single groups: to_frame() has all cautions"
@@ -302,7 +302,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         lines = None if few else [*range(MOST_LINES - 1), len(groups) - 1]
         notes += [] if few else [f"{len(self) - MOST_LINES + 1:,} groups not shown; to_frame() has all"]
         return ResultTable(
-            f"ByGroup: {self.headline}", columns, view=view, notes=[*notes, *self.notes], in_text=lines, in_view=lines
+            f"ByGroup: {self.headline}", columns, view=view, notes=[*notes, *self.cautions], in_text=lines, in_view=lines
         )
 
     @property
