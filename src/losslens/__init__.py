@@ -7,6 +7,7 @@ from losslens.donors.designs import All, Derangements, Grid, Latin, Permutations
 from losslens.donors.samplers import Residual, Within
 from losslens.page.report import Report
 from losslens.results.breiman import BreimanImportance
+from losslens.results.by_group import ByGroup
 from losslens.results.clusters import Clusters
 from losslens.results.comparison import Comparison
 from losslens.results.effects import Effects, FeatureEffect
@@ -52,6 +53,7 @@ __all__ = [
     "Absolute",
     "All",
     "BreimanImportance",
+    "ByGroup",
     "Clusters",
     "Comparison",
     "ConditionalImpact",

@@ -6,9 +6,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
+from html import escape
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from losslens.text import duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 PREPARING = "preparing the exact engine"
 _LOCK = Lock()
 DELAY = 0.7  # seconds before a bar appears: short runs show none
+REFRESH = 0.2  # seconds between two drawings of a bar in a notebook
 
 
 class Tick(Protocol):
@@ -64,7 +67,10 @@ _watched = 0  # how many bars and titles are open whose stderr is a terminal or 
 
 @contextmanager
 def _watching(progress: bool | None) -> Iterator[None]:
-    """While this is open, `tell` writes; of the whole process, since kernels run in threads of their own."""
+    """While this is open, `tell` writes; of the whole process, since kernels run in threads of their own.
+
+    What was shown in a notebook goes away at the end, also after an error or an interrupt.
+    """
     global _watched  # noqa: PLW0603
     mine = progress is not False and (sys.stderr.isatty() or _in_notebook())
     with _LOCK:
@@ -74,21 +80,22 @@ def _watching(progress: bool | None) -> Iterator[None]:
     finally:
         with _LOCK:
             _watched -= mine
+        if not _watched:
+            _CELL.clear()
 
 
 def tell(line: str) -> None:
-    """Write a line to stderr, a terminal or notebook, while a call runs that was not made with ``progress=False``."""
-    if _watched:
+    """Show a line in a terminal (stderr) or notebook, while a call runs that was not made with ``progress=False``."""
+    if _watched and _in_notebook():
+        _CELL.show(escape(line), line)
+    elif _watched:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
 
 def _is_shown(progress: bool | None) -> bool:
     """Whether to show progress; None: if stderr is a terminal, or in a notebook."""
-    if progress is None:
-        # In a notebook rich needs ipywidgets, and warns if they are missing: then no bar.
-        return sys.stderr.isatty() or (_in_notebook() and find_spec("ipywidgets") is not None)
-    return progress
+    return sys.stderr.isatty() or _in_notebook() if progress is None else progress
 
 
 @contextmanager
@@ -103,10 +110,13 @@ def waiting(title: str, progress: bool | None) -> Iterator[None]:
     def show() -> None:
         if done.wait(DELAY):
             return
+        if _in_notebook():
+            _CELL.show(f"{escape(title)} …", title)
+            return
         from rich.console import Console
 
-        console = Console(stderr=True, force_jupyter=_in_notebook() or None)
-        if not console.is_terminal and not console.is_jupyter:
+        console = Console(stderr=True)
+        if not console.is_terminal:
             console.print(title)  # without a terminal: one line
             return
         with console.status(title):
@@ -114,12 +124,12 @@ def waiting(title: str, progress: bool | None) -> Iterator[None]:
 
     thread = Thread(target=show, daemon=True)
     thread.start()
-    try:
-        with _watching(progress):
+    with _watching(progress):
+        try:
             yield
-    finally:
-        done.set()
-        thread.join()
+        finally:
+            done.set()
+            thread.join()
 
 
 @contextmanager
@@ -128,6 +138,10 @@ def bar(total: int, title: str, progress: bool | None, unit: str = "predictions"
     if not _is_shown(progress):
         with _watching(progress):
             yield _Silent()
+        return
+    if _in_notebook():
+        with _watching(progress):
+            yield _InNotebook(total, title, unit)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -140,11 +154,11 @@ def bar(total: int, title: str, progress: bool | None, unit: str = "predictions"
         TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + unit),
         TimeRemainingColumn(),
         TextColumn("{task.fields[words]}"),
-        console=Console(stderr=True, force_jupyter=_in_notebook() or None),
+        console=Console(stderr=True),
         transient=sys.stderr.isatty(),  # without a terminal the last line stays
         expand=True,
     )
-    drawn = _Shown(shown, shown.add_task(title, total=total, words=""))
+    drawn = _InTerminal(shown, shown.add_task(title, total=total, words=""))
     try:
         with _watching(progress):
             yield drawn
@@ -153,7 +167,7 @@ def bar(total: int, title: str, progress: bool | None, unit: str = "predictions"
             shown.stop()
 
 
-class _Shown:
+class _InTerminal:
     """A bar that appears after a delay."""
 
     is_shown = True
@@ -175,7 +189,72 @@ class _Shown:
         self.shown.update(self.task, total=total)
 
 
+class _InNotebook:
+    """The same in a notebook: HTML of one line, which needs no widgets."""
+
+    is_shown = True
+
+    def __init__(self, total: int, title: str, unit: str) -> None:
+        self.total, self.title, self.unit = total, title, unit
+        self.done, self.words, self.lock = 0, "", Lock()
+        self.started = self.drawn = time.monotonic()
+
+    def __call__(self, rows: int, /) -> None:
+        now = time.monotonic()
+        with self.lock:
+            self.done += rows
+            due = now - self.started > DELAY and now - self.drawn > min(REFRESH, DELAY)
+            if due:
+                self.drawn = now
+        if due:
+            self._draw(now)
+
+    def note(self, words: str) -> None:
+        self.words = words
+
+    def set_total(self, total: int) -> None:
+        self.total = total
+
+    def _draw(self, now: float) -> None:
+        done, total = min(self.done, self.total), max(self.total, 1)
+        left = (now - self.started) * (total - done) / done if done else 0.0
+        count, rest = f"{self.done:,} of {self.total:,} {self.unit}", f"{duration(left)} left" if left >= 1 else ""
+        text = ", ".join(filter(None, [count, rest, self.words]))
+        meter = f'<progress value="{done}" max="{total}" style="width: 12em; vertical-align: middle"></progress>'
+        style = "white-space: nowrap; overflow: hidden; text-overflow: ellipsis"
+        _CELL.show(f'<div style="{style}">{escape(self.title)} {meter} {escape(text)}</div>', f"{self.title}: {text}")
+
+
+class _NotebookCell:
+    """One place in the output of the cell that runs, for all bars and lines of its calls: none is left behind."""
+
+    def __init__(self) -> None:
+        self.count, self.filled = -1, False
+        self.place: Any = None  # IPython's handle of it
+
+    def show(self, html: str, text: str) -> None:
+        """Replace what is shown."""
+        from IPython import get_ipython
+        from IPython.display import display
+
+        content, count = {"text/html": html, "text/plain": text}, get_ipython().execution_count
+        if self.place is None or count != self.count:
+            self.count, self.place = count, display(content, raw=True, display_id=True)
+        else:
+            self.place.update(content, raw=True)
+        self.filled = True
+
+    def clear(self) -> None:
+        """Show nothing."""
+        if self.filled:
+            self.filled = False
+            self.place.update({"text/html": "", "text/plain": ""}, raw=True)
+
+
+_CELL = _NotebookCell()
+
+
 def _in_notebook() -> bool:
     shell = sys.modules.get("IPython")
-    kernel = shell.get_ipython() if shell is not None else None
-    return kernel is not None and kernel.__class__.__name__ == "ZMQInteractiveShell"
+    kernel: Any = shell.get_ipython() if shell is not None else None
+    return any(kind.__name__ == "ZMQInteractiveShell" for kind in type(kernel).__mro__)  # or one that extends it

@@ -259,14 +259,28 @@ def draw_effect(data, design, part):
         yield one.plot()
 
 
-def draw_groups(data, design, part):
-    (one,) = ask(data, design, data.names[:1]).values()
+def named_groups(data, part):
     labels = np.array([*NAMES[:10], *NAMES[:30]], object)[: len(data.y)]
-    groups = {"one": labels[[0] * len(data.y)], "half": np.arange(len(data.y)) % 2 == 0}.get(
+    return {"one": labels[[0] * len(data.y)], "half": np.arange(len(data.y)) % 2 == 0}.get(
         part, np.resize(labels, len(data.y))
     )
-    yield subgroups.plot_groups(one.by(groups))
-    yield subgroups.plot_groups(one.effect.by(groups))
+
+
+def draw_groups(data, design, part):
+    (one,) = ask(data, design, data.names[:1]).values()
+    yield subgroups.plot_groups(one.by(named_groups(data, part)))
+    yield subgroups.plot_groups(one.effect.by(named_groups(data, part)))
+
+
+def draw_by_group(data, design, part):
+    found = ask(data, design, some(data.names))
+    groups = named_groups(data, part)
+    if any(np.isfinite(one.pfi) for one in found.values()):
+        yield found.by(groups).plot()
+    for one in list(found.values())[:1]:
+        if np.isfinite(one.pfi):
+            yield one.by(groups).plot()
+    yield shares(data).by(groups).plot()
 
 
 def draw_cells(data, design, part):
@@ -470,6 +484,7 @@ CASES = {
     "plot_effect": [draw_effect],
     "plot_extrapolation": [draw_extrapolation],
     "plot_gap": [draw_gap],
+    "plot_by_group": [draw_by_group],
     "plot_groups": [draw_groups],
     "plot_impact": [draw_impact, draw_left_out],
     "plot_importance": [draw_importance, draw_several, draw_scores],

@@ -230,6 +230,18 @@ def test_nor_scorers(model):
     check(ll.shapley_importance(MODELS[model], X, target(model), **asked(model, loss=scorer(model))))
 
 
+@pytest.mark.parametrize("verb", ["feature_importance", "feature_effect", "shapley_importance"])
+@pytest.mark.parametrize("model", ["black box", "linear"])
+def test_nor_groups_of_rows(verb, model, tmp_path):
+    groups = np.arange(N) % 3
+    found = BY_MODEL[verb](model).by(groups)
+    check(found, (X, Y, WEIGHT, groups))
+    if verb == "feature_importance":
+        check(found.every["x0"].by(groups), (X, Y, WEIGHT, groups))
+    found.save(tmp_path / "result.losslens")
+    check(ll.load(tmp_path / "result.losslens"))
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_nor_frames_of_any_library(library):
     frame = FRAME

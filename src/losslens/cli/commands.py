@@ -53,7 +53,7 @@ def importance(args: Arguments) -> Output:
 
     groups = groups_of(args, rows, explain)
     imp = explain(groups)
-    parts = {None: imp} if args.by is None else {None: imp} | imp.by(np.asarray(rows.column(args.by)))
+    parts = {None: imp} if args.by is None else {None: imp, **imp.by(np.asarray(rows.column(args.by)))}
     group = f"{args.by} (group)" if args.by in imp.to_frame().columns else args.by or ""  # not a column's
     entries, lines = [], []
     columns = ["feature", "importance", "std_error", "low", "high", "ratio"]

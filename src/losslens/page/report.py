@@ -12,6 +12,8 @@ import numpy as np
 
 from losslens.results.files import atomic_file
 
+HEIGHT = "min(85vh, 50rem)"  # of the page in a notebook, which scrolls by itself: less than a window, and than printed paper
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
@@ -46,8 +48,11 @@ class Report:
 
     def _repr_html_(self) -> str:
         """In a notebook: the page in its own frame, so that styles and scripts don't interfere."""
-        frame = 'style="width: 100%; height: 85vh; border: 1px solid #8888" title="losslens report"'
-        return f'<iframe {frame} srcdoc="{escape(self.html())}"></iframe>'
+        look = f"display: block; width: 100%; height: {HEIGHT}; border: 1px solid #8888; resize: vertical"
+        frame = f'<iframe style="{look}" title="losslens report" srcdoc="{escape(self.html())}"></iframe>'
+        title = f"<b>Report: {escape(str(self.summary['title']))}</b>"
+        to_file = '<small>The same page as a file: <code>.save("report.html")</code></small>'
+        return f'<details open><summary style="cursor: pointer">{title}</summary>{frame}{to_file}</details>'
 
     def __repr__(self) -> str:
         about = self.summary

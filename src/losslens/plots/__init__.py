@@ -4,6 +4,7 @@
 """
 
 from losslens.plots.bars import plot_extrapolation, plot_gap, plot_ranking, plot_segments
+from losslens.plots.by_group import plot_by_group
 from losslens.plots.cells import plot_cells, plot_local
 from losslens.plots.comparison import plot_comparison, plot_moved
 from losslens.plots.feature import plot_effect, plot_importance
@@ -18,6 +19,7 @@ from losslens.plots.shares import plot_shares, plot_waterfall
 from losslens.plots.subgroups import plot_groups
 
 __all__ = [
+    "plot_by_group",
     "plot_cells",
     "plot_clusters",
     "plot_comparison",

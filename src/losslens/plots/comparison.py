@@ -13,6 +13,7 @@ from losslens.plots.canvas import INK
 from losslens.plots.subgroups import LOOKS, separate_rows, shift_of
 from losslens.plots.wording import labels, not_shown, number
 from losslens.results.comparison import BEYOND, Comparison, distance_in_words
+from losslens.typing import Floats
 from losslens.uncertainty.cautions import noted
 
 LEGEND = 3  # lines of text that the legend takes
@@ -49,12 +50,9 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
         most = max(1, int((named_rows.rows_that_fit(ax) - LEGEND) / high))
     order = comparison._ranked[:most]
     for k, ((_, importances), name) in enumerate(zip(shown, labels([name for name, _ in shown], 30), strict=True)):
-        colour, _, marker = LOOKS[k]
-        at, pfi = np.arange(len(order)) + shift_of(k, len(shown)), [importances[feature].pfi for feature in order]
-        label = f"{name}: {comparison.told_as} {number(importances.base)}"
-        ax.plot(pfi, at, marker, color=colour, markersize=5, label=label, zorder=4, linestyle="none")
+        pfi = [importances[feature].pfi for feature in order]
         ends = np.array([known_interval(importances[feature]) or (np.nan, np.nan) for feature in order])
-        ax.hlines(at, ends[:, 0], ends[:, 1], color=colour, linewidth=1.3, zorder=3)
+        draw_series(ax, k, len(shown), pfi, ends, f"{name}: {comparison.told_as} {number(importances.base)}")
     separate_rows(ax, len(order))
     zero = ax.axvline(0, color=INK, linewidth=0.8, zorder=1)
     names = labels(order, named_rows.letters_beside(ax))
@@ -62,6 +60,14 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     unnamed = [] if ax.get_legend() else ["no space to name the models"]
     canvas.caption(ax, unnamed + _notes(comparison, len(shown), order))
     return ax
+
+
+def draw_series(ax: Axes, k: int, of: int, values: Sequence[float], ends: Floats, label: str) -> None:
+    """The k-th of several series: a dot with an interval in each row, below those of the series before it."""
+    colour, _, marker = LOOKS[k]
+    at = np.arange(len(values)) + shift_of(k, of)
+    ax.plot(values, at, marker, color=colour, markersize=5, label=label, zorder=4, linestyle="none")
+    ax.hlines(at, ends[:, 0], ends[:, 1], color=colour, linewidth=1.3, zorder=3)
 
 
 @canvas.takes_axes

@@ -13,9 +13,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from losslens.results.base import Displayed
+from losslens.results.by_group import ByGroup
 from losslens.results.clusters import Clusters
 from losslens.results.comparison import Comparison
-from losslens.results.effects import Effects
+from losslens.results.effects import Effects, FeatureEffect
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
 from losslens.results.outputs import Outputs
@@ -31,6 +32,8 @@ MOST_BARS = 15  # rows of text in a plot
 MOST_EFFECTS = 6  # small plots of effects
 ACROSS = 3  # of these beside each other
 DPI = 100
+SHOWN_LINES, FEW = 15, 2  # of a table before it folds, and lines that are too few to fold
+CLICKED = "cursor: pointer"  # to fold and unfold
 
 
 def show(result: Displayed) -> str:
@@ -49,12 +52,36 @@ def show(result: Displayed) -> str:
     notes = [*more_not_shown(len(table) - len(lines)), *table.notes]
     if isinstance(result, Effects) and len(result) > MOST_EFFECTS:
         notes.append(f"{MOST_EFFECTS} of {len(result)} drawn")
-    small = "".join(f"<div><small>{escape(note)}</small></div>" for note in notes)
     head = _line([heading for heading, _ in table.view], "th")
-    body = f"<div><table><thead>{head}</thead><tbody>{''.join(map(_line, lines))}</tbody></table></div>"
     beside = "display: flex; flex-wrap: wrap; gap: 1.5em; align-items: flex-start"
-    parts = f'<div style="{beside}">{body}{_picture(result, table)}</div>'
-    return f"<div><p><b>{escape(table.title)}</b></p>{parts}{small}</div>"
+    parts = f'<div style="{beside}"><div>{_folded_table(head, lines)}</div>{_picture(result, table)}</div>'
+    title = f'<summary style="{CLICKED}"><b>{escape(table.title)}</b></summary>'
+    return f"<div><details open>{title}{parts}{_folded_notes(result, notes)}</details></div>"
+
+
+def _folded_table(head: str, lines: Sequence[Sequence[str]]) -> str:
+    """The table; of a long one the first lines, and the others behind a click."""
+    first = lines if len(lines) <= SHOWN_LINES + FEW else lines[:SHOWN_LINES]
+    shown, rest = _html_table(head, first), lines[len(first) :]
+    if not rest:
+        return shown
+    return f'{shown}<details><summary style="{CLICKED}">{len(rest)} more lines</summary>{_html_table(head, rest)}</details>'
+
+
+def _html_table(head: str, lines: Sequence[Sequence[str]]) -> str:
+    return f"<table><thead>{head}</thead><tbody>{''.join(map(_line, lines))}</tbody></table>"
+
+
+def _folded_notes(result: Any, notes: Sequence[str]) -> str:
+    """Notes under the table: how numbers were computed behind a click, if that takes several; cautions are seen."""
+    warned = [*getattr(result, "cautions", ()), *getattr(result, "_known_warning", ())]
+    seen = [note for note in notes if note in warned]
+    quiet = [note for note in notes if note not in warned]
+    written = "".join(f"<div><small>{escape(note)}</small></div>" for note in quiet)
+    if len(quiet) > FEW:
+        count = f'<summary style="{CLICKED}"><small>{len(quiet)} notes</small></summary>'
+        written = f"<details>{count}{written}</details>"
+    return "".join(f"<div><small>{escape(note)}</small></div>" for note in seen) + written
 
 
 def _line(cells: Sequence[str], kind: str = "td") -> str:
@@ -112,6 +139,10 @@ def _size(result: Displayed, table: ResultTable) -> tuple[float, float]:
             return 5.6, 2.2 + 0.27 * min(len(result.features), MOST_BARS)
         case Comparison():
             rows *= 1 + len(result.names) // 2
+        case ByGroup() if isinstance(result.every, FeatureEffect):
+            return 5.2, 3.6
+        case ByGroup() if result._is_mapped:
+            rows = len(result.features) * (1 + len(result) // 2)
         case ShapleyEffect():
             rows = int(1.5 * (rows + 2 * (len(result.local) == 1)))
         case PermutedTarget() | RowChanges():

@@ -375,10 +375,16 @@ def between_groups(
 def between_errors(
     first: tuple[str, FeatureImportance], second: tuple[str, FeatureImportance], level: float = 0.95
 ) -> Difference:
-    """The error of one group of rows less that of another, nothing replaced; the groups have no row in common."""
+    """The error of one group of rows less that of another, nothing replaced: both `given` of one result, with names.
+
+    The two have no row in common, but rows of one group of ``groups=`` may be in both, which a row less moves at once.
+    """
     (name, a), (other, b) = first, second
-    moved, units = (a.base_influence, b.base_influence), (a._units, b._units)
-    return _unpaired((name, other), a.base - b.base, moved, units, level, a._grouped)
+    one, another = a.base_influence, b.base_influence
+    moved, freedom = one - another, _welch((one, another), (a._units, b._units))
+    return difference(
+        (name, other), a.base - b.base, moved.std_error, freedom, level, moved.skewness, grouped=a._grouped
+    )
 
 
 def _welch(moved: tuple[Influence, Influence], units: tuple[float, float]) -> float:

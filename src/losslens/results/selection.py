@@ -5,7 +5,7 @@ Where the rows have labels (`losslens.tables.row_labels`), rows are chosen by la
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from losslens.tables.columns import is_missing
 from losslens.tables.row_labels import Labels, check_order, find_rows
 from losslens.typing import Indices, Mask
 
+if TYPE_CHECKING:
+    from losslens.results.by_group import ByGroup
+
 
 class Grouped:
     """A result whose rows can be chosen: that of each group of rows is `given` for them."""
@@ -23,9 +26,14 @@ class Grouped:
         """The result for these rows."""
         raise NotImplementedError
 
-    def by(self, groups: Any) -> dict[Any, Self]:
-        """``{label: given(groups == label)}`` for each label."""
-        return {label: self.given(mask) for label, mask in self._split(groups).items()}
+    def by(self, groups: Any) -> ByGroup[Self]:
+        """The result for each group of rows: a mapping, ``{label: given(groups == label)}``, with a table and a plot.
+
+        `groups` has one label for each row, in the order of X.
+        """
+        from losslens.results.by_group import by_group
+
+        return by_group(self, groups)
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
         """A mask of the rows of each group."""

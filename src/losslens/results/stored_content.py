@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import numpy as np
 
 from losslens.losses import OutputsLoss, outputs_of
+from losslens.results.selection import Grouped
 from losslens.tables.row_labels import find_rows
 
 MOST = 1 << 62  # in absolute value, of whole numbers
@@ -23,6 +24,7 @@ ALL_ROWS = 10_000_000  # that folds may have been drawn from, however few they a
 # One letter a dimension, or the length of a tuple: equal letters are equal numbers. "...": any further dimensions.
 SHAPES = {
     "BreimanImportance": {"features": "p", "trees": "t p", "local": "n p"},
+    "ByGroup": {"labels": "k", "codes": "n"},
     "Cells": {"rows": "r", "predictions": "r c ...", "changes": "r c"},
     "Clusters": {
         "labels": "n", "weight": "n", "profiles": "k p", "rules": "k", "cluster_stability": "k", "features": "p",
@@ -539,6 +541,15 @@ def _gap(result: Any) -> None:
     _need((result.freedom > 0).all(), "no degrees of freedom")
 
 
+def _by_group(result: Any) -> None:
+    _need(isinstance(result.every, Grouped), "groups of no result that has rows")
+    labels = result.labels.tolist()
+    _need(labels and len(set(labels)) == len(labels), "no group, or a group twice")
+    _within(result.codes, 0, len(labels), "groups")
+    _need(len(result.every._split(result.codes)) == len(labels), "a group without rows")  # or of other rows: it raises
+    _need(result.name.strip(), "groups without a name")
+
+
 def _over_time(result: Any) -> None:
     _named(result)
     _need(len(result.start) > 0, "no stretch of time")
@@ -552,7 +563,8 @@ def _named(result: Any) -> None:
 
 
 RULES: dict[str, Callable[[Any], None]] = {
-    "BreimanImportance": _named, "Clusters": _clusters, "CodedRows": _coded_rows, "CommonGrid": _common_grid,
+    "BreimanImportance": _named, "ByGroup": _by_group, "Clusters": _clusters, "CodedRows": _coded_rows,
+    "CommonGrid": _common_grid,
     "Comparison": _comparison, "ConditionalImpact": _impact, "Conditioning": _conditioning, "Effects": _effects,
     "Extrapolation": _extrapolation, "Extrapolations": _extrapolations,
     "FeatureImportance": _importance, "FeatureResult": _feature, "FeatureScore": _score, "Gap": _gap,

@@ -1,0 +1,573 @@
+"""A result for each group of rows: a mapping with a table, a plot, and differences between groups."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.results.base import Result
+from losslens.results.comparison import between_errors, between_groups
+from losslens.results.effects import Effects, FeatureEffect
+from losslens.results.importance import FeatureImportance, number_of
+from losslens.results.importances import Importances
+from losslens.results.row_changes import LeftOut
+from losslens.results.scores import FeatureScore
+from losslens.results.shapley import ShapleyImportance
+from losslens.results.shapley_effect import ShapleyEffect
+from losslens.results.table import NONE, ResultTable, or_else
+from losslens.tables.features import unknown_feature
+from losslens.tables.frames import make_frame
+from losslens.tables.row_labels import label_text
+from losslens.text import in_digits
+from losslens.typing import Axes, Indices, Mask
+from losslens.uncertainty.cautions import noted, of_estimate, small_group, told
+from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
+from losslens.uncertainty.standard_errors import (
+    Influence,
+    check_level,
+    influence_on_error,
+    influence_on_mean,
+    interval,
+    welch,
+)
+
+T = TypeVar("T", bound=Any)
+Numbers = dict[str, dict[str, Any]]  # of each feature, by name: its number first, and what is known of it
+Contrast = Callable[[str | None, float], Difference]  # from a feature (None: the error) and a level
+
+ALL = "(all)"  # the line of all rows
+MOST_LINES = 40  # of groups that are shown
+WIDTH = 110  # letters of a line: further features are in the data frame
+MOST_NOTES = 6  # on single groups
+NO_ERROR_OF_REFITS = "no standard error of the error itself: training rows of a fold are test rows of the others"
+PLAIN = (bool, int, float, str, dt.date, dt.timedelta, np.datetime64, np.timedelta64)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ByGroup(Mapping[Any, T], Result, Generic[T]):
+    """The result for each group of rows, with donors from all rows: a mapping from the label of a group to its result.
+
+    `to_frame()` has one row for each group and feature; `difference` compares two groups, `differences` all with one.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> place = np.where(X[:, 1] > 0, "north", "south")
+    >>> y = X[:, 0] * np.where(place == "north", 1, 3)
+    >>> parts = ll.feature_importance(lambda X: 2 * X[:, 0], X, y, loss="squared_error")["x0"].by(place)
+    >>> {label: round(part.pfi, 1) for label, part in parts.items()}
+    {'north': 3.8, 'south': 10.8}
+    >>> parts
+    ByGroup: x0: increase in squared error, in 2 groups of rows
+      group  rows   error     importance
+      north    97   1.061  3.849 ± 0.400
+      south   103  0.8819   10.78 ± 1.33
+      (all)   200  0.9687  7.417 ± 0.877
+    >>> parts.difference("south", "north").low > 0
+    True
+    """
+
+    every: Any  # the result for all rows
+    labels: NDArray[Any]  # (k,): of the groups, in their order
+    codes: Indices  # (n,): the group of each row, as a position in `labels`
+    name: str = "group"  # what the rows are grouped by
+
+    # -- a mapping ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def parts(self) -> dict[Any, T]:
+        """The results, by the labels of their groups."""
+        return {label: self.every.given(self.codes == k) for k, label in enumerate(self._labels)}
+
+    @property
+    def _labels(self) -> list[Any]:
+        # `tolist` would convert dates in nanoseconds to integers.
+        return list(self.labels) if self.labels.dtype.kind in "mM" else self.labels.tolist()
+
+    def __getitem__(self, label: Any) -> T:
+        if label not in self.parts:
+            texts = [label_text(one) for one in self.parts]
+            raise KeyError(unknown_feature(label, texts, "groups").replace("feature", "group", 1))
+        return self.parts[label]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    # -- numbers --------------------------------------------------------------------------------------------------
+
+    @property
+    def n(self) -> Indices:
+        """The number of rows of each group, (k,)."""
+        return np.bincount(self.codes, minlength=len(self.labels))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return tuple(self._numbers_of_all)
+
+    def difference(self, first: Any, second: Any, feature: str | None = None, level: float = 0.95) -> Difference:
+        """How much more important a feature is in one group than in another, for this model on new rows.
+
+        The groups have other rows and the same donors: each row, or each group of `groups=`, is left out as an
+        observation and as a donor of both. `feature` may be omitted if there is one only.
+        """
+        return self._contrast(first, second)(self._feature(feature), level)
+
+    def error_difference(self, first: Any, second: Any, level: float = 0.95) -> Difference:
+        """How much larger the error of one group is than that of another, nothing replaced; by a scorer the score."""
+        return self._contrast(first, second)(None, level)
+
+    def differences(self, against: Any = None, level: float = 0.95, adjust: Adjustment | None = "holm") -> Any:
+        """Every feature in every group against one of them (the first by default); a data frame, largest first.
+
+        A difference without a standard error, as of a group with fewer than three rows, is NaN; `caution` says why.
+        """
+        base = self._labels[0] if against is None else against
+        self[base]
+        self._need_errors("difference of groups")
+        check_level(level)
+        rows = [
+            (feature, label, one)
+            for label in self
+            if label != base
+            for feature, one in self._all_differences(label, base, level).items()
+        ]
+        rows.sort(key=lambda row: -np.nan_to_num(abs(row[2].value), nan=-1.0))
+        p = np.array([each.p_value for *_, each in rows])
+        data: dict[str, Any] = {"feature": [feature for feature, *_ in rows]}
+        data |= {"group": _plain([label for _, label, _ in rows]), "against": _plain([base] * len(rows))}
+        names = {"difference": "value", "std_error": "std_error", "low": "low", "high": "high"}
+        data |= {column: [getattr(each, name) for *_, each in rows] for column, name in names.items()}
+        data["p"] = p
+        if adjust is not None:
+            known = np.isfinite(p)
+            data["p_adjusted"] = np.full(len(p), np.nan)
+            data["p_adjusted"][known] = adjusted(p[known], adjust)
+        return self._frame(data | {"caution": [each.caution for *_, each in rows]})
+
+    def _all_differences(self, first: Any, second: Any, level: float) -> dict[str, Difference]:
+        """Of all features; NaN where one has no standard error, for the reason in `caution`."""
+        found, contrast = {}, None
+        for feature in self.features:
+            try:
+                contrast = self._contrast(first, second) if contrast is None else contrast
+                found[feature] = contrast(feature, level)
+            except ValueError as error:
+                found[feature] = Difference("", "", np.nan, np.nan, np.nan, np.nan, np.nan, level, str(error))
+        return found
+
+    def errors(self, level: float = 0.95) -> Any:
+        """The error of each group with its interval, nothing replaced, or its score; a data frame.
+
+        An error without a standard error, as of a group with fewer than three rows, has none; `caution` says why.
+        """
+        self._need_errors("error of groups")
+        check_level(level)
+        columns: dict[str, list[Any]] = {
+            "group": _plain(self._labels), "n": self.n.tolist(), self.told_as: [*map(_base, self.values())],
+        }  # fmt: skip
+        for part in self.values():
+            for name, value in self._error_of(part, level).items():
+                columns.setdefault(name, []).append(value)
+        return self._frame(columns)
+
+    def _error_of(self, part: Any, level: float) -> dict[str, Any]:
+        try:
+            on, units = _on_base(part), _units(part)
+        except ValueError as error:
+            return {"std_error": np.nan, "low": np.nan, "high": np.nan, "caution": str(error)}
+        low, high = interval(_base(part), on.std_error, units, level, on.skewness)
+        said = of_estimate(on.skewness, _effective(part), grouped=self._grouped)
+        return {"std_error": on.std_error, "low": low, "high": high, "caution": said}
+
+    def _need_errors(self, what: str) -> None:
+        if not self.told_as:
+            why = "is a curve" if isinstance(self.every, (FeatureEffect, Effects)) else "is of these rows alone"
+            raise ValueError(f"no {what}: an effect {why}, and has no error on new rows; use plot() and to_frame()")
+
+    @property
+    def told_as(self) -> str:
+        """Whether groups have errors, the smaller the better, or scores, the larger the better; "" for effects."""
+        match self.every:
+            case FeatureImportance() | FeatureScore():
+                return self.every.told_as
+            case Importances():
+                return self.every._first.told_as
+            case ShapleyImportance() | LeftOut():
+                return "error"
+        return ""
+
+    # -- shown ----------------------------------------------------------------------------------------------------
+
+    def to_frame(self) -> Any:
+        """One row for each group and feature: the group's number of rows and error, and the number with its interval.
+
+        The most important features first.
+        """
+        groups = list(zip(self._labels, self.n.tolist(), self.values(), strict=True))
+        data: dict[str, Any] = {"group": [label for label, *_ in groups for _ in self.features]}
+        data["group"] = _plain(data["group"])
+        data["n"] = [n for _, n, _ in groups for _ in self.features]
+        if self.told_as:
+            data[self.told_as] = [_base(part) for *_, part in groups for _ in self.features]
+        data["feature"] = [feature for _ in groups for feature in self._ranked]
+        lines = [numbers[feature] for numbers in self._numbers.values() for feature in self._ranked]
+        return self._frame(data | {key: [line[key] for line in lines] for key in lines[0]})
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the number of each group, or of each feature and group, with 95% intervals; of one effect the curves."""
+        if isinstance(self.every, FeatureEffect):
+            return self.plot_curves(ax=ax)
+        from losslens.plots.by_group import plot_by_group
+
+        return plot_by_group(self, ax=ax)
+
+    def plot_curves(self, feature: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the PI or PD curve of a feature in each group; `feature` may be omitted if there is one only."""
+        if not isinstance(self.every, (FeatureImportance, FeatureScore, FeatureEffect, Importances, Effects)):
+            raise ValueError(f"{type(self.every).__name__} has no curves of single features by group")
+        from losslens.plots.subgroups import plot_groups
+
+        name = self._feature(feature)
+        mapped = isinstance(self.every, (Importances, Effects))
+        return plot_groups({label: part[name] if mapped else part for label, part in self.items()}, ax=ax)
+
+    @property
+    def what(self) -> str:
+        """What the numbers are, for an axis."""
+        every = self.every
+        match every:
+            case FeatureImportance() | FeatureScore():
+                return f"{every.name}: {every.change}"
+            case FeatureEffect():
+                return f"{every.name}: prediction"
+            case Effects():
+                return "predictions, from the smallest to the largest of each PD curve"
+            case ShapleyEffect():
+                return "mean absolute effect on the prediction"
+            case LeftOut():
+                return every.what
+        return str(every.headline.split(";")[0])
+
+    @property
+    def headline(self) -> str:
+        """What the numbers are, and of how many groups."""
+        return f"{self.what}, in {len(self):,} group{'s' if len(self) > 1 else ''} of rows"
+
+    @property
+    def cautions(self) -> list[str]:
+        """Which groups have no standard error, or an interval that is to be taken with caution, and why."""
+        found = noted(*self._said())
+        more = f"{len(found) - MOST_NOTES} more notes on single groups: to_frame() has all cautions"
+        return found if len(found) <= MOST_NOTES else [*found[: MOST_NOTES - 1], more]
+
+    def _said(self) -> tuple[list[str], list[str]]:
+        """Cautions of each group: of all its features at once where they share one."""
+        names: list[str] = []
+        said: list[str] = []
+        for label, numbers in zip(map(label_text, self), self._numbers.values(), strict=True):
+            each = {feature: one.get("caution", "") for feature, one in numbers.items()}
+            shared = len(set(each.values())) == 1
+            names += [label] if shared else [f"{feature} in {label}" for feature in each]
+            said += [*each.values()][: 1 if shared else None]
+        return names, said
+
+    def _table(self) -> ResultTable:
+        shown, few = self._shown_features, len(self) <= MOST_LINES
+        groups = [*map(label_text, self), ALL]
+        numbers = [*self._numbers.values(), self._numbers_of_all]
+        columns: dict[str, Any] = {"group": groups, "n": [*self.n.tolist(), len(self.codes)]}
+        by = f"{self.name} (group)" if self.name in shown else self.name  # a feature keeps its name
+        view = [(by, "{group}"), ("rows", "{n}")]
+        if self.told_as:
+            columns["base"] = [_base(part) for part in [*self.values(), self.every]]
+            view.append((self.told_as, "{base}"))
+        for k, feature in enumerate(shown):
+            columns[f"feature{k}"] = [_cell(one[feature]) for one in numbers]
+            view.append((feature if self._is_mapped else self._heading, f"{{feature{k}}}"))
+        left = len(self.features) - len(shown)
+        notes = (
+            [f"{left} less important feature{'s' if left > 1 else ''} not shown; to_frame() has all"] if left else []
+        )
+        lines = None if few else [*range(MOST_LINES - 1), len(groups) - 1]
+        notes += [] if few else [f"{len(self) - MOST_LINES + 1:,} groups not shown; to_frame() has all"]
+        return ResultTable(
+            f"ByGroup: {self.headline}", columns, view=view, notes=[*notes, *self.cautions], in_text=lines, in_view=lines
+        )
+
+    @property
+    def _heading(self) -> str:
+        match self.every:
+            case FeatureEffect():
+                return "smallest to largest of the PD curve"
+        return "importance"
+
+    @property
+    def _shown_features(self) -> list[str]:
+        """The most important features, as many as fit into a line; at least one."""
+        used, shown = 30, list[str]()
+        for feature in self._ranked:
+            used += 2 + max(len(feature), *(len(_cell(one[feature])) for one in self._numbers.values()))
+            if used > WIDTH and shown:
+                break
+            shown.append(feature)
+        return shown
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_mapped(self) -> bool:
+        """Whether there are several features, or a mapping that could have several."""
+        return not isinstance(self.every, (FeatureImportance, FeatureScore, FeatureEffect))
+
+    @property
+    def _grouped(self) -> bool:
+        block = self.every.block if isinstance(self.every, LeftOut) else _first(self.every).sample.block
+        return block is not None
+
+    @cached_property
+    def _numbers(self) -> dict[Any, Numbers]:
+        return {label: _numbers(part) for label, part in self.items()}
+
+    @cached_property
+    def _numbers_of_all(self) -> Numbers:
+        return _numbers(self.every)
+
+    @property
+    def _ranked(self) -> list[str]:
+        """Features that matter most in any group first; effects in the order that was asked for."""
+        if isinstance(self.every, (FeatureEffect, Effects)):
+            return list(self.features)
+        largest = {name: [_value(one[name]) for one in self._numbers.values()] for name in self.features}
+        return sorted(self.features, key=lambda name: -np.nan_to_num(largest[name], nan=-np.inf).max())
+
+    def _feature(self, feature: str | None) -> str:
+        if feature is None and len(self.features) == 1:
+            return self.features[0]
+        if feature is None:
+            raise ValueError(f"which feature? Name one of {', '.join(self.features[:20])}")
+        if feature not in self.features:
+            raise KeyError(unknown_feature(feature, self.features, "features"))
+        return feature
+
+    def _rows(self, label: Any) -> Mask:
+        return np.asarray(self.codes == list(self).index(label))
+
+    def _contrast(self, first: Any, second: Any) -> Contrast:
+        """The difference of two groups, as a function of what is compared and of the level."""
+        a, b = self[first], self[second]
+        if first == second:
+            raise ValueError(f"{label_text(first)!r} is compared with itself; name two groups")
+        self._need_errors("difference of groups")
+        match self.every:
+            case ShapleyImportance():
+                found = self._of_shares(self._rows(first), self._rows(second))
+            case LeftOut():
+                found = _of_left_out(self.every, (a, b), (self._rows(first), self._rows(second)))
+            case _:
+                found = _of_importances(a, b)
+        names = label_text(first), label_text(second)
+
+        def compare(feature: str | None, level: float) -> Difference:
+            one = found(feature, check_level(level))
+            few = "" if self._grouped else small_group(min(_effective(a), _effective(b)))
+            doubts = [] if feature is None else told(names, [_doubts(part, feature) for part in (a, b)], "In")
+            caution = " ".join(filter(None, [few, one.caution, *doubts]))
+            return replace(one, first=names[0], second=names[1], caution=caution)
+
+        return compare
+
+    def _of_shares(self, first: Mask, second: Mask) -> Contrast:
+        """Of Shapley shares: the lines of a gap, which are how much less a feature takes off the error."""
+        gap = self.every.gap(first, second, names=("first", "second"))
+        return lambda feature, level: gap.whole(level) if feature is None else _turned(gap.part(feature, level))
+
+    def _frame(self, columns: Mapping[str, Any]) -> Any:
+        return make_frame(columns, _first(self.every).backend)
+
+
+def by_group(result: Any, groups: Any) -> ByGroup[Any]:
+    """The result for each group; `groups` has a label for each row. A named series names the groups."""
+    masks, name = result._split(groups), getattr(groups, "name", None)
+    codes = np.empty(len(next(iter(masks.values()))), np.intp)
+    for k, mask in enumerate(masks.values()):
+        codes[mask] = k
+    labels = (
+        np.array(list(masks)) if isinstance(next(iter(masks)), (np.datetime64, np.timedelta64)) else _objects(masks)
+    )
+    found: ByGroup[Any] = ByGroup(result, labels, codes, name if isinstance(name, str) and name.strip() else "group")
+    found.parts  # noqa: B018 - what a result cannot give for some rows, it says here
+    return found
+
+
+def _objects(labels: Mapping[Any, Any]) -> NDArray[Any]:
+    """An array of objects, whatever these are: text keeps its type, and tuples remain whole."""
+    array = np.empty(len(labels), object)
+    array[:] = list(labels)
+    return array
+
+
+def _plain(labels: list[Any]) -> list[Any]:
+    """Labels as data frame libraries accept them: mixed types and other objects become text."""
+    kinds = {type(label) for label in labels}
+    return (
+        labels if len(kinds) == 1 and all(isinstance(label, PLAIN) for label in labels) else [*map(label_text, labels)]
+    )
+
+
+def _first(result: Any) -> Any:
+    """What all features of a result have in common."""
+    return result._first if isinstance(result, (Importances, Effects)) else result
+
+
+def _numbers(part: Any) -> Numbers:
+    """The numbers of a group of rows."""
+    match part:
+        case FeatureImportance() | FeatureScore():
+            return {part.name: _of_feature(part)}
+        case Importances():
+            return {name: _of_feature(one) for name, one in part.items()}
+        case FeatureEffect():
+            return {part.name: _of_effect(part)}
+        case Effects():
+            return {name: _of_effect(one) for name, one in part.items()}
+        case ShapleyEffect():
+            return {name: {"importance": value} for name, value in zip(part.features, part.importance, strict=True)}
+    table = part._table().data()
+    columns = ("sfimp", "share") if isinstance(part, ShapleyImportance) else ("importance",)
+    place = {feature: k for k, feature in enumerate(table["feature"])}
+    names, why = (*columns, "std_error", "low", "high"), _why(part, "std_error")
+    return {
+        feature: {name: table[name][place[feature]] for name in names}
+        | {"caution": table["caution"][place[feature]] or why}
+        for feature in part.features
+    }
+
+
+def _of_feature(one: FeatureImportance | FeatureScore) -> dict[str, Any]:
+    numbers = {name: number_of(one, name) for name in ("importance", "std_error", "low", "high")}
+    return {**numbers, "caution": one.caution or _why(one, "std_error")}
+
+
+def _of_effect(one: FeatureEffect) -> dict[str, Any]:
+    curve = or_else(lambda: one.pd, np.array([np.nan]))
+    known = curve[np.isfinite(curve)]
+    ends = (float(known.min()), float(known.max())) if len(known) else (np.nan, np.nan)
+    return {"smallest": ends[0], "largest": ends[1], "caution": _why(one, "pd")}
+
+
+def _why(part: Any, what: str) -> str:
+    """Why there is no such number; empty where there is one."""
+    try:
+        getattr(part, what)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _value(numbers: Mapping[str, Any]) -> float:
+    return float(next(iter(numbers.values())))
+
+
+def _cell(numbers: Mapping[str, Any]) -> str:
+    """The number of a group as text, with its standard error where there is one."""
+    value, error = _value(numbers), numbers.get("std_error", np.nan)
+    if not np.isfinite(value):
+        return NONE
+    if "largest" in numbers:
+        return f"{in_digits(value)} to {in_digits(float(numbers['largest']))}"
+    if not value:
+        return "0"
+    return f"{in_digits(value)} ± {in_digits(error, value)}" if np.isfinite(error) else in_digits(value)
+
+
+def _base(part: Any) -> float:
+    """The error of a group with nothing replaced, or its score; NaN where its rows have no weight."""
+    match part:
+        case ShapleyImportance():
+            return part.error_all
+        case LeftOut():
+            return part.error
+    return or_else(lambda: float(part.base), np.nan)
+
+
+def _on_base(part: Any) -> Influence:
+    match part:
+        case ShapleyImportance():
+            return influence_on_error(part.sample, part.at)
+        case LeftOut():
+            raise ValueError(NO_ERROR_OF_REFITS)
+    found: Influence = _first(part).base_influence
+    return found
+
+
+def _units(part: Any) -> float:
+    """The effective number of what is left out: rows, groups of rows, or blocks of rows of a score."""
+    return float(part.estimates.freedom + 1 if isinstance(part, LeftOut) else _first(part)._units)
+
+
+def _effective(part: Any) -> float:
+    """The effective number of rows, or groups of rows."""
+    if isinstance(part, LeftOut):
+        return _units(part)
+    one = _first(part)
+    return float(one.sample.effective_units(one.at))
+
+
+def _doubts(part: Any, feature: str) -> str:
+    """Why the number of a feature, not only its interval, is to be taken with caution."""
+    match part:
+        case FeatureImportance() | FeatureScore():
+            return part._doubts
+        case Importances():
+            return part[feature]._doubts
+    return ""
+
+
+def _of_importances(a: Any, b: Any) -> Contrast:
+    def compare(feature: str | None, level: float) -> Difference:
+        if feature is None:
+            return between_errors(("", _first(a)), ("", _first(b)), level)
+        first, second = (part[feature] if isinstance(part, Importances) else part for part in (a, b))
+        return between_groups(("", first), ("", second), level)
+
+    return compare
+
+
+def _of_left_out(every: LeftOut, parts: tuple[LeftOut, LeftOut], rows: tuple[Mask, Mask]) -> Contrast:
+    """Of refits: the groups have no row in common, but rows of a group of `groups=` may be in both."""
+
+    def compare(feature: str | None, level: float) -> Difference:
+        if feature is None:
+            raise ValueError(NO_ERROR_OF_REFITS)
+        j = every.features.index(feature)
+        local = np.nan_to_num(every.local[:, [j]])
+        moved = []
+        for part, chosen in zip(parts, rows, strict=True):
+            weight = np.zeros(len(local))
+            weight[chosen] = part._counted_weight
+            moved.append(influence_on_mean(local, weight, every.block)[:, 0])
+        first, second = (float(part.estimates.covariance[j, j]) for part in parts)
+        both = Influence(moved[0] - moved[1], total=max(first + second - 2 * float(moved[0] @ moved[1]), 0.0))
+        value = float(parts[0].importance[j] - parts[1].importance[j])
+        freedom = welch((first, second), (_units(parts[0]), _units(parts[1])))
+        return difference(
+            ("", ""), value, both.std_error, freedom, level, both.skewness, grouped=every.block is not None
+        )
+
+    return compare
+
+
+def _turned(one: Difference) -> Difference:
+    """The second less the first."""
+    return replace(one, value=-one.value, low=-one.high, high=-one.low)
