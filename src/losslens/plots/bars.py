@@ -138,7 +138,7 @@ def plot_extrapolation(
     ax, drawn, width = ranked_bars(ax, bars, look)
     named_rows.label_across(ax, "share of replaced rows that are unlike any real one", width)
     notes = [f"{WARNS.strip()}: {rule_in_words(tested)}"] if any(bars[j].mark for j in drawn) else []
-    canvas.caption(ax, notes + not_shown(len(bars) - len(drawn), "feature with a smaller share"))
+    canvas.caption(ax, notes + not_shown(len(bars) - len(drawn), "smaller share"))
     return ax
 
 

@@ -12,11 +12,11 @@ from losslens.plots.bars import Bar, Look, known_interval, ranked_bars
 from losslens.plots.canvas import INK
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.options import arrange, colours, most_of, name_features
-from losslens.plots.subgroups import LOOKS, separate_rows, shift_of
+from losslens.plots.subgroups import COLOURS, LOOKS, separate_rows, shift_of
 from losslens.plots.wording import labels as short_labels
 from losslens.plots.wording import not_shown, number
 from losslens.results.comparison import BEYOND, Comparison, distance_in_words
-from losslens.typing import AxisScale, Colors, FeatureLabels, Sort
+from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
 
 LEGEND = 3  # lines of text that the legend takes
@@ -59,8 +59,7 @@ def plot_comparison(
     """
     own, shown = ax is None, list(comparison.importances.items())[: len(LOOKS)]
     names, models = name_features(labels, comparison.features), [name for name, _ in shown]
-    default = [colour for colour, _, _ in LOOKS]
-    fill = colours(colors, models, default, "model", comparison.names)
+    fill = colours(colors, models, COLOURS, "model", comparison.names)
     ranked = comparison._ranked[: most_of(top, len(comparison.features))]
     check_scale(scale, np.array([one[feature].pfi for _, one in shown for feature in ranked]))
     high = 0.5 + 0.45 * len(shown)  # of a feature, in lines of text
@@ -74,12 +73,10 @@ def plot_comparison(
     order = [every[j] for j in arrange(names.all(every), places, sort)]
     bend(ax.xaxis, scale, np.array([one[feature].pfi for _, one in shown for feature in order]))
     for k, ((_, importances), name) in enumerate(zip(shown, short_labels(models, 30), strict=True)):
-        colour, marker = fill[k], LOOKS[k][2]
-        at, pfi = np.arange(len(order)) + shift_of(k, len(shown)), [importances[feature].pfi for feature in order]
-        label = f"{name}: {comparison.told_as} {number(importances.base)}"
-        ax.plot(pfi, at, marker, color=colour, markersize=5, label=label, zorder=4, linestyle="none")
+        pfi = [importances[feature].pfi for feature in order]
         ends = np.array([known_interval(importances[feature]) or (np.nan, np.nan) for feature in order])
-        ax.hlines(at, ends[:, 0], ends[:, 1], color=colour, linewidth=1.3, zorder=3)
+        label = f"{name}: {comparison.told_as} {number(importances.base)}"
+        draw_series(ax, k, len(shown), pfi, ends, label, fill[k])
     separate_rows(ax, len(order))
     zero = [] if scale == "log" else [ax.axvline(0, color=INK, linewidth=0.8, zorder=1)]
     short = short_labels(names.all(order), named_rows.letters_beside(ax))
@@ -87,6 +84,13 @@ def plot_comparison(
     unnamed = [] if ax.get_legend() else ["no space to name the models"]
     canvas.caption(ax, unnamed + _notes(comparison, len(shown), order))
     return ax
+
+
+def draw_series(ax: Axes, k: int, of: int, values: Sequence[float], ends: Floats, label: str, colour: str) -> None:
+    """The k-th of several series: a dot with an interval in each row, below those of the series before it."""
+    at = np.arange(len(values)) + shift_of(k, of)
+    ax.plot(values, at, LOOKS[k][2], color=colour, markersize=5, label=label, zorder=4, linestyle="none")
+    ax.hlines(at, ends[:, 0], ends[:, 1], color=colour, linewidth=1.3, zorder=3)
 
 
 @canvas.takes_axes
@@ -143,7 +147,7 @@ def plot_moved(
     if any("(" in text.get_text() for text in ax.texts):
         notes.append("in brackets: how far the values moved, from 0 to 1")
         notes += [f"{BEYOND}: beyond chance"] if any(BEYOND in one for one in distances) else []
-    canvas.caption(ax, notes + not_shown(len(bars) - len(drawn), "feature that differs less"))
+    canvas.caption(ax, notes + not_shown(len(bars) - len(drawn), "smaller difference"))
     return ax
 
 

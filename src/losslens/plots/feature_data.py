@@ -186,8 +186,9 @@ class FeaturePicture:
         assert self.singles is not None
         singles = self.singles
         cells = singles.cells - singles.curves(np.arange(len(singles.rows)))[:, [place]]
-        own = replace(singles, cells=cells, integral=_row_means(singles.result, cells))
-        value = value_label(self.values[0][place])
+        integral, name = _row_means(singles.result, cells), f"mean of the centred {singles.name}"
+        own = replace(singles, cells=cells, integral=integral, integral_name=name)
+        value = f"{value_label(self.values[0][place])} {self.look.names.unit(self.name)}".rstrip()
         return replace(
             self, curve=self.curve - self.curve[place], singles=own, centred=value,
             axis=f"{self.axis}, less that at {self.look.names.of(self.name)} = {value}",

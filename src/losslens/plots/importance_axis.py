@@ -113,5 +113,5 @@ def _fitting(axis: Axis, ticks: Sequence[float], points: float) -> list[float]:
 
 
 def _written(tick: float) -> str:
-    text = f"{tick:,.0f}" if 1000 <= abs(tick) < 1e6 else f"{tick:.12g}" if 1e-4 <= abs(tick) < 1e6 else f"{tick:g}"
+    text = f"{tick:,.0f}" if 1000 <= abs(tick) < 1e9 else f"{tick:.12g}" if 1e-4 <= abs(tick) < 1000 else f"{tick:g}"
     return text.replace("-", MINUS)

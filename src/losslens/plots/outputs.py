@@ -15,7 +15,7 @@ from losslens.plots.interactions import BAR, name_table, write_cells
 from losslens.plots.lines import MARKED
 from losslens.plots.options import arrange, colour_map, colours, most_of, name_features
 from losslens.plots.scale import word_ticks
-from losslens.plots.subgroups import LOOKS
+from losslens.plots.subgroups import COLOURS, LOOKS
 from losslens.plots.wording import labels as short_labels
 from losslens.plots.wording import not_shown, value_labels
 from losslens.results.outputs import Outputs
@@ -23,7 +23,6 @@ from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices, S
 
 MOST_TABLE = 20  # features and outputs in a new figure
 MOST_LINES = 6  # features with a line: bands of more would cover each other
-COLOURS = [colour for colour, _, _ in LOOKS]
 FAR_APART = 3.0  # errors of outputs of which one is so many times another's are in other units, or nearly
 
 

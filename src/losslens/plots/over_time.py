@@ -13,7 +13,7 @@ from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.options import arrange, colours, most_of, name_features
 from losslens.plots.scale import dress
 from losslens.plots.scale import scale as scale_of
-from losslens.plots.subgroups import LOOKS
+from losslens.plots.subgroups import COLOURS, LOOKS
 from losslens.plots.wording import labels as short_labels
 from losslens.plots.wording import number, some_of
 from losslens.results.over_time import FROM_ALL, OverTime
@@ -62,13 +62,12 @@ def plot_over_time(
     names = name_features(labels, result.features)
     chosen = result.ranking[: MOST if top is None else most_of(top, len(LOOKS))]
     check_scale(scale, result.importance[:, chosen])
-    default = [colour for colour, _, _ in LOOKS]
-    colours(colors, [result.features[j] for j in chosen], default, "feature", result.features)
+    colours(colors, [result.features[j] for j in chosen], COLOURS, "feature", result.features)
     ax = canvas.new_axes() if ax is None else ax
     fit = canvas.legend_room(*canvas.room_left(ax, own=True))[1]
     shown = arrange(names.all(result.features), chosen[: max(1, fit)], sort)
     features = [result.features[j] for j in shown]
-    fill = colours(colors, features, default, "feature", result.features)
+    fill = colours(colors, features, COLOURS, "feature", result.features)
     places = scale_of(np.concatenate([result.start[:1], result.middle, result.end[-1:]]))
     at, broken = places.at[1:-1], _breaks(result)
     bend(ax.yaxis, scale, result.importance[:, shown])
