@@ -178,8 +178,8 @@ class FeaturePicture:
         """Limits of the axis of the curve, infinite where nothing is cut: effects never are."""
         if not self.from_zero or self.look.whole:
             return EVERYTHING
-        band = [] if self.band is None else [self.band.low, self.band.high]
-        return extent(np.concatenate([np.append(self.curve, self.level or 0.0), *band]), singles)
+        band = None if self.band is None else np.array([self.band.low, self.band.high])
+        return extent(np.append(self.curve, self.level or 0.0), singles, band)
 
     def centred_at(self, place: int) -> FeaturePicture:
         """The same with all curves 0 at one grid value: what is added to or taken off the prediction there."""

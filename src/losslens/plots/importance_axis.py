@@ -18,24 +18,32 @@ from losslens.plots.canvas import APART, LINE, font_size, size_in_points, text_w
 from losslens.plots.wording import MINUS
 from losslens.typing import AxisScale, Floats
 
-REACH = 0.35  # an axis extends at most so many ranges of the mean curve beyond it
+NEAR = 2.0  # an axis holds all single rows if their range is at most so many times that of the mean curve ...
+REACH = 0.35  # ... and extends at most so many of the latter beyond the curve and its band ...
+FAR_BAND = 2.0  # ... of which it shows what is at most so many of them from the curve
 EVERYTHING = (-np.inf, np.inf)
 BENT = 1e-3  # an axis is linear at most up to this share of the largest value ...
 SMALL = 0.25  # ... or up to this quantile of all values
 FEW = 3  # ticks: with fewer powers of ten, their multiples by 2 and 5 have ticks, too
 
 
-def extent(mean: Floats, singles: Floats) -> tuple[float, float]:
-    """Limits of an axis that shows 0, the mean curve and what is near them; infinite if there are no single rows.
+def extent(mean: Floats, singles: Floats, band: Floats | None = None) -> tuple[float, float]:
+    """Limits of an axis that shows 0, the mean curve, its band and what is near them; infinite if nothing is far.
 
     >>> extent(np.array([1.0, 2.0]), np.array([[-50.0, 70.0]]))
     (-0.7, 2.7)
+    >>> extent(np.array([1.0, 2.0]), np.array([[0.5, 3.0]]))
+    (-inf, inf)
     """
     core = np.append(mean[np.isfinite(mean)], 0.0)
-    further = REACH * float(np.ptp(core))
-    if further == 0 or not np.isfinite(singles).any():
+    low, high, span = float(core.min()), float(core.max()), float(np.ptp(core))
+    rows = singles[np.isfinite(singles)]
+    if span == 0 or len(rows) == 0 or np.ptp([*core, rows.min(), rows.max()]) <= NEAR * span:
         return EVERYTHING
-    return float(core.min()) - further, float(core.max()) + further
+    if band is not None:
+        low = min(low, max(float(np.nanmin(band)), low - FAR_BAND * span))
+        high = max(high, min(float(np.nanmax(band)), high + FAR_BAND * span))
+    return low - REACH * span, high + REACH * span
 
 
 def beyond(limits: tuple[float, float], singles: Floats) -> int:

@@ -76,7 +76,11 @@ def _written(text: str, families: tuple[str, ...]) -> tuple[str, list[str], set[
         elif (other := _other_font(letter, len(font_manager.fontManager.ttflist))) is not None:
             more[other] = None
             drawn.append(letter)
-        elif unicodedata.category(letter)[0] != "C" and not unicodedata.combining(letter) and letter != "\ufe0f":
+        elif (
+            unicodedata.category(letter) not in ("Cc", "Cf")
+            and not unicodedata.combining(letter)
+            and letter != "\ufe0f"
+        ):
             lacking.add(letter)  # the others have no look of their own
             drawn.append(BOX)
     return "".join(drawn), list(more), lacking

@@ -51,6 +51,9 @@ def draw_lines(shown: FeaturePicture, ax: Axes) -> None:
 def _notes(shown: FeaturePicture, drawn: Floats, limits: tuple[float, float]) -> list[str]:
     out, kind = beyond(limits, drawn), "point" if shown.scattered else "curve"
     notes = [f"the axis follows {shown.curve_name}: {out:,} of {count(len(drawn), kind)} leave it"] if out else []
+    band = shown.band
+    if band is not None and beyond(limits, np.array([band.low, band.high])):
+        notes.append("the band runs beyond the axis")
     if shown.scattered:
         notes.append(f"points, not curves: each value is paired with other rows ({shown.design})")
     return [*notes, *shown.warnings("hollow" if shown.scattered else "faded")]

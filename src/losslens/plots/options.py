@@ -133,8 +133,9 @@ def name_features(labels: FeatureLabels | None, features: Sequence[str], columns
 
 
 def _unknown(option: str, name: Any, known: Sequence[Any], what: str) -> str:
-    near = difflib.get_close_matches(str(name), list(map(str, known)), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    folded = {str(one).casefold(): str(one) for one in known}  # a wrong case is the commonest mistake
+    near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
+    hint = f"; did you mean {folded[near[0]]!r}?" if near else "."
     return f"{option} names {name!r}, which is no {what} here{hint} The {what}s are {listed(list(map(str, known)))}"
 
 

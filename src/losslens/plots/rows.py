@@ -270,7 +270,7 @@ def _cluster_names(clusters: Clusters, shown: Names, letters: int, most: int) ->
     any_name = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(columns, key=len)[::-1]))
     for c, (n, share) in enumerate(zip(clusters.sizes.tolist(), clusters.shares.tolist(), strict=True)):
         size = f"{c}: {count(n, 'row')} ({percent(share)})"
-        rule = any_name.sub(lambda found: short[found[0]], clusters.rules[c])
+        rule = any_name.sub(lambda found: short.get(found[0], ""), clusters.rules[c])
         rule = rule or ("" if clusters.k == 1 else "no rule")
         lines = [*textwrap.wrap(size, letters), *textwrap.wrap(rule, letters)]
         if len(lines) > most:

@@ -39,7 +39,7 @@ COLOURS = [colour for colour, _, _ in LOOKS]
 MOST_MARKS = 4  # groups whose importances are marked beside the axes: more would overlap
 LETTERS = (90, 60, 40, 24)  # lengths of a group's name that are tried, until ...
 LEGEND, LEGEND_OF_DOTS = 0.3, 0.45  # ... the legend takes at most this share of the height
-IN_CAPTION = 0.35  # share of the axes up to which the caption holds names that don't fit into the legend
+IN_CAPTION = 0.6  # share of the axes up to which the caption holds names that don't fit into the legend
 SPREAD = 0.7  # height over which the dots of one row are spread, in rows
 
 
@@ -187,12 +187,12 @@ def _names(ax: Axes, groups: Sequence[Group], own: bool, most: float = LEGEND) -
     legend and their names in the caption. Only where that has no space for them, either, are names shortened.
     """
     names = [_name(group, group.label) for group in groups]
-    share = canvas.legend_share(ax, names)
-    if share <= most:
+    if canvas.legend_share(ax, names) <= most:
         return names, []
     if own:
-        width, height = ax.figure.get_size_inches()
-        ax.figure.set_size_inches(width, height + (share / most - 1) * canvas.size_left(ax)[1] / 72)
+        while (share := canvas.legend_share(ax, names)) > most:
+            width, height = ax.figure.get_size_inches()
+            ax.figure.set_size_inches(width, height + max(0.1, (share / most - 1) * canvas.size_left(ax)[1] / 72))
         return names, []
     told = "; ".join(f"{k}: {group.label}" for k, group in enumerate(groups, 1))
     (across, up), size = canvas.size_in_points(ax), canvas.font_size("small")
