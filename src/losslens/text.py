@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Sequence
 from functools import wraps
 from math import ceil, floor, log10
@@ -45,6 +46,28 @@ def claim(level: float) -> Callable[[Callable[P, str]], Callable[P, Sentence]]:
         return made
 
     return register
+
+
+def width_of(text: str) -> int:
+    """How many columns of a terminal a text takes: two for a Chinese letter or an emoji, none for a combining mark.
+
+    >>> width_of("age"), width_of("年齢"), width_of("e\N{COMBINING ACUTE ACCENT}")
+    (3, 4, 1)
+    """
+    return sum(
+        0 if unicodedata.category(letter) in ("Mn", "Me", "Cf") else 1 + (unicodedata.east_asian_width(letter) in "WF")
+        for letter in text
+    )
+
+
+def padded(text: str, width: int, side: str = "<") -> str:
+    """A text with blanks after it ("<") or before it (">") up to this width in columns of a terminal.
+
+    >>> padded("年齢", 6) + "|", padded("age", 6, ">") + "|"
+    ('年齢  |', '   age|')
+    """
+    blanks = " " * (width - width_of(text))
+    return text + blanks if side == "<" else blanks + text
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:

@@ -31,8 +31,8 @@ from losslens.plots import bars, cells, subgroups
 from losslens.plots import shares as share_plots
 from pictures import looked_at
 
-# Letters that the font lacks: matplotlib says so to the user, who alone can choose another font.
-pytestmark = pytest.mark.filterwarnings("ignore:Glyph .* missing from")
+# Letters that no font has: the user, who alone can install one, is told once.
+pytestmark = pytest.mark.filterwarnings("ignore:no installed font has")
 
 LONG = "the share of households with two or more children in the municipality, in percent, as counted in the census"
 NAMES = (
@@ -478,6 +478,7 @@ def draw_segments(data, design, part):
 
 
 CASES = {
+    "plot_breiman": [draw_ranking],
     "plot_cells": [draw_cells],
     "plot_clusters": [draw_clusters],
     "plot_comparison": [draw_comparison],

@@ -15,12 +15,14 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
 from matplotlib.colorbar import Colorbar
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import Transform
 from numpy.typing import NDArray
 
+from losslens.plots import options
+from losslens.plots.letters import find_fonts
 from losslens.plots.wording import number
 from losslens.typing import Indices
 
@@ -28,7 +30,6 @@ P = ParamSpec("P")
 
 # Okabe and Ito's colours: distinct with every kind of colour vision. Shapes and dashes differ, too, for print.
 BLUE, SKY, GREEN, VERMILLION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
-FAINT = "#3F97C9"  # pale blue of the dashed part of a curve, where most replaced rows are unlike any real one
 INK, QUIET, PALE = "0.1", "0.4", "0.62"
 DASHED: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (6, 3))}  # the line at a mean
 LIGHTNESS = np.array([0.299, 0.587, 0.114])  # weights of red, green and blue in the lightness of a colour
@@ -46,16 +47,14 @@ CELL, AROUND = 1.3, 60.0  # a layout engine leaves CELL * side - AROUND points o
 
 
 def takes_axes(plot: Callable[P, Axes]) -> Callable[P, Axes]:
-    """A plot whose `ax` is checked before anything is drawn."""
+    """A plot whose options, `ax` among them, are checked before anything is drawn, and whose letters have a font."""
 
     @wraps(plot)
-    def checked(*arguments: P.args, **options: P.kwargs) -> Axes:
-        ax = options.get("ax")
-        if ax is not None and not isinstance(ax, Axes):
-            raise TypeError(f"ax must be one matplotlib Axes, or None for a new figure; got {type(ax).__name__}")
-        if ax is not None and ax.name != "rectilinear":
-            raise ValueError(f"ax must be axes at right angles; got {ax.name} axes")
-        return plot(*arguments, **options)
+    def checked(*arguments: P.args, **given: P.kwargs) -> Axes:
+        options.check(given)
+        ax = plot(*arguments, **given)
+        find_fonts(ax)
+        return ax
 
     return checked
 
@@ -170,6 +169,11 @@ def evenly(order: Indices, most: int) -> Indices:
     return order[np.linspace(0, len(order) - 1, most).round().astype(np.intp)]
 
 
+def paler(colour: Any) -> str:
+    """The colour of the dashed part of a curve, where most replaced rows are unlike any real one."""
+    return to_hex(tuple((0.75 * np.array(to_rgb(colour)) + 0.25).tolist()))
+
+
 def ink_on(colour: Any) -> str:
     """The colour of a text that can be read on this colour."""
     return "white" if np.array(to_rgb(colour)) @ LIGHTNESS < 0.5 else INK
@@ -263,13 +267,20 @@ def legend_room(width: float, height: float) -> tuple[int, int]:
 def make_room(ax: Axes, below: float, above: float, limits: tuple[float, float] = (-np.inf, np.inf)) -> None:
     """Limits of the y axis that leave these shares of its height free of data, for the strip and the legend."""
     low, high = np.clip(_drawn(ax), *limits)
-    span = high - low or abs(high) or 1.0
-    total = span / max(1 - below - above - 0.04, 0.1)
-    ax.set_ylim(low - (below + 0.02) * total, high + (above + 0.02) * total)
+    set_ends(ax.yaxis, low, high, below + 0.02, above + 0.02)
     clear = Rectangle((0, below), 1, 1 - below - above, transform=ax.transAxes)
     for line in [*ax.lines, *ax.collections]:
         if line.get_gid() == SINGLE:  # curves that leave the axis don't cross the text
             line.set_clip_path(clear)
+
+
+def set_ends(axis: Axis, low: float, high: float, before: float, after: float) -> None:
+    """Limits of an axis that leave these shares of its length free before and after two values, whatever its scale."""
+    bent = axis.get_transform()
+    start, end = bent.transform([low, high])
+    total = (float(end - start) or abs(float(end)) or 1.0) / max(1 - before - after, 0.1)
+    ends = bent.inverted().transform([start - before * total, end + after * total]).tolist()
+    (axis.axes.set_xlim if isinstance(axis, XAxis) else axis.axes.set_ylim)(*ends)
 
 
 def _drawn(ax: Axes) -> tuple[float, float]:
@@ -289,7 +300,7 @@ def _drawn(ax: Axes) -> tuple[float, float]:
         if _is_data(ax, bar.get_transform())
     ]
     values = np.concatenate([np.asarray(some, float) for some in (*lines, *points, *bars, ())])
-    values = values[np.isfinite(values)]
+    values = values[np.isfinite(values) & (values > 0 if ax.get_yscale() == "log" else True)]
     return (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
 
 

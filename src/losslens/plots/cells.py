@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, VERMILLION, evenly, folded
-from losslens.plots.feature_data import MOST_VALUES, FeaturePicture, Singles, show
+from losslens.plots.feature_data import MOST_VALUES, FeaturePicture, Look, Singles, show
+from losslens.plots.importance_axis import bend, check_scale
+from losslens.plots.options import Names, arrange, colour_map, colours, most_of, name_features
 from losslens.plots.scale import word_ticks
 from losslens.plots.shapley_effect import MOST_LINES, dots_note, swarm, thinned
-from losslens.plots.wording import MINUS, alike, count, labels, not_shown, number, some_of, value_labels
+from losslens.plots.wording import MINUS, alike, count, not_shown, number, some_of, value_labels
+from losslens.plots.wording import labels as short_labels
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.shapley import ShapleyImportance
-from losslens.typing import Floats, Indices
+from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 
 MOST_MAPPED = 400  # rows of a heat map: about as many as a figure has pixels
 HELD = 0.98  # share of the cells whose values lie within the colour scale
@@ -30,7 +32,13 @@ REACH = 0.5  # how far an axis of dots extends beyond the others, in their range
 
 
 @canvas.takes_axes
-def plot_cells(feature: FeatureImportance, *, ax: Axes | None = None) -> Axes:
+def plot_cells(
+    feature: FeatureImportance,
+    *,
+    colors: Colors | None = None,
+    labels: FeatureLabels | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw how each row's loss changes with each value of the feature: a heat map with the most important row on top.
 
     Of more than 400 rows, 400 are shown evenly along the order of local importances, both ends included.
@@ -39,6 +47,10 @@ def plot_cells(feature: FeatureImportance, *, ax: Axes | None = None) -> Axes:
     ----------
     feature
         One feature of what `losslens.feature_importance` gives.
+    colors
+        Colour map, or its name.
+    labels
+        Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
     ax
         Where to draw; a new figure by default.
 
@@ -50,7 +62,8 @@ def plot_cells(feature: FeatureImportance, *, ax: Axes | None = None) -> Axes:
     >>> plot_cells(imp["x1"]).get_xlabel()
     'x1'
     """
-    shown = show(feature)
+    shown = show(feature, Look(names=name_features(labels, [feature.name], feature.columns)))
+    colour_scale = colour_map(colors, "PuOr_r").with_extremes(bad=EMPTY)
     singles = shown.singles
     if singles is None or not np.isfinite(singles.integral).any():
         raise ValueError(f"{feature.name!r} has no cells to draw: none was kept, or no row has a donor; raise memory=")
@@ -63,7 +76,7 @@ def plot_cells(feature: FeatureImportance, *, ax: Axes | None = None) -> Axes:
     reach = float(np.nanquantile(np.abs(cells), HELD)) or float(np.nanmax(np.abs(cells))) or 1.0
     mesh = ax.pcolormesh(
         np.arange(len(columns)), np.arange(len(rows)), cells, shading="nearest", rasterized=True, vmin=-reach,
-        vmax=reach, cmap=mpl.colormaps["PuOr_r"].with_extremes(bad=EMPTY),
+        vmax=reach, cmap=colour_scale,
     )  # fmt: skip
     width, height = canvas.size_in_points(ax)
     narrow = width < NARROW
@@ -111,13 +124,27 @@ def _name_columns(ax: Axes, shown: FeaturePicture, columns: Indices) -> None:
 
 
 @canvas.takes_axes
-def plot_local(importances: Importances | ShapleyImportance, *, ax: Axes | None = None) -> Axes:
+def plot_local(
+    importances: Importances | ShapleyImportance, *, top: int | None = None, sort: Sort = "importance",
+    scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw the importance of each feature for single rows: a line of dots each, the most important feature on top.
 
     Parameters
     ----------
     importances
         What `losslens.feature_importance` or `losslens.shapley_importance` gives.
+    top
+        How many features to draw, the most important ones; all that fit by default.
+    sort
+        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+    scale
+        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, linear around 0 only.
+    colors
+        One colour for all dots, a list from top to bottom, or a mapping from features to colours.
+    labels
+        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default, as high as the features need.
 
@@ -129,31 +156,39 @@ def plot_local(importances: Importances | ShapleyImportance, *, ax: Axes | None 
     >>> [label.get_text().split()[0] for label in plot_local(imp).get_yticklabels()]
     ['x1', 'x0']
     """
-    lines = _local(importances)
-    own = ax is None
-    ax, most = named_rows.open_rows(ax, len(lines), below=3, most=MOST_LINES, line=1.5)
-    ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
-    out = _draw_local(ax, [local for _, _, local in lines[:most]], np.array([mean for _, mean, _ in lines[:most]]))
+    every = _local(importances)
+    names, own = name_features(labels, list(importances.features)), ax is None
+    ranked = np.argsort([-mean for _, mean, _ in every], kind="stable")[: most_of(top, len(every))]
+    check_scale(scale, np.concatenate([every[j][2] for j in ranked]))
+    ax, most = named_rows.open_rows(ax, len(ranked), below=3, most=MOST_LINES, line=1.5)
+    lines = [every[j] for j in arrange(names.all([name for name, _, _ in every]), ranked[:most], sort)]
+    means = np.array([mean for _, mean, _ in lines])
+    features = [name for name, _, _ in lines]
+    fill = colours(colors, features, [BLUE] * len(lines), "feature", list(importances.features))
+    bend(ax.xaxis, scale, means)
+    if scale != "log":
+        ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
+    out = _draw_local(ax, [local for _, _, local in lines], means, fill)
     headline = importances.headline.split(";")[0].removesuffix(" that each feature earns")
-    named_rows.dress_rows(ax, _names(ax, lines[:most]), own, f"{headline}, per row")
+    named_rows.dress_rows(ax, _names(ax, lines, names), own, f"{headline}, per row")
     notes = [dots_note(max(len(local) for _, _, local in lines)), "diamonds: mean"]
     if out:
         notes.append(f"{count(out, 'dot')} from beyond the axis at its ends")
-    canvas.caption(ax, notes + not_shown(len(lines) - most))
+    canvas.caption(ax, notes + not_shown(len(every) - len(lines)))
     return ax
 
 
-def _names(ax: Axes, lines: Sequence[tuple[str, float, Floats]]) -> list[str]:
+def _names(ax: Axes, lines: Sequence[tuple[str, float, Floats]], names: Names) -> list[str]:
     """Each feature with its mean, where that fits."""
-    letters, names = named_rows.letters_beside(ax), [name for name, _, _ in lines]
+    letters, shown = named_rows.letters_beside(ax), [names.of(name) for name, _, _ in lines]
     if canvas.size_in_points(ax)[0] < NARROW:
-        return labels(names, max(10, letters - 4))
+        return short_labels(shown, max(10, letters - 4))
     means = alike([mean for _, mean, _ in lines])
-    return [f"{name} ({mean})" for name, mean in zip(labels(names, letters - 8), means, strict=True)]
+    return [f"{name} ({mean})" for name, mean in zip(short_labels(shown, letters - 8), means, strict=True)]
 
 
 def _local(importances: Importances | ShapleyImportance) -> list[tuple[str, float, Floats]]:
-    """Name, mean and local importances of each feature that has them, the most important first."""
+    """Name, mean and local importances of each feature that has them."""
     if isinstance(importances, ShapleyImportance):
         means = importances.sfimp.tolist()
         lines = list(zip(importances.features, means, importances.local.T, strict=True))
@@ -169,10 +204,10 @@ def _local(importances: Importances | ShapleyImportance) -> list[tuple[str, floa
     lines = [(name, mean, local[np.isfinite(local)]) for name, mean, local in lines if np.isfinite(mean)]
     if not lines:
         raise ValueError("there are no local importances to draw: no row with a positive weight has a donor")
-    return sorted(lines, key=lambda line: -line[1])
+    return lines
 
 
-def _draw_local(ax: Axes, lines: list[Floats], means: Floats) -> int:
+def _draw_local(ax: Axes, lines: list[Floats], means: Floats, fill: Sequence[str]) -> int:
     """Lines of dots and their means; returns how many dots lie beyond the axis, and are drawn at its ends."""
     chosen = [local[thinned(local)] for local in lines]
     everything = np.concatenate(chosen)
@@ -180,8 +215,9 @@ def _draw_local(ax: Axes, lines: list[Floats], means: Floats) -> int:
     far = REACH * (high - low)
     low, high = min(low - far, means.min()), max(high + far, means.max())
     low, high = max(low, everything.min()), min(high, everything.max())
-    swarm(ax, [np.clip(local, low, high) for local in chosen], high - low, color=BLUE, alpha=0.6)
+    each = np.repeat(np.array(fill), [len(local) for local in chosen]).tolist()
+    swarm(ax, [np.clip(local, low, high) for local in chosen], color=each, alpha=0.6)
     ax.plot(means, np.arange(len(lines)), "D", color=VERMILLION, markersize=5, markeredgecolor="white", zorder=3)
-    pad = 0.03 * (high - low or 1.0)
-    ax.set_xlim(min(low, 0.0) - pad, max(high, 0.0) + pad)
+    ends = (low, high) if ax.get_xscale() == "log" else (min(low, 0.0), max(high, 0.0))
+    canvas.set_ends(ax.xaxis, *ends, 0.03, 0.03)
     return int(((everything < low) | (everything > high)).sum())

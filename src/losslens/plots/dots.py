@@ -8,10 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import BAND, BLUE, DASHED, INK, PALE
+from losslens.plots.canvas import BAND, DASHED, INK, PALE
 from losslens.plots.feature_data import FeaturePicture, Singles
+from losslens.plots.importance_axis import bend, beyond
 from losslens.plots.lines import EXTREMES
-from losslens.plots.scale import beyond
 from losslens.plots.wording import count, number
 from losslens.typing import Floats, Indices
 
@@ -26,16 +26,17 @@ def draw_dots(shown: FeaturePicture, ax: Axes | None) -> Axes:
     most = named_rows.MOST_ROWS if own else max(1, named_rows.rows_that_fit(ax) - LEGEND)
     order = named_rows.rank_values(shown.values[0], np.nan_to_num(shown.curve, nan=-np.inf), shown.weights, most)
     notes = _notes(shown, len(order))
+    bend(ax.xaxis, shown.look.scale, shown.curve)
     _means(ax, shown, order)
     _band(ax, shown, order)
     lines = []
     if shown.level is not None:
         lines.append(ax.axvline(shown.level, label=f"PFI, {number(shown.level)}", zorder=2, **DASHED))
-    if shown.from_zero:
+    if (shown.from_zero or shown.centred) and shown.look.scale != "log":
         lines.append(ax.axvline(0, color=INK, linewidth=0.6, zorder=0))
-    if shown.singles is not None and len(shown.singles.rows):
-        ends = _ranges(ax, shown.singles, order)
-        points = _extremes(ax, shown.singles, order)
+    if shown.rows is not None:
+        ends = _ranges(ax, shown.rows, order)
+        points = _extremes(ax, shown.rows, order)
         notes += _cut(ax, shown, ends, points)
     names = named_rows.value_names(shown.values[0], order, shown.weights, named_rows.letters_beside(ax))
     ax.set_ylabel(shown.title, parse_math=False)
@@ -94,9 +95,10 @@ def _means(ax: Axes, shown: FeaturePicture, order: Indices) -> None:
     finite, faded = np.isfinite(curve), shown.faded[order]
     solid, hollow = finite & ~faded, finite & faded
     if solid.any() or not faded.any():
-        ax.scatter(curve[solid], np.flatnonzero(solid), s=size[solid], color=BLUE, label=name, zorder=4)
+        ax.scatter(curve[solid], np.flatnonzero(solid), s=size[solid], color=shown.look.colour, label=name, zorder=4)
     if hollow.any():
-        look: dict[str, Any] = {"facecolors": "white", "edgecolors": BLUE, "linewidths": 1.3, "zorder": 4.5}
+        edge = shown.look.colour
+        look: dict[str, Any] = {"facecolors": "white", "edgecolors": edge, "linewidths": 1.3, "zorder": 4.5}
         ax.scatter(curve[hollow], np.flatnonzero(hollow), s=size[hollow], label=None if solid.any() else name, **look)
 
 
@@ -105,7 +107,7 @@ def _band(ax: Axes, shown: FeaturePicture, order: Indices) -> None:
     band = shown.band
     if band is not None:
         label = f"{band.level:.0%} band of {shown.curve_name}"
-        style: dict[str, Any] = {"color": BLUE, "linewidth": 1.6, "zorder": 4, "gid": BAND}
+        style: dict[str, Any] = {"color": shown.look.colour, "linewidth": 1.6, "zorder": 4, "gid": BAND}
         ax.hlines(np.arange(len(order)), band.low[order], band.high[order], label=label, **style)
 
 

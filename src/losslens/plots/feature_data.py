@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from losslens.cells.matrix import curves
 from losslens.donors.layout import CommonGrid, OwnDonors
-from losslens.plots.canvas import evenly
-from losslens.plots.scale import EVERYTHING, extent
-from losslens.plots.wording import number, shorten
+from losslens.plots.canvas import BLUE, evenly
+from losslens.plots.importance_axis import EVERYTHING, extent
+from losslens.plots.options import Names
+from losslens.plots.wording import number, shorten, value_label
 from losslens.results.effects import FeatureEffect
 from losslens.results.extrapolation import Extrapolation
 from losslens.results.feature import FeatureResult
@@ -21,7 +22,7 @@ from losslens.results.importance import FeatureImportance
 from losslens.results.scores import FeatureScore
 from losslens.results.table import or_else
 from losslens.tables.row_labels import row_name
-from losslens.typing import Floats, Indices
+from losslens.typing import AxisScale, Floats, Indices
 from losslens.uncertainty.bands import Band
 from losslens.uncertainty.cautions import few_units, noted
 
@@ -86,6 +87,17 @@ class Singles:
         return f"row {row}: {place} {kept}{self.integral_name}, {number(self.integral[position])}"
 
 
+@dataclass(frozen=True)
+class Look:
+    """How a curve is drawn: the options of plots of one feature."""
+
+    colour: str = BLUE  # of the mean curve
+    scale: AxisScale = "linear"
+    curves: bool = True  # whether single rows are drawn
+    whole: bool = False  # whether the axis holds all single rows, however far out
+    names: Names = field(default_factory=lambda: Names({}))
+
+
 @dataclass(frozen=True, eq=False)
 class FeaturePicture:
     """A curve over a grid, and all that is drawn with it."""
@@ -105,6 +117,8 @@ class FeaturePicture:
     design: str = ""
     extrapolation: Extrapolation | None = None
     caution: str = ""  # why the PFI and the band are to be taken with caution; empty if they are not
+    look: Look = Look()
+    centred: str = ""  # at which value curves are 0; empty if they are not centred
 
     @property
     def one_column(self) -> bool:
@@ -123,13 +137,16 @@ class FeaturePicture:
         """The band around the mean curve, where the rows allow one."""
         if self.singles is None or self.scattered:
             return None
-        return or_else(self.singles.result.band, None)  # none with too few rows, or if no cells are kept
+        result, cells = self.singles.result, self.singles.cells
+        if not self.centred:
+            return or_else(result.band, None)  # none with too few rows, or if no cells are kept
+        return or_else(lambda: result._band(cells, self.curve, "the PD curve", 0.95), None)
 
     def warnings(self, look: str) -> list[str]:
         """What the caption warns of: rows unlike any real one (`look`: how their part looks), intervals in doubt."""
         doubted = self.caution if self.level is not None or (self.one_column and self.band is not None) else ""
         whose = "" if self.level is None else "PFI: "  # the only number of the picture
-        return [*self._unlike(look), *(f"{whose}{said}" for said in noted([self.name], [doubted]))]
+        return [*self._unlike(look), *(f"{whose}{said}" for said in noted([self.look.names.of(self.name)], [doubted]))]
 
     def _unlike(self, look: str) -> list[str]:
         if self.extrapolation is None or not self.extrapolation.warns:
@@ -143,21 +160,48 @@ class FeaturePicture:
 
     @property
     def title(self) -> str:
-        """The feature's name as an axis label."""
-        return shorten(self.name, 60)
+        """The feature's name, and the unit of its values, as an axis label."""
+        return shorten(self.look.names.title(self.name), 60)
 
     @property
     def distribution(self) -> str:
         """The legend's name of the strip that shows the feature's distribution."""
-        return f"distribution of {self.title}" if len(self.title) <= 12 else "distribution"
+        name = self.look.names.of(self.name)
+        return f"distribution of {shorten(name, 60)}" if len(name) <= 12 else "distribution"
+
+    @property
+    def rows(self) -> Singles | None:
+        """The single rows that are drawn."""
+        return self.singles if self.look.curves and self.singles is not None and len(self.singles.rows) else None
 
     def limits(self, singles: Floats) -> tuple[float, float]:
         """Limits of the axis of the curve, infinite where nothing is cut: effects never are."""
-        return extent(np.append(self.curve, self.level or 0.0), singles) if self.from_zero else EVERYTHING
+        if not self.from_zero or self.look.whole:
+            return EVERYTHING
+        band = None if self.band is None else np.array([self.band.low, self.band.high])
+        return extent(np.append(self.curve, self.level or 0.0), singles, band)
+
+    def centred_at(self, place: int) -> FeaturePicture:
+        """The same with all curves 0 at one grid value: what is added to or taken off the prediction there."""
+        assert self.singles is not None
+        singles = self.singles
+        cells = singles.cells - singles.curves(np.arange(len(singles.rows)))[:, [place]]
+        integral, name = _row_means(singles.result, cells), f"mean of the centred {singles.name}"
+        own = replace(singles, cells=cells, integral=integral, integral_name=name)
+        value = f"{value_label(self.values[0][place])} {self.look.names.unit(self.name)}".rstrip()
+        return replace(
+            self, curve=self.curve - self.curve[place], singles=own, centred=value,
+            axis=f"{self.axis}, less that at {self.look.names.of(self.name)} = {value}",
+        )  # fmt: skip
 
 
-def show(result: FeatureImportance | FeatureScore | FeatureEffect) -> FeaturePicture:
+def show(result: FeatureImportance | FeatureScore | FeatureEffect, look: Look | None = None) -> FeaturePicture:
     """What there is to draw of a result."""
+    found = _found(result)
+    return found if look is None else replace(found, look=look)
+
+
+def _found(result: FeatureImportance | FeatureScore | FeatureEffect) -> FeaturePicture:
     if isinstance(result, FeatureScore):
         if result.undefined:
             raise ValueError(result.undefined)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from losslens.plots import canvas
 from losslens.plots.canvas import INK, evenly, folded
 from losslens.plots.feature_data import FeaturePicture
+from losslens.plots.options import colour_map
 from losslens.plots.scale import word_ticks
 from losslens.plots.wording import count, is_absent, is_flag, percent, shorten, some_of, value_labels
 from losslens.typing import Floats, Indices
@@ -29,7 +30,7 @@ NARROW = 220.0  # points of width below which the title of the colour bar moves 
 BESIDE, BAR = 0.8, 58.0  # the colour bar leaves at most this share of the width, and takes at least so many points
 
 
-def draw_heatmap(shown: FeaturePicture, ax: Axes) -> None:
+def draw_heatmap(shown: FeaturePicture, ax: Axes, colors: Any = None) -> None:
     """A heat map in which each grid value takes the same space, however far apart the values are.
 
     The observed rows lie over it as points, at most `MOST_POINTS` of them, evenly along the order of the two
@@ -38,9 +39,9 @@ def draw_heatmap(shown: FeaturePicture, ax: Axes) -> None:
     """
     first, second = shown.values
     low, high = float(shown.curve.min()), float(shown.curve.max())
-    colours: dict[str, Any] = {"cmap": "cividis"}
+    colours: dict[str, Any] = {"cmap": colour_map(colors, "cividis")}
     if shown.from_zero and low < -0.02 * high:  # two colours around 0
-        colours = {"cmap": "PuOr_r", "vmin": -max(-low, high), "vmax": max(-low, high)}
+        colours = {"cmap": colour_map(colors, "PuOr_r"), "vmin": -max(-low, high), "vmax": max(-low, high)}
     mesh = ax.pcolormesh(
         np.arange(len(first)), np.arange(len(second)), shown.curve.T, shading="nearest", rasterized=True,
         **colours,
@@ -54,8 +55,9 @@ def draw_heatmap(shown: FeaturePicture, ax: Axes) -> None:
         names, words = value_labels(values), values.dtype.kind == "O"
         word_ticks(axis, np.arange(len(values), dtype=float), names, points, turn=words)
     letters = 36 if narrow else 60
-    ax.set_xlabel(folded(shorten(shown.columns[0], letters), across), parse_math=False)
-    ax.set_ylabel(folded(shorten(shown.columns[1], letters), 0.9 * up), parse_math=False)
+    titles = [shorten(shown.look.names.title(column), letters) for column in shown.columns]
+    ax.set_xlabel(folded(titles[0], across), parse_math=False)
+    ax.set_ylabel(folded(titles[1], 0.9 * up), parse_math=False)
     ax.spines[:].set_visible(False)
     what = shown.curve_name if not narrow else f"{shown.curve_name}, {shown.axis}"
     canvas.caption(ax, [what, *_draw_observed(ax, shown, narrow)], 0.95)

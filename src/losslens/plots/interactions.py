@@ -15,9 +15,13 @@ from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, LETTER, LINE
-from losslens.plots.wording import MINUS, alike, labels, not_shown
+from losslens.plots.importance_axis import bend, check_scale, importance_ticks
+from losslens.plots.options import Names, arrange, colour_map, colours, most_of, name_features
+from losslens.plots.wording import MINUS, alike, not_shown
+from losslens.plots.wording import labels as short_labels
 from losslens.results.interactions import Interactions, Part
-from losslens.typing import Floats, Indices
+from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
+from losslens.uncertainty.cautions import noted
 
 MOST_TABLE = 20  # features in a new figure
 NAME = 16  # letters of a name below a column
@@ -29,7 +33,10 @@ SURE = "interval without 0"  # gid of a frame, to find it again
 
 
 @canvas.takes_axes
-def plot_interactions(result: Interactions, *, part: Part | None = None, ax: Axes | None = None) -> Axes:
+def plot_interactions(
+    result: Interactions, *, part: Part | None = None, top: int | None = None, sort: Sort = "importance",
+    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw the interaction of each pair of features as a heat map; the features that interact most come first.
 
     Parameters
@@ -38,6 +45,14 @@ def plot_interactions(result: Interactions, *, part: Part | None = None, ax: Axe
         ``.interactions`` of a `ShapleyImportance`, or what `losslens.pair_interactions` gives.
     part
         ``"shared"``, ``"interaction"`` or ``"strength"``: this part; the whole by default.
+    top
+        How many features to draw, those that interact most; all that fit by default.
+    sort
+        Order of the features: ``"importance"``, the strongest first, ``"name"`` or ``"given"``.
+    colors
+        Colour map, or its name.
+    labels
+        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default.
 
@@ -53,21 +68,23 @@ def plot_interactions(result: Interactions, *, part: Part | None = None, ax: Axe
     own, result = ax is None, result.of_part(part)
     if part is not None and not result._pairs:
         raise ValueError(f"there is nothing to draw: {result.absent}")
-    ax, order = _open_table(result, ax)
+    names, colour_scale = name_features(labels, result.features), colour_map(colors, "PuOr_r")
+    ax, order = _open_table(result, ax, top)
+    order = arrange(names.all(result.features), order, sort)
     cells = result.index[np.ix_(order, order)].copy()
     np.fill_diagonal(cells, np.nan)
     reach = float(np.max(np.abs(cells[np.isfinite(cells)]), initial=0.0))
-    style: dict[str, Any] = {"cmap": "PuOr_r", "vmin": -(reach or 1.0), "vmax": reach or 1.0, "rasterized": True}
+    style: dict[str, Any] = {"cmap": colour_scale, "vmin": -(reach or 1.0), "vmax": reach or 1.0, "rasterized": True}
     mesh = ax.pcolormesh(cells, edgecolors="white", linewidth=0.6, **style)
     canvas.colour_bar(ax, mesh, f"{result.kind}, {result.title}", 0.8)
-    names = [result.features[j] for j in order]
+    shown = [names.of(result.features[j]) for j in order]
     laid_out = ax.figure.get_layout_engine() is not None  # it will shrink the axes for the names and the colour bar
-    width = named_rows.width_beside(ax, labels(names, named_rows.letters_beside(ax)), own)
+    width = named_rows.width_beside(ax, short_labels(shown, named_rows.letters_beside(ax)), own)
     width = max(0.3 * width, width - BAR) if laid_out else width
-    name_table(ax, names, names, width)
+    name_table(ax, shown, shown, width)
     notes = [*filter(None, [result.meaning]), *write_cells(ax, mesh, cells, width)]
     framed = _frame_sure(ax, mesh, result, order, width)
-    notes += [*framed, *result.cautions] if framed else []
+    notes += [*framed, *_cautions(result, names)] if framed else []
     if np.isnan(cells).sum() > len(order):
         notes.append("blank: not requested")
     notes += not_shown(len(result.features) - len(order), "weaker feature")
@@ -75,9 +92,14 @@ def plot_interactions(result: Interactions, *, part: Part | None = None, ax: Axe
     return ax
 
 
-def _open_table(result: Interactions, ax: Axes | None) -> tuple[Axes, Indices]:
+def _cautions(result: Interactions, names: Names) -> list[str]:
+    pairs = [" and ".join(names.of(result.features[j]) for j in pair) for pair in result._pairs]
+    return noted(pairs, [result._caution(pair) for pair in result._pairs])
+
+
+def _open_table(result: Interactions, ax: Axes | None, top: int | None) -> tuple[Axes, Indices]:
     """The axes, and the features that fit, those with the strongest interactions first."""
-    p = len(result.features)
+    p = most_of(top, len(result.features))
     size = np.where(np.isfinite(result.index), np.abs(result.index), 0.0)
     order = np.argsort(-(size.sum(axis=1) - size.diagonal()), kind="stable")
     own = ax is None
@@ -92,12 +114,14 @@ def _open_table(result: Interactions, ax: Axes | None) -> tuple[Axes, Indices]:
 def name_table(ax: Axes, features: Sequence[str], columns: Sequence[str], width: float) -> None:
     """Names on both axes: below columns that are narrower than their names, slanted or upright."""
     p, size = len(columns), canvas.font_size(mpl.rcParams["xtick.labelsize"])
-    below = labels(columns, int(np.clip(canvas.size_in_points(ax)[1] / 3 / size / LETTER, 8, NAME)))
+    below = short_labels(columns, int(np.clip(canvas.size_in_points(ax)[1] / 3 / size / LETTER, 8, NAME)))
     pitch = width / p
     turn = 0 if max(map(len, below)) * LETTER * size < pitch - 4 else 35 if pitch > 2 * size else 90
     slanted: dict[str, Any] = {"ha": "right", "rotation_mode": "anchor"} if turn == 35 else {}
     ax.set_xticks(np.arange(p) + 0.5, below, parse_math=False, rotation=turn, **slanted)
-    ax.set_yticks(np.arange(len(features)) + 0.5, labels(features, named_rows.letters_beside(ax)), parse_math=False)
+    ax.set_yticks(
+        np.arange(len(features)) + 0.5, short_labels(features, named_rows.letters_beside(ax)), parse_math=False
+    )
     ax.tick_params(length=0)
     ax.set_ylim(len(features), 0)
     ax.spines[:].set_visible(False)
@@ -144,18 +168,28 @@ def is_sure(result: Interactions) -> NDArray[np.bool_]:
 
 @canvas.takes_axes
 def plot_interaction_ranking(
-    result: Interactions, *, k: int = 10, part: Part | None = None, ax: Axes | None = None
-) -> Axes:
+    result: Interactions, *, part: Part | None = None, top: int | None = 10, sort: Sort = "importance",
+    scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw the strongest pairs, each a dot with its 95% interval; filled where the interval excludes 0.
 
     Parameters
     ----------
     result
         What `losslens.pair_interactions` gives, or ``.interactions`` of a `ShapleyImportance`, which has no intervals.
-    k
-        How many pairs, at most.
     part
         ``"shared"``, ``"interaction"`` or ``"strength"``: this part; the whole by default.
+    top
+        How many pairs to draw, the strongest ones; None for all that fit.
+    sort
+        Order of the pairs: ``"importance"``, the strongest first, ``"name"`` or ``"given"``.
+    scale
+        Axis of the interactions: ``"linear"`` or ``"symlog"``; ``"log"`` only if all are above 0.
+    colors
+        One colour for all dots, or a list from top to bottom.
+    labels
+        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default, as high as the pairs need.
 
@@ -165,51 +199,68 @@ def plot_interaction_ranking(
     >>> from losslens.results.interactions import Interactions
     >>> index = np.array([[0.0, 0.1, 2.0], [0.1, 0.0, -1.0], [2.0, -1.0, 0.0]])
     >>> interactions = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
-    >>> [label.get_text() for label in plot_interaction_ranking(interactions, k=2).get_yticklabels()]
+    >>> [label.get_text() for label in plot_interaction_ranking(interactions, top=2).get_yticklabels()]
     ['a × c', 'b × c']
     """
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ValueError(f"k is how many pairs to draw, a whole number from 1 on; got {k!r}")
-    result = result.of_part(part)
+    result, names = result.of_part(part), name_features(labels, result.features)
     ranked, own = result._pairs, ax is None
     if not ranked:
         raise ValueError(f"there is nothing to draw: {result.absent or 'no pair has an interaction'}")
-    ax, most = named_rows.open_rows(ax, min(k, len(ranked)), below=4)
-    shown = ranked[:most]
-    ends = _draw_dots(ax, result, shown)
-    width = named_rows.name_rows(ax, _pair_names(result, shown, named_rows.letters_beside(ax)), own)
+    most = most_of(top, len(ranked))
+    check_scale(scale, np.array([result.index[pair] for pair in ranked[:most]]))
+    colours(colors, ranked[:1], [BLUE], "pair")  # before there is a figure
+    ax, most = named_rows.open_rows(ax, most, below=4)
+    shown = _sorted_pairs(ranked[:most], names.all(result.features), sort)
+    bend(ax.xaxis, scale, np.array([result.index[pair] for pair in shown]))
+    ends = _draw_dots(ax, result, shown, colours(colors, shown, [BLUE] * len(shown), "pair"))
+    short = _pair_names(names.all(result.features), shown, named_rows.letters_beside(ax))
+    width = named_rows.name_rows(ax, short, own)
     texts = [f" {text}" for text in alike([float(result.index[pair]) for pair in shown])]  # a blank after the dot
     low = min(0.0, float(ends[0].min()))
+    if scale == "log":
+        low = float(min(result.index[pair] for pair in shown)) / 2
     named_rows.write_numbers(ax, texts, np.maximum(ends[1], 0.0).tolist(), low, width, margin=low < 0)
-    canvas.value_ticks(ax.xaxis, width)
+    importance_ticks(ax.xaxis, width)
     named_rows.label_across(ax, f"{result.kind}, {result.title}", width)
     canvas.plain_frame(ax)
     notes = [*filter(None, [result.meaning])]
     if any(pair in result._estimates for pair in shown):
-        notes += ["lines: 95% intervals; filled: without 0", *result.cautions]
+        notes += ["lines: 95% intervals; filled: without 0", *_cautions(result, names)]
     canvas.caption(ax, notes + not_shown(len(ranked) - len(shown), "weaker pair"))
     return ax
 
 
-def _pair_names(result: Interactions, pairs: Sequence[tuple[int, int]], letters: int) -> list[str]:
+def _sorted_pairs(ranked: Sequence[tuple[int, int]], names: Sequence[str], sort: Sort) -> list[tuple[int, int]]:
+    """Pairs in the order asked for, given the strongest first."""
+    if sort == "importance":
+        return list(ranked)
+    every = sorted(ranked)
+    places = np.arange(len(every))
+    return [every[k] for k in arrange([f"{names[j]} {names[k]}" for j, k in every], places, sort)]
+
+
+def _pair_names(features: Sequence[str], pairs: Sequence[tuple[int, int]], letters: int) -> list[str]:
     """Both names of each pair, shortened to equal lengths; a short name leaves its letters to the other."""
     used = sorted({j for pair in pairs for j in pair})
     for half in range(max(letters, 6), 5, -1):
-        short = dict(zip(used, labels([result.features[j] for j in used], half), strict=True))
+        short = dict(zip(used, short_labels([features[j] for j in used], half), strict=True))
         names = [f"{short[j]} × {short[k]}" for j, k in pairs]
         if max(map(len, names)) <= letters:
             break
     return names
 
 
-def _draw_dots(ax: Axes, result: Interactions, pairs: Sequence[tuple[int, int]]) -> tuple[Floats, Floats]:
+def _draw_dots(
+    ax: Axes, result: Interactions, pairs: Sequence[tuple[int, int]], edges: Sequence[str]
+) -> tuple[Floats, Floats]:
     """Dots and lines, the first on top; returns both ends of each."""
     at, (first, second) = np.arange(len(pairs)), np.array(pairs).T
     low, high = (end[first, second] for end in result.intervals())
     value, sure = result.index[first, second], is_sure(result)[first, second]
     finite = np.isfinite(low)
     ax.hlines(at[finite], low[finite], high[finite], color=INK, linewidth=1.1, zorder=2)
-    filled = np.where(sure | ~finite.any(), BLUE, "white")
-    ax.scatter(value, at, s=36, c=filled, edgecolors=BLUE, linewidths=1.2, zorder=3)
-    ax.axvline(0, color=INK, linewidth=0.8, zorder=1)
+    filled = np.where(sure | ~finite.any(), np.array(edges), "white")
+    ax.scatter(value, at, s=36, c=filled, edgecolors=list(edges), linewidths=1.2, zorder=3)
+    if ax.get_xscale() != "log":
+        ax.axvline(0, color=INK, linewidth=0.8, zorder=1)
     return np.fmin(value, low), np.fmax(value, high)

@@ -10,9 +10,10 @@ from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 from losslens.plots import canvas
-from losslens.plots.canvas import BAND, BLUE, DASHED, FAINT, GREEN, INK, PALE, SINGLE, VERMILLION, evenly, folded
+from losslens.plots.canvas import BAND, DASHED, GREEN, INK, PALE, SINGLE, VERMILLION, evenly, folded, paler
 from losslens.plots.feature_data import MOST_VALUES, FeaturePicture
-from losslens.plots.scale import Scale, beyond, dress, scale
+from losslens.plots.importance_axis import bend, beyond, importance_ticks
+from losslens.plots.scale import Scale, dress, scale
 from losslens.plots.wording import count, number, some_of
 from losslens.typing import Floats
 
@@ -29,11 +30,12 @@ EXTREMES = (("largest", VERMILLION, "-", "^"), ("smallest", GREEN, (0, (2, 1)), 
 def draw_lines(shown: FeaturePicture, ax: Axes) -> None:
     """Mean, band, single rows and the distribution of the feature."""
     places = scale(shown.values[0], shown.weights)
+    bend(ax.yaxis, shown.look.scale, shown.curve)
     _draw_mean(ax, shown, places)
     _draw_band(ax, shown, places)
     if shown.level is not None:
         ax.axhline(shown.level, label=f"PFI, {number(shown.level)}", zorder=4, **DASHED)
-    if shown.from_zero:
+    if (shown.from_zero or shown.centred) and shown.look.scale != "log":
         ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
     strip = draw_strip(ax, places, shown.weights, shown.distribution)
     drawn = _draw_singles(ax, shown, places)
@@ -42,13 +44,16 @@ def draw_lines(shown: FeaturePicture, ax: Axes) -> None:
     canvas.plain_frame(ax)
     limits = shown.limits(drawn)
     canvas.make_room(ax, strip, canvas.legend(ax), limits)
-    canvas.value_ticks(ax.yaxis)
+    importance_ticks(ax.yaxis)
     canvas.caption(ax, _notes(shown, drawn, limits))
 
 
 def _notes(shown: FeaturePicture, drawn: Floats, limits: tuple[float, float]) -> list[str]:
     out, kind = beyond(limits, drawn), "point" if shown.scattered else "curve"
-    notes = [f"the axis is cut: {out:,} of {count(len(drawn), kind)} run beyond it"] if out else []
+    notes = [f"the axis follows {shown.curve_name}: {out:,} of {count(len(drawn), kind)} leave it"] if out else []
+    band = shown.band
+    if band is not None and beyond(limits, np.array([band.low, band.high])):
+        notes.append("the band runs beyond the axis")
     if shown.scattered:
         notes.append(f"points, not curves: each value is paired with other rows ({shown.design})")
     return [*notes, *shown.warnings("hollow" if shown.scattered else "faded")]
@@ -56,8 +61,8 @@ def _notes(shown: FeaturePicture, drawn: Floats, limits: tuple[float, float]) ->
 
 def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
     """Pale curves, thinned, and the two extremes; returns the pale values, one curve a row, or the points."""
-    singles = shown.singles
-    if singles is None or len(singles.rows) == 0:
+    singles = shown.rows
+    if singles is None:
         return np.empty(0)
     chosen = singles.thinned()
     title = f"{singles.name}, {some_of(len(chosen), len(singles.result.at), 'row')}"
@@ -105,27 +110,28 @@ def _draw_mean(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
     size, label = 4 + 60 * area * min(1.0, 60 / max(finite.sum(), 1)), f"{shown.curve_name}, sized by weight"
     if faded.any():
         some = finite & faded
-        look: dict[str, Any] = {"facecolors": "none", "edgecolors": BLUE, "alpha": 0.8, "linewidths": 0.7, "zorder": 5}
+        look: dict[str, Any] = {"facecolors": "none", "edgecolors": shown.look.colour, "alpha": 0.8}
         name = label if some[finite].all() else None
-        ax.scatter(places.at[some], shown.curve[some], s=size[some], label=name, **look)
+        ax.scatter(places.at[some], shown.curve[some], s=size[some], label=name, linewidths=0.7, zorder=5, **look)
         finite &= ~faded
     if finite.any():
-        style: dict[str, Any] = {"color": BLUE, "alpha": 0.8, "linewidths": 0, "zorder": 5}
+        style: dict[str, Any] = {"color": shown.look.colour, "alpha": 0.8, "linewidths": 0, "zorder": 5}
         ax.scatter(places.at[finite], shown.curve[finite], s=size[finite], label=label, **style)
 
 
 def _mean_line(ax: Axes, places: Scale, shown: FeaturePicture, faded: NDArray[np.bool_]) -> None:
     """The strong curve; pale and dashed where most replaced rows are unlike any real one."""
-    strong: dict[str, Any] = {"color": BLUE, "linewidth": 2.4, "zorder": 5, "label": shown.curve_name}
+    colour = shown.look.colour
+    strong: dict[str, Any] = {"color": colour, "linewidth": 2.4, "zorder": 5, "label": shown.curve_name}
     if not faded.any():
         _trace(ax, places, shown.curve, marker="o", **strong)
         return
-    weak = strong | {"color": FAINT, "linestyle": (0, (2, 1.3)), "linewidth": 1.5, "label": None}
+    weak = strong | {"color": paler(colour), "linestyle": (0, (2, 1.3)), "linewidth": 1.5, "label": None}
     part = widened(faded[places.present])
     part = np.append(part, faded[-1:]) if places.missing else part
     _trace(ax, places, np.where(part, shown.curve, np.nan), marker="", **weak)
     _trace(ax, places, np.where(faded, np.nan, shown.curve), marker="o", **strong)
-    hollow = weak | {"markerfacecolor": "white", "linestyle": "none", "markeredgecolor": BLUE, "zorder": 5.5}
+    hollow = weak | {"markerfacecolor": "white", "linestyle": "none", "markeredgecolor": colour, "zorder": 5.5}
     _trace(ax, places, np.where(faded, shown.curve, np.nan), marker="o", **hollow)
 
 
@@ -141,7 +147,7 @@ def _draw_band(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
     band = shown.band
     if band is None:
         return
-    style: dict[str, Any] = {"color": BLUE, "alpha": 0.22, "zorder": 4, "gid": BAND}
+    style: dict[str, Any] = {"color": shown.look.colour, "alpha": 0.22, "zorder": 4, "gid": BAND}
     at, label = places.at[places.present], f"{band.level:.0%} band of {shown.curve_name}"
     if len(at) > 1:
         low, high = band.low[places.present], band.high[places.present]

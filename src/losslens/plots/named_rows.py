@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from losslens.plots import canvas
 from losslens.plots.canvas import LETTER, LINE, QUIET, font_size, size_in_points, text_width
+from losslens.plots.importance_axis import importance_ticks
 from losslens.plots.wording import is_absent, is_flag, labels, percent, value_label
 from losslens.typing import Floats, Indices
 
@@ -68,7 +69,7 @@ def dress_rows(ax: Axes, names: Sequence[str], own: bool, label: str, taken: flo
     width = name_rows(ax, names, own)
     if taken:
         width = max(width - taken, 0.6 * size_in_points(ax)[0])
-    canvas.value_ticks(ax.xaxis, width)
+    importance_ticks(ax.xaxis, width)
     label_across(ax, label, width)
     canvas.plain_frame(ax)
     return width
@@ -95,8 +96,10 @@ def write_numbers(
     for row, (text, end) in enumerate(zip(texts, ends, strict=True)):
         style: dict[str, Any] = {"va": "center", "fontsize": "small", "color": QUIET}
         ax.annotate(text, (end, row), (4, 0), textcoords="offset points", **style)
-    span = (max(ends) - low or 1.0) / (1 - share_of_texts(texts, width))
-    ax.set_xlim(low - (0.03 * span if margin else 0.0), low + span)
+    canvas.set_ends(ax.xaxis, low, max(ends), 0.0, share_of_texts(texts, width))
+    if margin:
+        left, right = ax.get_xlim()
+        canvas.set_ends(ax.xaxis, left, right, 0.029, 0.0)
 
 
 def share_of_texts(texts: Sequence[str], width: float) -> float:

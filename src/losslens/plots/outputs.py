@@ -10,13 +10,16 @@ from matplotlib.axes import Axes
 from losslens.plots import canvas, named_rows
 from losslens.plots.bars import known_interval
 from losslens.plots.canvas import BAND, INK, folded
+from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.interactions import BAR, name_table, write_cells
 from losslens.plots.lines import MARKED
+from losslens.plots.options import arrange, colour_map, colours, most_of, name_features
 from losslens.plots.scale import word_ticks
-from losslens.plots.subgroups import LOOKS
-from losslens.plots.wording import labels, not_shown, value_labels
+from losslens.plots.subgroups import COLOURS, LOOKS
+from losslens.plots.wording import labels as short_labels
+from losslens.plots.wording import not_shown, value_labels
 from losslens.results.outputs import Outputs
-from losslens.typing import Floats, Indices
+from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 
 MOST_TABLE = 20  # features and outputs in a new figure
 MOST_LINES = 6  # features with a line: bands of more would cover each other
@@ -24,7 +27,10 @@ FAR_APART = 3.0  # errors of outputs of which one is so many times another's are
 
 
 @canvas.takes_axes
-def plot_outputs(outputs: Outputs, *, ax: Axes | None = None) -> Axes:
+def plot_outputs(
+    outputs: Outputs, *, top: int | None = None, sort: Sort = "importance", colors: Colors | None = None,
+    labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw the importance of each feature for each output as a heat map; the most important features come first.
 
     Outputs in different units have errors of different sizes: the increases are then divided by them.
@@ -33,6 +39,14 @@ def plot_outputs(outputs: Outputs, *, ax: Axes | None = None) -> Axes:
     ----------
     outputs
         ``.outputs`` of the importances of a model with several outputs.
+    top
+        How many features to draw, the most important ones; all that fit by default.
+    sort
+        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+    colors
+        Colour map, or its name.
+    labels
+        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default.
 
@@ -44,21 +58,23 @@ def plot_outputs(outputs: Outputs, *, ax: Axes | None = None) -> Axes:
     >>> [label.get_text() for label in plot_outputs(imp.outputs).get_yticklabels()]
     ['x1', 'x0']
     """
-    own = ax is None
-    ax = canvas.new_axes(min(len(outputs.features), MOST_TABLE) + 3) if ax is None else ax
+    own, names, colour_scale = ax is None, name_features(labels, outputs.features), colour_map(colors, "PuOr_r")
     order, shown = _ranked(outputs), canvas.evenly(np.arange(len(outputs)), MOST_TABLE)
+    order = order[: most_of(top, len(order))]
+    ax = canvas.new_axes(min(len(order), MOST_TABLE) + 3) if ax is None else ax
     order = order[: MOST_TABLE if own else max(1, int(0.7 * named_rows.rows_that_fit(ax)))]
+    order = arrange(names.all(outputs.features), order, sort)
     what, cells = _relative(outputs)
     cells = cells[np.ix_(order, shown)]
     reach = float(np.max(np.abs(cells[np.isfinite(cells)]), initial=0.0))
-    style: dict[str, Any] = {"cmap": "PuOr_r", "vmin": -(reach or 1.0), "vmax": reach or 1.0, "rasterized": True}
+    style: dict[str, Any] = {"cmap": colour_scale, "vmin": -(reach or 1.0), "vmax": reach or 1.0, "rasterized": True}
     mesh = ax.pcolormesh(cells, edgecolors="white", linewidth=0.6, **style)
     canvas.colour_bar(ax, mesh, what, 0.8)
-    names, columns = [outputs.features[j] for j in order], value_labels(np.array(list(outputs), object)[shown])
+    rows, columns = [names.of(outputs.features[j]) for j in order], value_labels(np.array(list(outputs), object)[shown])
     laid_out = ax.figure.get_layout_engine() is not None  # it will shrink the axes for the names and the colour bar
-    width = named_rows.width_beside(ax, labels(names, named_rows.letters_beside(ax)), own)
+    width = named_rows.width_beside(ax, short_labels(rows, named_rows.letters_beside(ax)), own)
     width = max(0.3 * width, width - BAR) if laid_out else width
-    name_table(ax, names, columns, width)
+    name_table(ax, rows, columns, width)
     notes = write_cells(ax, mesh, cells, width)
     notes += not_shown(len(outputs.features) - len(order), "weaker feature")
     notes += not_shown(len(outputs) - len(shown), outputs.noun)
@@ -67,13 +83,26 @@ def plot_outputs(outputs: Outputs, *, ax: Axes | None = None) -> Axes:
 
 
 @canvas.takes_axes
-def plot_output_lines(outputs: Outputs, *, ax: Axes | None = None) -> Axes:
+def plot_output_lines(
+    outputs: Outputs, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
+    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw the importance of the features that matter most along the outputs, with 95% intervals as bands.
 
     Parameters
     ----------
     outputs
         ``.outputs`` of importances: numbers, such as points in time or quantiles, are drawn to scale.
+    top
+        How many features to draw, the most important ones, at most 8; the first 6 that fit by default.
+    sort
+        Order in the legend: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+    scale
+        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+    colors
+        One colour for all lines, a list in the order of the legend, or a mapping from features to colours.
+    labels
+        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default.
 
@@ -85,35 +114,46 @@ def plot_output_lines(outputs: Outputs, *, ax: Axes | None = None) -> Axes:
     >>> plot_output_lines(imp.outputs).get_ylabel()
     'increase in squared error'
     """
-    ax = canvas.new_axes() if ax is None else ax
-    names, numbers = list(outputs), all(not isinstance(name, str) for name in outputs)
-    at = np.array(names, float) if numbers else np.arange(len(names), dtype=float)
+    names, of, numbers = name_features(labels, outputs.features), list(outputs), not any(map(_is_word, outputs))
+    at = np.array(of, float) if numbers else np.arange(len(of), dtype=float)
     along = np.argsort(at)
     at, order = at[along], _ranked(outputs)
+    order = order[: MOST_LINES if top is None else most_of(top, len(LOOKS))]
+    check_scale(scale, outputs.importance[order])
+    colours(colors, [outputs.features[j] for j in order], COLOURS, "feature", outputs.features)
+    ax = canvas.new_axes() if ax is None else ax
     width, height = canvas.size_left(ax)
     letters, most = canvas.legend_room(width, height)
-    order = order[: min(most, MOST_LINES)]
+    order = arrange(names.all(outputs.features), order[:most], sort)
     of_outputs = [list(outputs.values())[k] for k in along]
     features = [outputs.features[j] for j in order]
-    for name, label, (colour, dashes, marker) in zip(features, labels(features, letters), LOOKS, strict=False):
+    fill, short = colours(colors, features, COLOURS, "feature", outputs.features), names.all(features)
+    bend(ax.yaxis, scale, outputs.importance[order])
+    for k, (name, label) in enumerate(zip(features, short_labels(short, letters), strict=True)):
+        colour, (_, dashes, marker) = fill[k], LOOKS[k]
         ends = np.array([known_interval(one[name]) or (np.nan, np.nan) for one in of_outputs])
         line: dict[str, Any] = {"color": colour, "linestyle": dashes, "marker": marker if len(at) <= MARKED else None}
         ax.plot(at, [one[name].pfi for one in of_outputs], markersize=4, linewidth=1.8, label=label, zorder=4, **line)
         ax.fill_between(at, ends[:, 0], ends[:, 1], color=colour, alpha=0.18, linewidth=0, zorder=3, gid=BAND)
-    ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
+    if scale != "log":
+        ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
     if numbers:
         canvas.value_ticks(ax.xaxis, width)
     else:
-        word_ticks(ax.xaxis, at, value_labels(np.array(names, object)), width, turn=True)
+        word_ticks(ax.xaxis, at, value_labels(np.array(of, object)), width, turn=True)
     ax.set_xlabel(outputs.noun)
     ax.set_ylabel(folded(f"increase in {outputs.what}", 0.9 * height), parse_math=False)
     canvas.plain_frame(ax)
     canvas.make_room(ax, 0.0, canvas.legend(ax))
-    canvas.value_ticks(ax.yaxis)
+    importance_ticks(ax.yaxis)
     canvas.caption(
         ax, [f"bands: 95% intervals, each for one {outputs.noun}", *not_shown(len(outputs.features) - len(order))]
     )
     return ax
+
+
+def _is_word(output: str | float) -> bool:
+    return isinstance(output, str)
 
 
 def _ranked(outputs: Outputs) -> Indices:

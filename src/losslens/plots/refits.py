@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,25 +10,42 @@ from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.bars import table_bars
+from losslens.plots.bars import Look, table_bars
 from losslens.plots.canvas import BAND, BLUE, INK, PALE, SINGLE, VERMILLION, folded
-from losslens.plots.scale import dress, scale
-from losslens.plots.wording import count, labels, not_shown, number, shorten, value_label
+from losslens.plots.importance_axis import bend, check_scale, importance_ticks
+from losslens.plots.options import Names, arrange, colours, most_of, name_features, one_colour
+from losslens.plots.scale import dress
+from losslens.plots.scale import scale as scale_of
+from losslens.plots.wording import count, not_shown, number, shorten, value_label
+from losslens.plots.wording import labels as short_labels
 from losslens.results.permuted_target import PermutedTarget
 from losslens.results.refits import RefitCurve, Refits
 from losslens.results.row_changes import RowChanges
-from losslens.typing import Floats
+from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 from losslens.uncertainty.cautions import noted
 
 
 @canvas.takes_axes
-def plot_refits(refits: Refits, *, ax: Axes | None = None) -> Axes:
+def plot_refits(
+    refits: Refits, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
+    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw a learner's importances, the largest on top, with a dot for each fold.
 
     Parameters
     ----------
     refits
         What `losslens.feature_importance_cv` or `losslens.shapley_importance_cv` gives.
+    top
+        How many features to draw, the most important ones; all that fit by default.
+    sort
+        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+    scale
+        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+    colors
+        One colour for all bars, a list from top to bottom, or a mapping from features to colours.
+    labels
+        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default.
 
@@ -40,27 +58,43 @@ def plot_refits(refits: Refits, *, ax: Axes | None = None) -> Axes:
     >>> [label.get_text() for label in plot_refits(refits).get_yticklabels()]
     ['x1', 'x0']
     """
-    ax, most, width = table_bars(ax, refits._table())
-    dots = refits.per_fold[:, np.argsort(-refits.importance, kind="stable")[:most]]
-    look: dict[str, Any] = {"color": BLUE, "markersize": 4, "markerfacecolor": "white", "markeredgewidth": 1}
-    _draw_repeats(ax, dots, "o", zorder=3, **look)
+    look = Look(top, sort, scale, colors, name_features(labels, refits.features))
+    ax, drawn, width = table_bars(ax, refits._table(), refits.features, look)
+    dots = refits.per_fold[:, drawn]
+    style: dict[str, Any] = {"color": BLUE, "markersize": 4, "markerfacecolor": "white", "markeredgewidth": 1}
+    _draw_repeats(ax, dots, "o", zorder=3, **style)
     _make_way(ax, dots)
+    importance_ticks(ax.xaxis, width)
     named_rows.label_across(ax, refits.headline.split(";")[0], width)
     error = f"mean {refits.measure} with nothing replaced: {number(float(refits.errors.mean()))}"
     lines = f"lines: 95% intervals for the learner ({refits.variance} variance)"
     notes = [error, f"dots: {count(len(refits.folds), 'fold')}", lines]
-    canvas.caption(ax, notes + refits.cautions + not_shown(len(refits.features) - most))
+    said = _cautions(refits.features, refits.caution, drawn, look.names)
+    canvas.caption(ax, notes + said + not_shown(len(refits.features) - len(drawn)))
     return ax
 
 
 @canvas.takes_axes
-def plot_impact(impact: RowChanges, *, ax: Axes | None = None) -> Axes:
+def plot_impact(
+    impact: RowChanges, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
+    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw what each feature adds beyond the others, the largest on top.
 
     Parameters
     ----------
     impact
         What `losslens.conditional_predictive_impact` or `losslens.leave_one_covariate_out` gives.
+    top
+        How many features to draw, the most important ones; all that fit by default.
+    sort
+        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+    scale
+        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+    colors
+        One colour for all bars, a list from top to bottom, or a mapping from features to colours.
+    labels
+        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default.
 
@@ -73,21 +107,42 @@ def plot_impact(impact: RowChanges, *, ax: Axes | None = None) -> Axes:
     >>> [label.get_text() for label in plot_impact(impact).get_yticklabels()]
     ['x1', 'x0']
     """
-    ax, most, width = table_bars(ax, impact._table())
+    look = Look(top, sort, scale, colors, name_features(labels, impact.features))
+    ax, drawn, width = table_bars(ax, impact._table(), impact.features, look)
     named_rows.label_across(ax, impact.what, width)
     notes = [f"error {impact.untouched}: {number(impact.error)}", "lines: 95% intervals"]
-    canvas.caption(ax, notes + impact.cautions + not_shown(len(impact.features) - most))
+    said = _cautions(impact.features, impact.caution, drawn, look.names)
+    canvas.caption(ax, notes + said + not_shown(len(impact.features) - len(drawn)))
     return ax
 
 
+def _cautions(features: Sequence[str], caution: Sequence[str], drawn: Indices, names: Names) -> list[str]:
+    """Of the features that are drawn, in the given order."""
+    places = np.sort(drawn)
+    return noted([names.of(features[j]) for j in places], [caution[j] for j in places])
+
+
 @canvas.takes_axes
-def plot_permuted_target(test: PermutedTarget, *, ax: Axes | None = None) -> Axes:
+def plot_permuted_target(
+    test: PermutedTarget, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
+    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw each feature's importance over those with permuted targets, the largest on top; p beside the names.
 
     Parameters
     ----------
     test
         What `losslens.permuted_target_test` gives.
+    top
+        How many features to draw, the most important ones; all that fit by default.
+    sort
+        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+    scale
+        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+    colors
+        One colour for all importances, a list from top to bottom, or a mapping from features to colours.
+    labels
+        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default.
 
@@ -101,29 +156,47 @@ def plot_permuted_target(test: PermutedTarget, *, ax: Axes | None = None) -> Axe
     ['x1', 'x0']
     """
     own = ax is None
-    ax, most = named_rows.open_rows(ax, len(test.features) + 2)
-    order = np.argsort(-test.importance, kind="stable")[: max(1, most - 2)]
+    names, ranked = name_features(labels, test.features), np.argsort(-test.importance, kind="stable")
+    ranked = ranked[: most_of(top, len(ranked))]
+    check_scale(scale, test.importance[ranked])
+    colours(colors, test.features[:1], [VERMILLION], "feature", test.features)  # before there is a figure
+    ax, most = named_rows.open_rows(ax, len(ranked) + 2)
+    order = arrange(names.all(test.features), ranked[: max(1, most - 2)], sort)
+    features = [test.features[j] for j in order]
+    fill = colours(colors, features, [VERMILLION] * len(order), "feature", test.features)
+    bend(ax.xaxis, scale, test.importance[order])
     name = f"target permuted, {count(len(test.null), 'time')}"
     _draw_repeats(ax, test.null[:, order], "|", color=PALE, markersize=9, alpha=0.6, label=name, zorder=1)
-    style: dict[str, Any] = {"color": VERMILLION, "markersize": 6, "label": "importance", "zorder": 3}
-    ax.plot(test.importance[order], np.arange(len(order)), "D", **style)
-    zero = ax.axvline(0, color=INK, linewidth=0.8, zorder=0)
-    short = labels([test.features[j] for j in order], named_rows.letters_beside(ax) - 8)
-    names = [f"{text} (p = {test.p_values[j]:.2g})" for text, j in zip(short, order, strict=True)]
-    named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, test.what), [zero])
+    style: dict[str, Any] = {"marker": "D", "s": 36, "label": "importance", "zorder": 3}
+    ax.scatter(test.importance[order], np.arange(len(order)), color=fill, **style)
+    zero = [] if scale == "log" else [ax.axvline(0, color=INK, linewidth=0.8, zorder=0)]
+    short = short_labels(names.all(features), named_rows.letters_beside(ax) - 8)
+    rows = [f"{text} (p = {test.p_values[j]:.2g})" for text, j in zip(short, order, strict=True)]
+    named_rows.legend_above(ax, named_rows.dress_rows(ax, rows, own, test.what), zero)
     notes = ["p: share of the permutations with at least this importance, the original included"]
     canvas.caption(ax, notes + not_shown(len(test.features) - len(order)))
     return ax
 
 
 @canvas.takes_axes
-def plot_refit_curve(curve: RefitCurve, *, ax: Axes | None = None) -> Axes:
+def plot_refit_curve(
+    curve: RefitCurve, *, curves: bool = True, scale: AxisScale = "linear", colors: Colors | None = None,
+    labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw the PI curve of each fold thin and their mean strong, with the learner's interval at each value.
 
     Parameters
     ----------
     curve
         What ``.curve(feature)`` of refits gives.
+    curves
+        Whether single folds are drawn.
+    scale
+        Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
+    colors
+        Colour of the mean and its interval.
+    labels
+        Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
     ax
         Where to draw; a new figure by default.
 
@@ -136,51 +209,59 @@ def plot_refit_curve(curve: RefitCurve, *, ax: Axes | None = None) -> Axes:
     >>> plot_refit_curve(refits.curve("x1")).get_xlabel()
     'x1'
     """
+    names, colour = name_features(labels, [curve.name]), one_colour(colors, BLUE)
+    check_scale(scale, curve.importance)
+    folds = curve.folds if curves else curve.folds[:0]
     if not curve.ordered:
-        return _draw_words(curve, ax)
+        return _draw_words(curve, folds, ax, names, colour, scale)
     ax = canvas.new_axes() if ax is None else ax
-    places = scale(curve.grid, None)
+    places = scale_of(curve.grid, None)
+    bend(ax.yaxis, scale, curve.importance)
     at, here, apart = places.at, places.present, places.kind == "word"  # nothing lies between words
-    for k, one in enumerate(curve.folds):
+    for k, one in enumerate(folds):
         label = count(len(curve.folds), "fold") if k == 0 else None
         style: dict[str, Any] = {"color": PALE, "linewidth": 0.8, "marker": "." if apart else None}
         ax.plot(at[here], one[here], label=label, zorder=1, gid=SINGLE, **style)
     mean, low, high = curve.importance, curve.importance - curve.reach, curve.importance + curve.reach
     name = f"{curve.level:.0%} for the learner"
     if apart:
-        ax.vlines(at[here], low[here], high[here], color=BLUE, label=name, zorder=2, gid=BAND)
-        ax.plot(at[here], mean[here], "D", color=BLUE, label="mean", zorder=3)
+        ax.vlines(at[here], low[here], high[here], color=colour, label=name, zorder=2, gid=BAND)
+        ax.plot(at[here], mean[here], "D", color=colour, label="mean", zorder=3)
     else:
-        style = {"color": BLUE, "alpha": 0.22, "linewidth": 0, "gid": BAND}
+        style = {"color": colour, "alpha": 0.22, "linewidth": 0, "gid": BAND}
         ax.fill_between(at[here], low[here], high[here], label=name, zorder=2, **style)
-        ax.plot(at[here], mean[here], color=BLUE, linewidth=2.4, label="mean", zorder=3)
+        ax.plot(at[here], mean[here], color=colour, linewidth=2.4, label="mean", zorder=3)
     if places.missing:
-        ax.plot(np.repeat(at[-1], len(curve.folds)), curve.folds[:, -1], ".", color=PALE, zorder=1, gid=SINGLE)
-        ax.errorbar(at[-1:], mean[-1:], curve.reach[-1:], fmt="D", color=BLUE, zorder=3)
-    ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
-    dress(ax, places, shorten(curve.name, 60))
+        ax.plot(np.repeat(at[-1], len(folds)), folds[:, -1], ".", color=PALE, zorder=1, gid=SINGLE)
+        ax.errorbar(at[-1:], mean[-1:], curve.reach[-1:], fmt="D", color=colour, zorder=3)
+    if scale != "log":
+        ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
+    dress(ax, places, shorten(names.title(curve.name), 60))
     ax.set_ylabel(folded(curve.what, 0.9 * canvas.size_left(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
     canvas.make_room(ax, 0.0, canvas.legend(ax))
-    canvas.value_ticks(ax.yaxis)
-    notes = ["intervals: for each value separately", "folds are drawn over the values of their test rows"]
-    canvas.caption(ax, notes + noted([curve.name], [curve.caution]))
+    importance_ticks(ax.yaxis)
+    notes = ["intervals: for each value separately"]
+    notes += ["folds are drawn over the values of their test rows"] if curves else []
+    canvas.caption(ax, notes + noted([names.of(curve.name)], [curve.caution]))
     return ax
 
 
-def _draw_words(curve: RefitCurve, ax: Axes | None) -> Axes:
+def _draw_words(curve: RefitCurve, folds: Floats, ax: Axes | None, names: Names, colour: str, bent: AxisScale) -> Axes:
     """A row for each value, the most important on top: a dot for each fold, a line for the learner's interval."""
     own = ax is None
     ax, most = named_rows.open_rows(ax, min(len(curve.grid), named_rows.MOST_ROWS) + 2)
     order = np.argsort(-np.nan_to_num(curve.importance, nan=-np.inf), kind="stable")[: max(1, most - 2)]
     rows, mean, reach = np.arange(len(order)), curve.importance[order], curve.reach[order]
-    _draw_repeats(ax, curve.folds[:, order], ".", color=PALE, label=count(len(curve.folds), "fold"), zorder=2.5)
-    ax.hlines(rows, mean - reach, mean + reach, color=BLUE, label=f"{curve.level:.0%} for the learner", gid=BAND)
-    ax.plot(mean, rows, "o", color=BLUE, label="mean", zorder=3)
-    names = labels([value_label(curve.grid[k]) for k in order], named_rows.letters_beside(ax))
-    ax.set_ylabel(shorten(curve.name, 40), parse_math=False)
-    named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, curve.what))
-    notes = noted([curve.name], [curve.caution])
+    bend(ax.xaxis, bent, curve.importance)
+    if len(folds):
+        _draw_repeats(ax, folds[:, order], ".", color=PALE, label=count(len(folds), "fold"), zorder=2.5)
+    ax.hlines(rows, mean - reach, mean + reach, color=colour, label=f"{curve.level:.0%} for the learner", gid=BAND)
+    ax.plot(mean, rows, "o", color=colour, label="mean", zorder=3)
+    values = short_labels([value_label(curve.grid[k]) for k in order], named_rows.letters_beside(ax))
+    ax.set_ylabel(shorten(names.title(curve.name), 40), parse_math=False)
+    named_rows.legend_above(ax, named_rows.dress_rows(ax, values, own, curve.what))
+    notes = noted([names.of(curve.name)], [curve.caution])
     canvas.caption(ax, notes + not_shown(len(curve.grid) - len(order), "less important value"))
     return ax
 
@@ -193,12 +274,12 @@ def _draw_repeats(ax: Axes, values: Floats, marker: str, **style: Any) -> None:
 
 def _make_way(ax: Axes, dots: Floats) -> None:
     """Move the numbers right of the dots of their rows, (folds, rows), and extend the axis to all dots."""
-    left, right = ax.get_xlim()
-    numbers = [text for text in ax.texts if isinstance(text, Annotation)]
-    before = max(text.xy[0] for text in numbers)
+    numbers, bent = [text for text in ax.texts if isinstance(text, Annotation)], ax.xaxis.get_transform()
+    left, right, before = bent.transform([*ax.get_xlim(), max(text.xy[0] for text in numbers)])
     for row, text in enumerate(numbers):
         text.xy = (max(text.xy[0], float(dots[:, row].max())), row)
-    wider = (max(text.xy[0] for text in numbers) - left) / (before - left) if before > left else 1.0
-    right = left + wider * (right - left)
-    lowest = float(dots.min())
-    ax.set_xlim(lowest - 0.03 * (right - lowest) if lowest < left else left, right)
+    after, lowest = bent.transform([max(text.xy[0] for text in numbers), float(dots.min())])
+    right = left + (after - left) / (before - left) * (right - left) if before > left else right
+    if lowest < left and ax.get_xscale() != "log":
+        left = lowest - 0.03 * (right - lowest)
+    ax.set_xlim(*bent.inverted().transform([left, right]).tolist())

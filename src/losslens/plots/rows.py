@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import Any
 
@@ -12,13 +13,16 @@ from matplotlib.collections import QuadMesh
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, LINE, SINGLE, VERMILLION, evenly, folded
+from losslens.plots.importance_axis import bend, check_scale, importance_ticks
+from losslens.plots.options import Names, arrange, colour_map, colours, most_of, name_features, one_colour
 from losslens.plots.scale import word_ticks
-from losslens.plots.wording import count, labels, not_shown, number, percent, shorten, some_of
+from losslens.plots.wording import count, not_shown, number, percent, shorten, some_of
+from losslens.plots.wording import labels as short_labels
 from losslens.results.clusters import Clusters
 from losslens.results.observations import Observations
 from losslens.results.row_influence import RowInfluence
 from losslens.tables.row_labels import Labels, row_name
-from losslens.typing import Floats, Indices
+from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 
 MOST_DOTS = 5_000  # rows that are drawn
 MOST_NUMBERED = 12  # rows labelled with their numbers
@@ -31,13 +35,23 @@ NUMBERED = "row number"  # gid of artists, to find them again
 
 
 @canvas.takes_axes
-def plot_row_influence(influence: RowInfluence, *, ax: Axes | None = None) -> Axes:
+def plot_row_influence(
+    influence: RowInfluence,
+    *,
+    colors: Colors | None = None,
+    labels: FeatureLabels | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the influence of each row on a feature's importance: as a donor (y axis) and as an observation (x axis).
 
     Parameters
     ----------
     influence
         ``.row_influence`` of one feature of what `losslens.feature_importance` gives.
+    colors
+        Colour of the dots.
+    labels
+        Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
     ax
         Where to draw; a new figure by default.
 
@@ -49,16 +63,17 @@ def plot_row_influence(influence: RowInfluence, *, ax: Axes | None = None) -> Ax
     >>> plot_row_influence(imp["x1"].row_influence).get_ylabel()
     'as a donor'
     """
-    ax = canvas.new_axes() if ax is None else ax
+    name, colour = name_features(labels, [influence.name]).of(influence.name), one_colour(colors, BLUE)
     order = influence.ranking[np.isfinite(influence.total[influence.ranking])]
     if len(order) == 0:
         raise ValueError("no row can be left out: too few would remain to compute the importance")
+    ax = canvas.new_axes() if ax is None else ax
     x, y = influence.as_row, influence.as_donor
     ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
     ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
     moved = order[np.abs(influence.total[order]) > 0][:MOST_NUMBERED]
-    drawn = _draw_rows(ax, x, y, order, moved)
-    what = f"what the row adds to the importance of {shorten(influence.name, 40)}"
+    drawn = _draw_rows(ax, x, y, order, moved, colour)
+    what = f"what the row adds to the importance of {shorten(name, 40)}"
     _finish(ax, f"as an observation: {what}", "as a donor")
     _number_rows(ax, x, y, moved, influence.row_labels)
     notes = [f"importance with all rows: {number(influence.unbiased)} ({influence.title})", drawn]
@@ -68,13 +83,19 @@ def plot_row_influence(influence: RowInfluence, *, ax: Axes | None = None) -> Ax
 
 
 @canvas.takes_axes
-def plot_observations(observations: Observations, *, ax: Axes | None = None) -> Axes:
+def plot_observations(
+    observations: Observations, *, scale: AxisScale = "linear", colors: Colors | None = None, ax: Axes | None = None
+) -> Axes:
     """Draw each row's importance (decrease in its loss by all features) against its loss; suspicious rows are numbered.
 
     Parameters
     ----------
     observations
         What `losslens.observations` gives.
+    scale
+        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+    colors
+        Two colours: of the rows, and of those that stand out.
     ax
         Where to draw; a new figure by default.
 
@@ -86,18 +107,22 @@ def plot_observations(observations: Observations, *, ax: Axes | None = None) -> 
     >>> plot_observations(ll.observations(shares)).get_xlabel()
     "squared error, the row's own"
     """
-    ax = canvas.new_axes() if ax is None else ax
     x, y, marked = observations.loss, observations.importance, observations.flagged
+    plain, striking = colours(colors, ("rows", "rows that stand out"), (BLUE, VERMILLION), "kind of row")
     order = np.argsort(y, kind="stable")[: np.isfinite(y).sum()]
     if len(order) == 0:
         raise ValueError("no row has an importance: none has a donor")
-    ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    notes = [_draw_rows(ax, x, y, order[~np.isin(order, marked)], marked[:0])]
+    check_scale(scale, y)
+    ax = canvas.new_axes() if ax is None else ax
+    bend(ax.yaxis, scale, y)
+    if scale != "log":
+        ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
+    notes = [_draw_rows(ax, x, y, order[~np.isin(order, marked)], marked[:0], plain)]
     if (y < 0).any():
         notes.insert(0, f"{count(int(np.sum(y < 0)), 'row')} under 0: better predicted with values from other rows")
     if len(marked):
-        ax.axhline(observations.fence, color=VERMILLION, linewidth=0.8, linestyle="--", zorder=0)
-        style: dict[str, Any] = {"color": VERMILLION, "markeredgecolor": "white", "markeredgewidth": 0.6}
+        ax.axhline(observations.fence, color=striking, linewidth=0.8, linestyle="--", zorder=0)
+        style: dict[str, Any] = {"color": striking, "markeredgecolor": "white", "markeredgewidth": 0.6}
         ax.plot(x[marked], y[marked], "D", markersize=6, zorder=3, gid=SINGLE, **style)
     _bend(ax, x)
     _finish(ax, f"{observations.title}, the row's own", f"importance: decrease in {observations.title}")
@@ -128,12 +153,12 @@ def _bend(ax: Axes, values: Floats) -> None:
     ax.set_xticks([], minor=True)
 
 
-def _draw_rows(ax: Axes, x: Floats, y: Floats, order: Indices, always: Indices) -> str:
+def _draw_rows(ax: Axes, x: Floats, y: Floats, order: Indices, always: Indices, colour: str) -> str:
     """Rows as dots: all, or `MOST_DOTS` evenly along their order, with all of `always`; returns a note on how many."""
     chosen = order if len(order) <= MOST_DOTS else np.union1d(evenly(order, MOST_DOTS - len(always)), always)
     size = float(np.clip(6 - np.log10(max(len(chosen), 1)), 2.5, 5))
     style: dict[str, Any] = {"s": size**2, "linewidths": 0, "alpha": 0.6, "rasterized": True, "gid": SINGLE}
-    ax.scatter(x[chosen], y[chosen], color=BLUE, zorder=2, **style)
+    ax.scatter(x[chosen], y[chosen], color=colour, zorder=2, **style)
     return f"dots: {some_of(len(chosen), len(order), 'row')}"
 
 
@@ -145,7 +170,7 @@ def _finish(ax: Axes, across: str, up: str) -> None:
     width, height = canvas.size_left(ax)
     if ax.get_xscale() == "linear":
         canvas.value_ticks(ax.xaxis, width)
-    canvas.value_ticks(ax.yaxis)
+    importance_ticks(ax.yaxis)
     named_rows.label_across(ax, across, 0.9 * width)
     ax.set_ylabel(folded(up, 0.9 * height), parse_math=False)
     canvas.plain_frame(ax)
@@ -177,13 +202,24 @@ def _number_rows(ax: Axes, x: Floats, y: Floats, rows: Indices, labels: Labels |
 
 
 @canvas.takes_axes
-def plot_clusters(clusters: Clusters, *, ax: Axes | None = None) -> Axes:
+def plot_clusters(
+    clusters: Clusters, *, top: int | None = None, sort: Sort = "importance", colors: Colors | None = None,
+    labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw each feature's mean Shapley importance in each cluster: a heat map, with sizes and rules of the clusters.
 
     Parameters
     ----------
     clusters
         What `losslens.clusters` gives.
+    top
+        How many features to draw, the most important ones; all that fit by default.
+    sort
+        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+    colors
+        Colour map, or its name.
+    labels
+        Names to show instead of those of features and columns: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default, as high as the rules need.
 
@@ -195,27 +231,29 @@ def plot_clusters(clusters: Clusters, *, ax: Axes | None = None) -> Axes:
     >>> [label.get_text() for label in plot_clusters(ll.clusters(shares, X, k=1)).get_yticklabels()]
     ['0: 50 rows (100%)']
     """
-    own = ax is None
-    names = _cluster_names(clusters, 34, max(2, named_rows.MOST_ROWS // clusters.k))
+    own, colour_scale = ax is None, colour_map(colors, "PuOr_r")
+    shown = name_features(labels, clusters.features, clusters.columns)
+    names = _cluster_names(clusters, shown, 34, max(2, named_rows.MOST_ROWS // clusters.k))
     if ax is None:
         ax = canvas.new_axes(clusters.k * max(name.count("\n") + 1 for name in names) + 6)
     else:
         letters = max(SHORTEST, named_rows.letters_beside(ax) - 2)
-        names = _cluster_names(clusters, letters, max(1, int(0.7 * named_rows.rows_that_fit(ax)) // clusters.k))
+        names = _cluster_names(clusters, shown, letters, max(1, int(0.7 * named_rows.rows_that_fit(ax)) // clusters.k))
     width = max(60.0, named_rows.width_beside(ax, names, own) - BAR)
     fit = int(width / (LINE * canvas.font_size(mpl.rcParams["xtick.labelsize"])))
-    order = np.argsort(-(clusters.shares @ np.abs(clusters.profiles)), kind="stable")[: max(2, fit)]
+    order = np.argsort(-(clusters.shares @ np.abs(clusters.profiles)), kind="stable")
+    order = arrange(shown.all(clusters.features), order[: min(max(2, fit), most_of(top, len(order)))], sort)
     cells = clusters.profiles[:, order]
     reach = float(np.abs(cells).max()) or 1.0
     edges = np.arange(len(order) + 1) - 0.5, np.arange(clusters.k + 1) - 0.5
-    style: dict[str, Any] = {"cmap": "PuOr_r", "vmin": -reach, "vmax": reach, "rasterized": True}
+    style: dict[str, Any] = {"cmap": colour_scale, "vmin": -reach, "vmax": reach, "rasterized": True}
     mesh = ax.pcolormesh(*edges, cells, edgecolors="white", linewidth=0.6, **style)
     aspect = max(8.0, canvas.size_in_points(ax)[1] / 14)
     canvas.colour_bar(ax, mesh, f"decrease in {clusters.title} that a feature earns", 0.7, aspect=aspect)
     named_rows.name_rows(ax, names, own)
     ax.set_ylim(clusters.k - 0.5, -0.5)
-    shown = labels([clusters.features[j] for j in order], 24)
-    word_ticks(ax.xaxis, np.arange(len(order), dtype=float), shown, width, turn=True)
+    below = short_labels([shown.of(clusters.features[j]) for j in order], 24)
+    word_ticks(ax.xaxis, np.arange(len(order), dtype=float), below, width, turn=True)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     _write(ax, mesh, cells, width)
@@ -223,16 +261,16 @@ def plot_clusters(clusters: Clusters, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _cluster_names(clusters: Clusters, letters: int, most: int) -> list[str]:
+def _cluster_names(clusters: Clusters, shown: Names, letters: int, most: int) -> list[str]:
     """Number, size and rule of each cluster, in lines of so many letters; no more lines than `most`."""
     names, columns = [], clusters.columns
     # Long names of columns are shortened, so that the conditions are not cut off; names that contain others go first.
-    short = sorted(zip(columns, labels(columns, MOST_NAME), strict=True), key=lambda pair: -len(pair[0]))
+    written = short_labels(shown.all(columns), MOST_NAME)
+    short = dict(zip(columns, written, strict=True))
+    any_name = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(columns, key=len)[::-1]))
     for c, (n, share) in enumerate(zip(clusters.sizes.tolist(), clusters.shares.tolist(), strict=True)):
         size = f"{c}: {count(n, 'row')} ({percent(share)})"
-        rule = clusters.rules[c]
-        for name, replacement in short:
-            rule = rule.replace(name, replacement)
+        rule = any_name.sub(lambda found: short.get(found[0], ""), clusters.rules[c])
         rule = rule or ("" if clusters.k == 1 else "no rule")
         lines = [*textwrap.wrap(size, letters), *textwrap.wrap(rule, letters)]
         if len(lines) > most:

@@ -1,7 +1,4 @@
-"""From grid values to places on an axis: numbers, dates, spans of time, ordered words, and a missing value.
-
-Also the limits of an axis of importances: single rows can lie so far out that the mean would look flat.
-"""
+"""From grid values to places on an axis: numbers, dates, spans of time, ordered words, and a missing value."""
 
 from __future__ import annotations
 
@@ -206,25 +203,3 @@ class MissingFormatter(ticker.Formatter):
     def get_offset(self) -> str:
         """The offset or power of ten that the other formatter takes out of its labels."""
         return self.inner.get_offset()
-
-
-REACH = 3.0  # an axis extends at most so many ranges of the mean curve beyond it ...
-QUANTILES = (0.05, 0.95)  # ... unless nine in ten values of single rows need more
-EVERYTHING = (-np.inf, np.inf)
-
-
-def extent(mean: Floats, singles: Floats) -> tuple[float, float]:
-    """Limits of an axis that shows 0, the mean curve and most values of single rows; infinite without single rows."""
-    values = singles[np.isfinite(singles)]
-    if len(values) == 0:
-        return EVERYTHING
-    core = np.append(mean[np.isfinite(mean)], 0.0)
-    further = REACH * np.ptp(core)
-    low, high = np.quantile(values, QUANTILES)
-    return min(low, core.min() - further), max(high, core.max() + further)
-
-
-def beyond(limits: tuple[float, float], singles: Floats) -> int:
-    """How many of these curves (rows of a matrix) or points leave the axis."""
-    out = (singles < limits[0]) | (singles > limits[1])
-    return int(out.any(axis=tuple(range(1, out.ndim))).sum())

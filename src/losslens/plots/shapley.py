@@ -9,16 +9,20 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas
-from losslens.plots.bars import Bar, draw_bars
-from losslens.plots.canvas import BLUE, DASHED, INK, PALE, SINGLE
+from losslens.plots.bars import Bar, Look, draw_bars, ranked_bars
+from losslens.plots.canvas import BLUE, DASHED, INK, PALE, SINGLE, SKY
 from losslens.plots.feature import clipped_histogram, no_common_axis
+from losslens.plots.importance_axis import EVERYTHING, bend, beyond, check_scale, extent, importance_ticks
 from losslens.plots.lines import draw_strip
 from losslens.plots.named_rows import label_across, letters_beside, open_rows, rank_values, value_names
-from losslens.plots.scale import EVERYTHING, Scale, beyond, dress, extent, scale
+from losslens.plots.options import Names, name_features, one_colour
+from losslens.plots.scale import Scale, dress
+from losslens.plots.scale import scale as scale_of
 from losslens.plots.wording import MINUS, count, is_flag, not_shown, number, percent, shorten
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import ShapleyCurve
-from losslens.typing import Floats
+from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Limits, Sort
+from losslens.uncertainty.cautions import noted
 
 MOST_SHARE = 10.0  # shares beyond 1,000%, of features that nearly cancel out, are not shown: they say nothing
 FEW = 25  # values up to which the curve passes through each; of more, a running mean shows the shape
@@ -29,13 +33,26 @@ HOLDERS = {"own": "rows that hold the value", "donor": "donors that hold the val
 
 
 @canvas.takes_axes
-def plot_shapley(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
+def plot_shapley(
+    result: ShapleyImportance, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
+    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw each feature's Shapley importance, the largest on top, with its share of the total.
 
     Parameters
     ----------
     result
         What `losslens.shapley_importance` gives.
+    top
+        How many features to draw, the most important ones; all that fit by default.
+    sort
+        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+    scale
+        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+    colors
+        One colour for all bars, a list from top to bottom, or a mapping from features to colours.
+    labels
+        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default, as high as the features need.
 
@@ -49,14 +66,17 @@ def plot_shapley(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
     """
     lines, what = _intervals(result)
     bars = [Bar(name, float(result.sfimp[j]), lines[j]) for j, name in enumerate(result.features)]
-    bars, own = sorted((bar for bar in bars if np.isfinite(bar.value)), key=lambda bar: -bar.value), ax is None
+    bars = [bar for bar in bars if np.isfinite(bar.value)]
     if not bars:
         raise ValueError("no feature has an importance to rank by: no row with a positive weight has a donor")
-    ax, most = open_rows(ax, len(bars), below=3)
-    width = draw_bars(ax, bars[:most], own, shares=_shares(result, bars[:most]))
+    look = Look(top, sort, scale, colors, name_features(labels, result.features))
+    ax, drawn, width = ranked_bars(ax, bars, look, shares=lambda bars: _shares(result, bars))
     label_across(ax, result.headline.split(";")[0], width)
-    notes = _notes(result) + ([what] if any(bar.interval for bar in bars[:most]) else [])
-    canvas.caption(ax, notes + result.cautions + not_shown(len(bars) - most))
+    notes = _notes(result) + ([what] if any(bars[j].interval for j in drawn) else [])
+    chosen = sorted((bars[j] for j in drawn), key=lambda bar: -bar.value)
+    said = [result.caution[result.features.index(bar.name)] for bar in chosen]
+    notes += noted([look.names.of(bar.name) for bar in chosen], said)
+    canvas.caption(ax, notes + not_shown(len(bars) - len(drawn)))
     return ax
 
 
@@ -97,7 +117,10 @@ def _notes(result: ShapleyImportance) -> list[str]:
 
 
 @canvas.takes_axes
-def plot_shapley_curve(curve: ShapleyCurve, *, ax: Axes | None = None) -> Axes:
+def plot_shapley_curve(
+    curve: ShapleyCurve, *, scale: AxisScale = "linear", limits: Limits = "pi", colors: Colors | None = None,
+    labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw where in a feature's range its Shapley importance comes from; the dashed line is its mean, the SFIMP.
 
     Many ordered values give pale points and a running mean, few give a curve, unordered values give bars, and a group
@@ -107,6 +130,15 @@ def plot_shapley_curve(curve: ShapleyCurve, *, ax: Axes | None = None) -> Axes:
     ----------
     curve
         What ``.curve(feature)`` of a `ShapleyImportance` gives.
+    scale
+        Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
+    limits
+        ``"pi"``: the axis follows the running mean, and the caption says how many points lie beyond; ``"all"``: it
+        holds all points.
+    colors
+        Colour of the curve, or of the bars.
+    labels
+        Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
     ax
         Where to draw; a new figure by default.
 
@@ -120,46 +152,55 @@ def plot_shapley_curve(curve: ShapleyCurve, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('age', 'decrease in squared error')
     """
+    names = name_features(labels, [curve.name], curve.columns)
+    check_scale(scale, curve.importance)
     if curve.grid.ndim == 1 and (not curve.ordered or is_flag(curve.grid)):
-        return _draw_words(ax, curve)
+        return _draw_words(ax, curve, names, scale, one_colour(colors, SKY))
+    colour = one_colour(colors, BLUE)
+    if curve.grid.ndim > 1 and scale != "linear":
+        raise ValueError(f"scale={scale!r} is of an axis of importances, and {curve.name!r} has several columns")
     ax = canvas.new_axes() if ax is None else ax
-    draw = _draw_group if curve.grid.ndim > 1 else _draw_ordered
-    draw(ax, curve)
+    if curve.grid.ndim > 1:
+        _draw_group(ax, curve, names, colour)
+    else:
+        _draw_ordered(ax, curve, names, colour, scale, whole=limits == "all")
     return ax
 
 
-def _draw_ordered(ax: Axes, curve: ShapleyCurve) -> None:
-    places = scale(curve.grid, curve.weights)
+def _draw_ordered(ax: Axes, curve: ShapleyCurve, names: Names, colour: str, bent: AxisScale, *, whole: bool) -> None:
+    places = scale_of(curve.grid, curve.weights)
+    bend(ax.yaxis, bent, curve.importance)
     finite = np.isfinite(places.at)
     finite[places.present.stop :] = False
     many = int(finite.sum()) > FEW
     trace = (places.at[finite], curve.importance[finite])
     if many:
         trace = running_mean(*trace, curve.weights[finite])
-    _draw_points(ax, curve, places, pale=many)
+    _draw_points(ax, curve, places, PALE if many else colour, pale=many)
     name = f"running mean, {WINDOW:.0%} of the {'rows' if curve.by == 'own' else 'donors'}" if many else None
-    ax.plot(*trace, color=BLUE, linewidth=2.4 if many else 1.4, label=name, zorder=4)
+    ax.plot(*trace, color=colour, linewidth=2.4 if many else 1.4, label=name, zorder=4)
     ax.axhline(curve.sfimp, label=f"SFIMP, {number(curve.sfimp)}", zorder=3, **DASHED)
-    ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
+    if bent != "log":
+        ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
     strip = draw_strip(ax, places, curve.weights, "distribution", FEW)
-    dress(ax, places, shorten(curve.name, 60))
+    dress(ax, places, shorten(names.title(curve.name), 60))
     ax.set_ylabel(canvas.folded(f"decrease in {curve.title}", 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
     strong = [*trace[1], *curve.importance[places.present.stop :], curve.sfimp]  # everything that is not pale
-    limits = extent(np.array(strong), curve.importance) if many else EVERYTHING
+    limits = extent(np.array(strong), curve.importance) if many and not whole else EVERYTHING
     canvas.make_room(ax, strip, canvas.legend(ax, 0.85 * canvas.size_in_points(ax)[0]), limits)
-    canvas.value_ticks(ax.yaxis)
+    importance_ticks(ax.yaxis)
     notes = ["points are sized by weight"] if np.ptp(curve.weights) > 1e-9 else []
     out = beyond(limits, curve.importance)
-    cut = f"the axis is cut: {out:,} of {count(len(places.at), 'point')} lie beyond it"
+    cut = f"the axis follows the running mean: {out:,} of {count(len(places.at), 'point')} lie beyond it"
     canvas.caption(ax, [*notes, cut] if out else notes)
 
 
-def _draw_points(ax: Axes, curve: ShapleyCurve, places: Scale, *, pale: bool) -> None:
+def _draw_points(ax: Axes, curve: ShapleyCurve, places: Scale, colour: str, *, pale: bool) -> None:
     """A point for each value, sized by weight; the missing value is a diamond."""
     here, share = places.present, curve.weights / curve.weights.max()
     area = 6 + 60 * share * min(1.0, 2 * FEW / len(share)) if pale else 14 + 60 * share
-    style: dict[str, Any] = {"color": PALE, "alpha": 0.5, "zorder": 1} if pale else {"color": BLUE, "zorder": 5}
+    style: dict[str, Any] = {"color": colour, "alpha": 0.5, "zorder": 1} if pale else {"color": colour, "zorder": 5}
     name: str | None = HOLDERS[curve.by]
     if places.at[here].size:
         ax.scatter(
@@ -168,7 +209,15 @@ def _draw_points(ax: Axes, curve: ShapleyCurve, places: Scale, *, pale: bool) ->
         )  # fmt: skip
         name = None
     if places.missing:
-        ax.plot(places.at[-1:], curve.importance[-1:], "D", color=BLUE, markersize=6, label=name, zorder=5)
+        ax.plot(
+            places.at[-1:],
+            curve.importance[-1:],
+            "D",
+            color=BLUE if pale else colour,
+            markersize=6,
+            label=name,
+            zorder=5,
+        )
 
 
 def running_mean(at: Floats, values: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -195,18 +244,18 @@ def _means_between(edges: Floats, values: Floats, low: Floats, high: Floats) -> 
     return np.asarray((np.interp(high, edges, summed) - np.interp(low, edges, summed)) / (high - low))
 
 
-def _draw_words(ax: Axes | None, curve: ShapleyCurve) -> Axes:
+def _draw_words(ax: Axes | None, curve: ShapleyCurve, names: Names, bent: AxisScale, colour: str) -> Axes:
     own, all_values = ax is None, len(curve.importance)
     ax, most = open_rows(ax, all_values, below=2)
     order = rank_values(curve.grid, curve.importance, curve.weights, most)
-    names = value_names(curve.grid, order, curve.weights, letters_beside(ax) - 6)
-    bars = [Bar(name, float(curve.importance[k]), None) for name, k in zip(names, order, strict=True)]
-    width = draw_bars(ax, bars, own)
+    values = value_names(curve.grid, order, curve.weights, letters_beside(ax) - 6)
+    bars = [Bar(name, float(curve.importance[k]), None) for name, k in zip(values, order, strict=True)]
+    width = draw_bars(ax, bars, own, Look(scale=bent, colors=colour))
     ax.axvline(curve.sfimp, **DASHED)
     for text in ax.texts:  # numbers remain legible where the dashed line crosses them
         text.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5})
     label_across(ax, f"decrease in {curve.title}", width)
-    ax.set_ylabel(shorten(curve.name, 30), parse_math=False)
+    ax.set_ylabel(shorten(names.title(curve.name), 30), parse_math=False)
     notes = [f"in brackets: share of the {HOLDERS[curve.by]}", f"dashed: their mean, the SFIMP, {number(curve.sfimp)}"]
     if most < all_values:
         notes.append(f"the {most} most frequent of {all_values:,} values")
@@ -214,13 +263,14 @@ def _draw_words(ax: Axes | None, curve: ShapleyCurve) -> Axes:
     return ax
 
 
-def _draw_group(ax: Axes, curve: ShapleyCurve) -> None:
-    _, cut = clipped_histogram(ax, curve.importance, curve.weights, "value")
+def _draw_group(ax: Axes, curve: ShapleyCurve, names: Names, colour: str) -> None:
+    _, cut = clipped_histogram(ax, curve.importance, curve.weights, "value", colour)
     ax.axvline(0, color=INK, linewidth=0.6)
     ax.axvline(curve.sfimp, **DASHED)
     label_across(ax, f"decrease in {curve.title}", canvas.size_in_points(ax)[0])
     ax.set_ylabel(f"share of the {'rows' if curve.by == 'own' else 'donors'}")
     canvas.plain_frame(ax)
     canvas.value_ticks(ax.xaxis)
-    notes = [no_common_axis(shorten(curve.name, 60), curve.columns), f"importance by {HOLDERS[curve.by]}"]
+    columns = no_common_axis(shorten(names.of(curve.name), 60), names.all(curve.columns))
+    notes = [columns, f"importance by {HOLDERS[curve.by]}"]
     canvas.caption(ax, [*notes, f"dashed: their mean, the SFIMP, {number(curve.sfimp)}", *cut])

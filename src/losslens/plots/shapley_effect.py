@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
+from matplotlib.colors import Colormap
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.bars import THICKEST
 from losslens.plots.canvas import BLUE, INK, PALE, VERMILLION
-from losslens.plots.wording import MINUS, alike, count, is_absent, labels, not_shown, number, shorten, value_label
+from losslens.plots.options import Names, arrange, colour_map, colours, most_of, name_features
+from losslens.plots.wording import MINUS, alike, count, is_absent, not_shown, number, shorten, value_label
+from losslens.plots.wording import labels as short_labels
 from losslens.results.shapley_effect import ShapleyEffect
-from losslens.typing import Floats, Indices
+from losslens.typing import Colors, FeatureLabels, Floats, Indices, Sort
 
 MOST_LINES = 20  # features in a new figure
 MOST_DOTS = 1000  # rows in a line of dots
@@ -29,7 +31,10 @@ RISE_FALL = (VERMILLION, BLUE)  # colours of positive and negative steps
 
 
 @canvas.takes_axes
-def plot_shapley_effect(result: ShapleyEffect, *, ax: Axes | None = None) -> Axes:
+def plot_shapley_effect(
+    result: ShapleyEffect, *, top: int | None = None, sort: Sort = "importance", colors: Colors | None = None,
+    labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw what each feature adds to the prediction, the largest effect on top.
 
     One row gives steps from the base to its prediction. Many rows give a line of dots for each feature, coloured by
@@ -39,6 +44,14 @@ def plot_shapley_effect(result: ShapleyEffect, *, ax: Axes | None = None) -> Axe
     ----------
     result
         What `losslens.shapley_effect` gives.
+    top
+        How many features to draw, those with the largest effects; all that fit by default.
+    sort
+        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+    colors
+        Of one row, two colours: of effects above and below 0. Of many rows, a colour map or its name.
+    labels
+        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default, as high as the features need.
 
@@ -50,7 +63,16 @@ def plot_shapley_effect(result: ShapleyEffect, *, ax: Axes | None = None) -> Axe
     >>> [label.get_text() for label in plot_shapley_effect(result).get_yticklabels()]
     ['mean over 2 donors', 'x0 = 2', 'x1 = 4', 'prediction']
     """
-    return _draw_row(result, ax) if len(result.local) == 1 else _draw_dots(result, ax)
+    names = name_features(labels, result.features)
+    if len(result.local) == 1:
+        return _draw_row(result, ax, names, top, sort, rise_and_fall(colors, RISE_FALL))
+    return _draw_dots(result, ax, names, top, sort, colour_map(colors, COLOURS))
+
+
+def rise_and_fall(colors: Colors | None, default: tuple[str, str]) -> tuple[str, str]:
+    """The colours of positive and negative steps."""
+    first, second = colours(colors, ("above 0", "below 0"), default, "kind of step")
+    return first, second
 
 
 class Step(NamedTuple):
@@ -62,28 +84,42 @@ class Step(NamedTuple):
     interval: tuple[float, float] | None = None
 
 
-def _draw_row(result: ShapleyEffect, ax: Axes | None) -> Axes:
+def _draw_row(
+    result: ShapleyEffect, ax: Axes | None, names: Names, top: int | None, sort: Sort, both: tuple[str, str]
+) -> Axes:
     own, p = ax is None, len(result.features)
-    ax, most = named_rows.open_rows(ax, min(p, MOST_LINES) + 2 + (p > MOST_LINES))
+    ax, most = named_rows.open_rows(ax, lines_of_steps(p, top))
     letters = named_rows.letters_beside(ax)
-    steps, base = _steps(result, max(1, most - 2), letters), f"mean over {count(result.n_donors, 'donor')}"
+    order = np.argsort(-np.abs(result.local[0]), kind="stable")
+    kept = arrange(names.all(result.features), kept_steps(order, max(1, most - 2), top), sort)
+    steps, base = _steps(result, kept, names, letters), f"mean over {count(result.n_donors, 'donor')}"
     title = "prediction" if result.target is None else f"{result.response} of {shorten(result.target, 30)}"
-    draw_steps(ax, steps, (base if len(base) <= letters else "mean", "prediction"), title, own)
+    draw_steps(ax, steps, (base if len(base) <= letters else "mean", "prediction"), title, own, both)
     notes = ["lines: 95% intervals of the Monte-Carlo error"] if any(step.interval for step in steps) else []
     canvas.caption(ax, notes if result.complete else [*notes, "interrupted"])
     return ax
 
 
-def _steps(result: ShapleyEffect, most: int, letters: int) -> list[Step]:
-    """From the base to the prediction, the largest effect first; those that don't fit are one last step."""
+def lines_of_steps(features: int, top: int | None) -> int:
+    """How many lines the steps of so many features ask for: with both ends and, where some are left out, the others."""
+    drawn = min(most_of(top, features), MOST_LINES)
+    return drawn + 2 + (drawn < features)
+
+
+def kept_steps(order: Indices, most: int, top: int | None) -> Indices:
+    """The features with a step of their own, if so many lines fit: the first of these, given the largest first."""
+    drawn = most_of(top, len(order))
+    return order[:drawn] if drawn + (drawn < len(order)) <= most else order[: max(0, most - 1)]
+
+
+def _steps(result: ShapleyEffect, kept: Indices, names: Names, letters: int) -> list[Step]:
+    """From the base to the prediction; features without a step of their own are one last step."""
     effect, p = result.local[0], len(result.features)
-    order = np.argsort(-np.abs(effect), kind="stable")
-    kept = order if p <= most else order[: most - 1]
-    names, changes = _names(result, kept, letters), effect[kept].tolist()
+    written, changes = _names(result, kept, names, letters), effect[kept].tolist()
     if len(kept) < p:
-        names.append(count(p - len(kept), "other feature"))
-        changes.append(float(effect[order[len(kept) :]].sum()))
-    steps, (low, high) = chain(float(result.base[0]), names, changes), result.interval()
+        written.append(count(p - len(kept), "other feature"))
+        changes.append(float(np.delete(effect, kept).sum()))
+    steps, (low, high) = chain(float(result.base[0]), written, changes), result.interval()
     for k, j in enumerate(kept):
         if result.std_error[0, j] > 0:
             start = steps[k].start
@@ -97,12 +133,16 @@ def chain(start: float, names: Sequence[str], changes: Sequence[float]) -> list[
     return [Step(name, *span) for name, span in zip(names, pairwise(ends), strict=True)]
 
 
-def _names(result: ShapleyEffect, chosen: Indices, letters: int) -> list[str]:
-    """Each feature with the row's value."""
-    values = [shorten(_value(result, int(j)), max(8, letters // 3)) for j in chosen]
+def _names(result: ShapleyEffect, chosen: Indices, names: Names, letters: int) -> list[str]:
+    """Each feature with the row's value and its unit."""
+    features = [result.features[j] for j in chosen]
+    units = [f" {names.unit(name)}" if names.unit(name) else "" for name in features]
+    values = [
+        shorten(_value(result, int(j)) + unit, max(8, letters // 3)) for j, unit in zip(chosen, units, strict=True)
+    ]
     left = letters - 3 - max(map(len, values), default=0)
-    names = labels([result.features[j] for j in chosen], max(left, letters // 2))
-    return [f"{name} = {value}" for name, value in zip(names, values, strict=True)]
+    short = short_labels(names.all(features), max(left, letters // 2))
+    return [f"{name} = {value}" for name, value in zip(short, values, strict=True)]
 
 
 def _value(result: ShapleyEffect, j: int) -> str:
@@ -146,20 +186,22 @@ def _texts(steps: Sequence[Step]) -> list[str]:
     return [first, *(text if text.startswith(MINUS) else f"+{text}" for text in changes), last]
 
 
-def _draw_dots(result: ShapleyEffect, ax: Axes | None) -> Axes:
+def _draw_dots(
+    result: ShapleyEffect, ax: Axes | None, names: Names, top: int | None, sort: Sort, colour_scale: Colormap
+) -> Axes:
     own, p = ax is None, len(result.features)
-    ax, most = named_rows.open_rows(ax, p, below=3, most=MOST_LINES, line=1.5)
-    order = np.argsort(-result.importance, kind="stable")[:most]
-    names = labels([result.features[j] for j in order], named_rows.letters_beside(ax) - 8)
+    ax, most = named_rows.open_rows(ax, most_of(top, p), below=3, most=MOST_LINES, line=1.5)
+    order = arrange(names.all(result.features), np.argsort(-result.importance, kind="stable")[:most], sort)
+    short = short_labels([names.of(result.features[j]) for j in order], named_rows.letters_beside(ax) - 8)
     sizes = alike(result.importance[order].tolist())
-    names = [f"{name} ({size})" for name, size in zip(names, sizes, strict=True)]
+    written = [f"{name} ({size})" for name, size in zip(short, sizes, strict=True)]
     ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
     drawn = [thinned(result.local[:, j]) for j in order]
     ranks = np.concatenate([_ranks(result, int(j))[rows] for j, rows in zip(order, drawn, strict=True)])
-    span, colours = float(np.ptp(result.local[:, order])), mpl.colormaps[COLOURS].with_extremes(bad=PALE)
     effects = [result.local[rows, j] for j, rows in zip(order, drawn, strict=True)]
-    dots = swarm(ax, effects, span, c=ranks, vmin=0, vmax=1, cmap=colours, plotnonfinite=True)
-    named_rows.dress_rows(ax, names, own, result.headline.split(";")[0], taken=BAR)
+    style: dict[str, Any] = {"cmap": colour_scale.with_extremes(bad=PALE), "plotnonfinite": True}
+    dots = swarm(ax, effects, c=ranks, vmin=0, vmax=1, **style)
+    named_rows.dress_rows(ax, written, own, result.headline.split(";")[0], taken=BAR)
     if np.isfinite(ranks).any():
         height = canvas.size_in_points(ax)[1]
         bar = canvas.colour_bar(ax, dots, ticks=[0, 1], aspect=max(10.0, height / 8))
@@ -170,10 +212,11 @@ def _draw_dots(result: ShapleyEffect, ax: Axes | None) -> Axes:
     return ax
 
 
-def swarm(ax: Axes, lines: Sequence[Floats], span: float, **style: Any) -> PathCollection:
-    """Lines of dots, the first on top: dots at nearly the same place are stacked; `span`: range of all lines."""
-    width = (span or 1.0) / BINS
-    y = [line + apart(np.floor(x / width)) for line, x in enumerate(lines)]
+def swarm(ax: Axes, lines: Sequence[Floats], **style: Any) -> PathCollection:
+    """Lines of dots, the first on top: dots at nearly the same place are stacked."""
+    at = [np.asarray(ax.xaxis.get_transform().transform(line)) for line in lines]
+    width = (float(np.ptp(np.concatenate(at))) or 1.0) / BINS
+    y = [line + apart(np.floor(x / width)) for line, x in enumerate(at)]
     diameter = np.clip(0.13 * canvas.size_in_points(ax)[1] / len(lines), 1.5, 4.5)
     return ax.scatter(np.concatenate(lines), np.concatenate(y), s=diameter**2, linewidths=0, rasterized=True, **style)
 

@@ -12,12 +12,22 @@ from matplotlib.axes import Axes
 from losslens.plots import canvas
 from losslens.plots.canvas import BLUE, GREEN, INK, LETTER, SKY, VERMILLION, folded
 from losslens.plots.named_rows import letters_beside, open_rows
+from losslens.plots.options import Names, arrange, colours, most_of, name_features
 from losslens.plots.scale import word_ticks
 from losslens.plots.shapley import MOST_SHARE, SAGE, STOPPED, signed_percent
-from losslens.plots.shapley_effect import MOST_LINES, RISE_FALL, Step, chain, draw_steps
-from losslens.plots.wording import count, labels, number, shorten
+from losslens.plots.shapley_effect import (
+    RISE_FALL,
+    Step,
+    chain,
+    draw_steps,
+    kept_steps,
+    lines_of_steps,
+    rise_and_fall,
+)
+from losslens.plots.wording import count, number, shorten
+from losslens.plots.wording import labels as short_labels
 from losslens.results.shapley import ShapleyImportance
-from losslens.typing import Floats
+from losslens.typing import Colors, FeatureLabels, Floats, Indices, Sort
 
 # Okabe and Ito's colours, neighbours as different as possible; more colours would not be distinct.
 COLOURS = (BLUE, "#E69F00", GREEN, "#CC79A7", SKY, VERMILLION, "#F0E442", "0.25")
@@ -39,7 +49,10 @@ class Stack:
 
 
 @canvas.takes_axes
-def plot_shares(models: Mapping[str, ShapleyImportance], *, ax: Axes | None = None) -> Axes:
+def plot_shares(
+    models: Mapping[str, ShapleyImportance], *, top: int | None = None, colors: Colors | None = None,
+    labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw the error without features as a bar for each model: the error that remains, and each feature's share.
 
     Features have the same order in all bars, the largest on average on top. A feature that raises the error is drawn
@@ -49,6 +62,12 @@ def plot_shares(models: Mapping[str, ShapleyImportance], *, ax: Axes | None = No
     ----------
     models
         What `losslens.shapley_importance` gives for each model, by the model's name; all with the same loss.
+    top
+        How many features have a part of their own, the largest ones, at most 8; the others are one part.
+    colors
+        One colour for all parts, a list from the top of the bars down, or a mapping from features to colours.
+    labels
+        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default.
 
@@ -62,22 +81,26 @@ def plot_shares(models: Mapping[str, ShapleyImportance], *, ax: Axes | None = No
     ['one', 'both']
     """
     first, own = _check(models), ax is None
+    names, table = _table(models, most_of(top, len(COLOURS)))
+    shown = name_features(labels, names)
+    colours(colors, names[: most_of(top, len(COLOURS))], COLOURS, "feature", names)  # before there is a figure
     ax = canvas.new_axes() if ax is None else ax
     size = canvas.room_left(ax, own)
     letters, entries = canvas.legend_room(*size)
     most = int(np.clip(entries - 2, 2, len(COLOURS)))  # the legend also names the others and the remaining error
-    names, table = _table(models)
     kept = len(names) if len(names) <= most + (most < len(COLOURS)) else most
+    kept = min(kept, most_of(top, len(names)))
+    fill = [*colours(colors, names[:kept], COLOURS, "feature", names), OTHERS]
+    parts = shown.all(names[:kept])
     if kept < len(names):
         table = np.column_stack([table[:, :kept], table[:, kept:].sum(axis=1)])
-        names = [*names[:kept], f"{len(names) - kept} others"]
+        parts.append(f"{len(names) - kept} others")
     stacks = [_stack(str(name), m, parts) for (name, m), parts in zip(models.items(), table, strict=True)]
-    colours = [*COLOURS[:kept], OTHERS]
-    for k, name in enumerate(labels(names, letters)):
-        _draw_part(ax, stacks, k, colours[k], name)
+    for k, name in enumerate(short_labels(parts, letters)):
+        _draw_part(ax, stacks, k, fill[k], name)
     _draw_ends(ax, stacks, first.is_error)
     _dress(ax, stacks, first, size)
-    _write(ax, stacks, colours, size)
+    _write(ax, stacks, fill, size)
     canvas.caption(ax, _notes(stacks, first, short=size[1] < SMALL))
     return ax
 
@@ -95,13 +118,16 @@ def _check(models: Mapping[str, ShapleyImportance]) -> ShapleyImportance:
     return next(iter(models.values()))
 
 
-def _table(models: Mapping[str, ShapleyImportance]) -> tuple[list[str], Floats]:
-    """All features, the largest on average first, and their shares in each model: 0 if a model lacks the feature."""
+def _table(models: Mapping[str, ShapleyImportance], coloured: int) -> tuple[list[str], Floats]:
+    """All features, the largest on average first, and their shares in each model: 0 if a model lacks the feature.
+
+    Those with a colour of their own are the first of them, also where their shares have both signs.
+    """
     names = list(dict.fromkeys(name for result in models.values() for name in result.features))
     shares = [dict(zip(result.features, result.sfimp.tolist(), strict=True)) for result in models.values()]
     table = np.array([[some.get(name, 0.0) for name in names] for some in shares])
     order = np.argsort(-table.mean(axis=0), kind="stable")
-    large = np.argsort(-np.abs(table).max(axis=0), kind="stable")[: len(COLOURS)]  # these have a colour of their own
+    large = np.argsort(-np.abs(table).max(axis=0), kind="stable")[:coloured]
     order = np.array([*(j for j in order if j in large), *(j for j in order if j not in large)], np.intp)
     return [names[j] for j in order], table[:, order]
 
@@ -207,13 +233,24 @@ def _notes(stacks: Sequence[Stack], first: ShapleyImportance, *, short: bool) ->
 
 
 @canvas.takes_axes
-def plot_waterfall(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
+def plot_waterfall(
+    result: ShapleyImportance, *, top: int | None = None, sort: Sort = "importance", colors: Colors | None = None,
+    labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw the steps from the error with all values from other rows to that with their own, the largest share first.
 
     Parameters
     ----------
     result
         What `losslens.shapley_importance` gives.
+    top
+        How many features have a step of their own, the largest shares; the others are one step.
+    sort
+        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+    colors
+        Two colours: of features that harm and of those that help.
+    labels
+        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
         Where to draw; a new figure by default, as high as the features need.
 
@@ -227,28 +264,30 @@ def plot_waterfall(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes
     """
     _check({"the result": result})
     own, p, error = ax is None, len(result.features), result.is_error
-    ax, most = open_rows(ax, min(p, MOST_LINES) + 2 + (p > MOST_LINES), below=3)
-    steps = _steps(result, max(1, most - 2), letters_beside(ax))
+    names, (harmful, useful) = name_features(labels, result.features), rise_and_fall(colors, RISE_FALL)
+    ax, most = open_rows(ax, lines_of_steps(p, top), below=3)
+    kept = kept_steps(np.argsort(-np.abs(result.sfimp), kind="stable"), max(1, most - 2), top)
+    kept = arrange(names.all(result.features), kept[np.argsort(-result.sfimp[kept], kind="stable")], sort)
+    steps = _steps(result, kept, names, letters_beside(ax))
     mean = "mean " if result.loss is not None else ""
-    title, colours = f"{mean}{result.quantity}", RISE_FALL if error else RISE_FALL[::-1]
-    draw_steps(ax, steps, ("no feature", "all features"), title, own, colours)
+    both = (harmful, useful) if error else (useful, harmful)
+    draw_steps(ax, steps, ("no feature", "all features"), f"{mean}{result.quantity}", own, both)
     notes = ["each bar: a feature's Shapley importance"]
     if any((step.end > step.start) == error and step.end != step.start for step in steps):
-        notes.append("orange: " + ("raises the error" if error else "lowers the score"))
+        colour = "orange: " if colors is None else "to the right: " if error else "to the left: "
+        notes.append(colour + ("raises the error" if error else "lowers the score"))
     if result.aggregate == "prediction":
         notes.append(SAGE)
     canvas.caption(ax, notes if result.complete else [*notes, STOPPED])
     return ax
 
 
-def _steps(result: ShapleyImportance, most: int, letters: int) -> list[Step]:
-    """The largest share first; those that don't fit are one last step."""
+def _steps(result: ShapleyImportance, kept: Indices, names: Names, letters: int) -> list[Step]:
+    """A step for each of these features, and a last one for all others."""
     p, sign = len(result.features), -1.0 if result.is_error else 1.0
-    size = np.argsort(-np.abs(result.sfimp), kind="stable")
-    kept = size if p <= most else size[: most - 1]
-    kept = kept[np.argsort(-result.sfimp[kept], kind="stable")]
-    names, changes = labels([result.features[j] for j in kept], letters), (sign * result.sfimp[kept]).tolist()
+    written = short_labels([names.of(result.features[j]) for j in kept], letters)
+    changes = (sign * result.sfimp[kept]).tolist()
     if len(kept) < p:
-        names.append(shorten(count(p - len(kept), "other feature"), letters))
-        changes.append(sign * float(result.sfimp[size[len(kept) :]].sum()))
-    return chain(-sign * result.error_none, names, changes)
+        written.append(shorten(count(p - len(kept), "other feature"), letters))
+        changes.append(sign * float(np.delete(result.sfimp, kept).sum()))
+    return chain(-sign * result.error_none, written, changes)

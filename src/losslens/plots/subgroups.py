@@ -11,14 +11,18 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import BLUE, GREEN, INK, PALE, SKY, VERMILLION, folded
-from losslens.plots.feature_data import FeaturePicture, show
+from losslens.plots.canvas import BLUE, GREEN, INK, LINE, PALE, SKY, VERMILLION, folded
+from losslens.plots.feature_data import FeaturePicture, Look, show
+from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.lines import MARKED, draw_strip, widened
-from losslens.plots.scale import Scale, dress, scale
-from losslens.plots.wording import count, is_absent, is_flag, labels, number, value_label
+from losslens.plots.options import colours, name_features
+from losslens.plots.scale import Scale, dress
+from losslens.plots.scale import scale as scale_of
+from losslens.plots.wording import count, is_absent, is_flag, number, value_label
+from losslens.plots.wording import labels as short_labels
 from losslens.results.effects import FeatureEffect
 from losslens.results.importance import FeatureImportance
-from losslens.typing import Floats, Indices
+from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices
 
 # Colour, dashes and shape differ, so that groups are distinct in print.
 LOOKS: tuple[tuple[str, Any, str], ...] = (
@@ -31,9 +35,11 @@ LOOKS: tuple[tuple[str, Any, str], ...] = (
     (INK, (0, (1.2, 1)), "X"),
     ("0.5", (0, (5, 1.5, 1, 1.5)), "*"),
 )
+COLOURS = [colour for colour, _, _ in LOOKS]
 MOST_MARKS = 4  # groups whose importances are marked beside the axes: more would overlap
 LETTERS = (90, 60, 40, 24)  # lengths of a group's name that are tried, until ...
-LEGEND = 0.3  # ... the legend takes at most this share of the height
+LEGEND, LEGEND_OF_DOTS = 0.3, 0.45  # ... the legend takes at most this share of the height
+IN_CAPTION = 0.6  # share of the axes up to which the caption holds names that don't fit into the legend
 SPREAD = 0.7  # height over which the dots of one row are spread, in rows
 
 
@@ -42,6 +48,7 @@ class Group:
     """One group on the common grid: its curve is NaN at values that the group doesn't have."""
 
     label: str
+    colour: str
     rows: int
     curve: Floats  # (g,)
     level: float | None
@@ -49,15 +56,25 @@ class Group:
 
 
 @canvas.takes_axes
-def plot_groups(parts: Mapping[Any, FeatureImportance | FeatureEffect], *, ax: Axes | None = None) -> Axes:
+def plot_groups(
+    parts: Mapping[Any, FeatureImportance | FeatureEffect], *, scale: AxisScale = "linear",
+    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
+) -> Axes:  # fmt: skip
     """Draw the PI or PD curve of each group of rows; the legend has each group's importance and number of rows.
 
-    Values without an order give dots. At most 8 groups are drawn, those with the most rows.
+    Values without an order give dots. At most 8 groups are drawn, those with the most rows. A new figure is as high as
+    long names of groups, such as rules of regions, need.
 
     Parameters
     ----------
     parts
         What ``.by(groups)`` of one feature gives: a result for each label.
+    scale
+        Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
+    colors
+        One colour for all groups, a list in the order of the legend, or a mapping from groups to colours.
+    labels
+        Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
     ax
         Where to draw; a new figure by default.
 
@@ -71,16 +88,23 @@ def plot_groups(parts: Mapping[Any, FeatureImportance | FeatureEffect], *, ax: A
     ['left', 'right', 'distribution of x1']
     """
     shown = _pictures(parts)
+    name, columns = next((part.name, part.columns) for part in parts.values())
+    look = Look(scale=scale, names=name_features(labels, [name], columns))
+    shown = {label: replace(picture, look=look) for label, picture in shown.items()}
     first = next(iter(shown.values()))
     common = _common(first, list(shown.values()), [len(parts[label].at) for label in shown])
+    if scale != "linear" and not first.from_zero:
+        raise ValueError(f"scale={scale!r} is of an axis of importances, and these are effects")
+    check_scale(scale, np.concatenate([picture.curve for picture in shown.values()]))
+    colours(colors, list(parts)[:1], COLOURS, "group", list(parts))  # before there is a figure
     own = ax is None
     if first.ordered and not is_flag(common.values[0]):
         ax = canvas.new_axes() if ax is None else ax
-        groups = _groups(parts, shown, common, _fit(ax, own))
-        _draw_curves(ax, common, groups, scattered=first.scattered)
+        groups = _groups(parts, shown, common, _fit(ax, own), colors)
+        told = _draw_curves(ax, common, groups, own, scattered=first.scattered)
     else:
-        ax, groups = _draw_dots(ax, common, parts, shown)
-    canvas.caption(ax, _notes(ax, len(parts), len(shown), groups, common))
+        ax, groups, told = _draw_dots(ax, common, parts, shown, colors)
+    canvas.caption(ax, told + _notes(ax, len(parts), len(shown), groups, common))
     return ax
 
 
@@ -141,47 +165,70 @@ def _places(grid: NDArray[Any], values: NDArray[Any]) -> Indices:
 
 
 def _groups(
-    parts: Mapping[Any, Any], shown: Mapping[Any, FeaturePicture], common: FeaturePicture, most: int
-) -> list[Group]:
+    parts: Mapping[Any, Any], shown: Mapping[Any, FeaturePicture], common: FeaturePicture, most: int,
+    colors: Colors | None,
+) -> list[Group]:  # fmt: skip
     """The groups with the most rows, in their given order."""
     sizes, grid = {label: len(parts[label].at) for label in shown}, common.values[0]
-    chosen = sorted(shown, key=lambda label: -sizes[label])[:most]
-    groups = []
-    for label, picture in shown.items():
-        if label in chosen:
-            curve = np.full(len(grid), np.nan)
-            curve[_places(grid, picture.values[0])] = picture.curve
-            faded = replace(picture, values=(grid,), curve=curve).faded
-            groups.append(Group(value_label(label), sizes[label], curve, picture.level, faded))
+    largest = sorted(shown, key=lambda label: -sizes[label])[:most]
+    chosen, groups = [label for label in shown if label in largest], []
+    for label, colour in zip(chosen, colours(colors, chosen, COLOURS, "group", list(parts)), strict=True):
+        picture, curve = shown[label], np.full(len(grid), np.nan)
+        curve[_places(grid, picture.values[0])] = picture.curve
+        faded = replace(picture, values=(grid,), curve=curve).faded
+        groups.append(Group(value_label(label), colour, sizes[label], curve, picture.level, faded))
     return groups
 
 
-def _names(ax: Axes, groups: Sequence[Group]) -> list[str]:
-    """Names for the legend, as long as they fit, with each group's importance and number of rows."""
+def _names(ax: Axes, groups: Sequence[Group], own: bool, most: float = LEGEND) -> tuple[list[str], list[str]]:
+    """Names for the legend, with each group's importance and number of rows, and what the caption says of them.
+
+    A new figure grows until the legend takes at most this share of it, and others have the numbers of groups in the
+    legend and their names in the caption. Only where that has no space for them, either, are names shortened.
+    """
+    names = [_name(group, group.label) for group in groups]
+    if canvas.legend_share(ax, names) <= most:
+        return names, []
+    if own:
+        while (share := canvas.legend_share(ax, names)) > most:
+            width, height = ax.figure.get_size_inches()
+            ax.figure.set_size_inches(width, height + max(0.1, (share / most - 1) * canvas.size_left(ax)[1] / 72))
+        return names, []
+    told = "; ".join(f"{k}: {group.label}" for k, group in enumerate(groups, 1))
+    (across, up), size = canvas.size_in_points(ax), canvas.font_size("small")
+    if canvas.text_width(told, size) * LINE * size <= IN_CAPTION * across * up:
+        return [_name(group, str(k)) for k, group in enumerate(groups, 1)], [told]
     for letters in LETTERS:
-        names = []
-        for short, group in zip(labels([group.label for group in groups], letters), groups, strict=True):
-            level = "" if group.level is None else f": {number(group.level)}"
-            blank = " " if short.startswith("_") else ""  # matplotlib omits names that begin with _
-            names.append(f"{blank}{short}{level} (n = {group.rows:,})")
-        if canvas.legend_share(ax, names) <= LEGEND:
+        short = short_labels([group.label for group in groups], letters)
+        names = [_name(group, name) for group, name in zip(groups, short, strict=True)]
+        if canvas.legend_share(ax, names) <= most:
             break
-    return names
+    return names, []
 
 
-def _draw_curves(ax: Axes, common: FeaturePicture, groups: Sequence[Group], *, scattered: bool) -> None:
-    """A curve for each group; points if each value is paired with other rows."""
-    places = scale(common.values[0], common.weights)
-    for group, name, look in zip(groups, _names(ax, groups), LOOKS, strict=False):
+def _name(group: Group, name: str) -> str:
+    level = "" if group.level is None else f": {number(group.level)}"
+    blank = " " if name.startswith("_") else ""  # matplotlib omits names that begin with _
+    return f"{blank}{name}{level} (n = {group.rows:,})"
+
+
+def _draw_curves(ax: Axes, common: FeaturePicture, groups: Sequence[Group], own: bool, *, scattered: bool) -> list[str]:
+    """A curve for each group; points if each value is paired with other rows. Returns notes for the caption."""
+    places = scale_of(common.values[0], common.weights)
+    bend(ax.yaxis, common.look.scale, np.concatenate([group.curve for group in groups]))
+    names, told = _names(ax, groups, own)
+    for group, name, (_, dashes, marker) in zip(groups, names, LOOKS, strict=False):
+        look = (group.colour, dashes, marker)
         _trace(ax, places, group, name, look, scattered, marked=len(groups) <= MOST_MARKS)
-    if common.from_zero:
+    if common.from_zero and common.look.scale != "log":
         ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
     strip = draw_strip(ax, places, common.weights, common.distribution)
     dress(ax, places, common.title)
     ax.set_ylabel(folded(common.axis, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
     canvas.make_room(ax, strip, canvas.legend(ax))
-    canvas.value_ticks(ax.yaxis)
+    importance_ticks(ax.yaxis)
+    return told
 
 
 def _trace(
@@ -209,34 +256,38 @@ def _trace(
 
 
 def _draw_dots(
-    ax: Axes | None, common: FeaturePicture, parts: Mapping[Any, Any], shown: Mapping[Any, FeaturePicture]
-) -> tuple[Axes, list[Group]]:
-    """A row for each value, a dot for each group."""
+    ax: Axes | None, common: FeaturePicture, parts: Mapping[Any, Any], shown: Mapping[Any, FeaturePicture],
+    colors: Colors | None,
+) -> tuple[Axes, list[Group], list[str]]:  # fmt: skip
+    """A row for each value, a dot for each group; also returns notes for the caption."""
     own, grid = ax is None, common.values[0]
     high = 1 + 0.3 * min(len(shown), len(LOOKS))  # height of a row, in lines of text
     if ax is None:
         lines = int(min(len(grid) * high, named_rows.MOST_ROWS)) + 1 + min(len(shown), len(LOOKS))
         ax, most = canvas.new_axes(lines), max(1, int(named_rows.MOST_ROWS / high))
-        groups = _groups(parts, shown, common, len(LOOKS))
+        groups = _groups(parts, shown, common, len(LOOKS), colors)
     else:
-        groups = _groups(parts, shown, common, _fit(ax, own))
+        groups = _groups(parts, shown, common, _fit(ax, own), colors)
         most = max(1, int((named_rows.rows_that_fit(ax) - len(groups)) / min(high, 1.4)))
     curves = np.array([group.curve for group in groups])
     finite = np.isfinite(curves)
     means = np.where(finite, curves, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
     order = named_rows.rank_values(grid, means, common.weights, most)
-    _dots(ax, groups, order)
-    zero = [ax.axvline(0, color=INK, linewidth=0.6, zorder=0)] if common.from_zero else []
-    names = named_rows.value_names(grid, order, common.weights, named_rows.letters_beside(ax) - 6)
+    bend(ax.xaxis, common.look.scale, curves)
+    names, told = _names(ax, groups, own, LEGEND_OF_DOTS)
+    _dots(ax, groups, names, order)
+    with_zero = common.from_zero and common.look.scale != "log"
+    zero = [ax.axvline(0, color=INK, linewidth=0.6, zorder=0)] if with_zero else []
+    values = named_rows.value_names(grid, order, common.weights, named_rows.letters_beside(ax) - 6)
     ax.set_ylabel(common.title, parse_math=False)
-    named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, common.axis), zero)
-    return ax, groups
+    named_rows.legend_above(ax, named_rows.dress_rows(ax, values, own, common.axis), zero)
+    return ax, groups, told
 
 
-def _dots(ax: Axes, groups: Sequence[Group], order: Indices) -> None:
+def _dots(ax: Axes, groups: Sequence[Group], names: Sequence[str], order: Indices) -> None:
     """The groups of one value are drawn below each other, in the order of the legend."""
-    for k, (group, name, (colour, _, marker)) in enumerate(zip(groups, _names(ax, groups), LOOKS, strict=False)):
-        curve = group.curve[order]
+    for k, (group, name, (_, _, marker)) in enumerate(zip(groups, names, LOOKS, strict=False)):
+        colour, curve = group.colour, group.curve[order]
         finite = np.flatnonzero(np.isfinite(curve))
         at = finite + shift_of(k, len(groups))
         ax.plot(curve[finite], at, marker, color=colour, markersize=5, label=name, zorder=4)

@@ -10,7 +10,7 @@ from losslens.losses import Loss
 from losslens.results.base import Result
 from losslens.results.table import FEATURE, IMPORTANCE, RANKED, ResultTable
 from losslens.text import in_digits
-from losslens.typing import Axes, Floats
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -107,11 +107,39 @@ class BreimanImportance(Result):
         table = ResultTable(title, {"feature": self.features, **columns}, RANKED, view, self.notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the ranking."""
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the ranking.
+
+        Parameters
+        ----------
+        top
+            How many features to draw, the most important ones; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        scale
+            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+        colors
+            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default, as high as the features need.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> forest = RandomForestRegressor(20, random_state=0).fit(X, X[:, 1])
+        >>> [label.get_text() for label in ll.breiman_importance(forest, X, X[:, 1]).plot().get_yticklabels()]
+        ['x1', 'x0']
+        """
         from losslens.plots.bars import plot_breiman
 
-        return plot_breiman(self, ax=ax)
+        return plot_breiman(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
 
     @property
     def _used(self) -> Floats:

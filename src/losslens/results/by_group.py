@@ -25,7 +25,7 @@ from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.tables.row_labels import label_text
 from losslens.text import in_digits
-from losslens.typing import Axes, Indices, Mask
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Indices, Mask, Sort
 from losslens.uncertainty.cautions import noted, of_estimate, small_group, told
 from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
 from losslens.uncertainty.standard_errors import (
@@ -224,15 +224,24 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         lines = [numbers[feature] for numbers in self._numbers.values() for feature in self._ranked]
         return self._frame(data | {key: [line[key] for line in lines] for key in lines[0]})
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the number of each group, or of each feature and group, with 95% intervals; of one effect the curves."""
+    def plot(
+        self, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
+        colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the number of each group, or of each feature and group, with 95% intervals; of one effect the curves.
+
+        The options are those of `losslens.plots.plot_by_group`; curves take `colors`, `labels` and `ax`.
+        """
         if isinstance(self.every, FeatureEffect):
-            return self.plot_curves(ax=ax)
+            return self.plot_curves(colors=colors, labels=labels, ax=ax)
         from losslens.plots.by_group import plot_by_group
 
-        return plot_by_group(self, ax=ax)
+        return plot_by_group(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
 
-    def plot_curves(self, feature: str | None = None, ax: Axes | None = None) -> Axes:
+    def plot_curves(
+        self, feature: str | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None,
+        labels: FeatureLabels | None = None, ax: Axes | None = None,
+    ) -> Axes:  # fmt: skip
         """Draw the PI or PD curve of a feature in each group; `feature` may be omitted if there is one only."""
         if not isinstance(self.every, (FeatureImportance, FeatureScore, FeatureEffect, Importances, Effects)):
             raise ValueError(f"{type(self.every).__name__} has no curves of single features by group")
@@ -240,7 +249,8 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
 
         name = self._feature(feature)
         mapped = isinstance(self.every, (Importances, Effects))
-        return plot_groups({label: part[name] if mapped else part for label, part in self.items()}, ax=ax)
+        parts = {label: part[name] if mapped else part for label, part in self.items()}
+        return plot_groups(parts, scale=scale, colors=colors, labels=labels, ax=ax)
 
     @property
     def what(self) -> str:
@@ -302,7 +312,12 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         lines = None if few else [*range(MOST_LINES - 1), len(groups) - 1]
         notes += [] if few else [f"{len(self) - MOST_LINES + 1:,} groups not shown; to_frame() has all"]
         return ResultTable(
-            f"ByGroup: {self.headline}", columns, view=view, notes=[*notes, *self.cautions], in_text=lines, in_view=lines
+            f"ByGroup: {self.headline}",
+            columns,
+            view=view,
+            notes=[*notes, *self.cautions],
+            in_text=lines,
+            in_view=lines,
         )
 
     @property

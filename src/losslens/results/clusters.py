@@ -13,7 +13,7 @@ from losslens.results.table import ResultTable
 from losslens.tables.checks import is_one_of
 from losslens.tables.row_labels import Labels, row_names
 from losslens.text import in_digits
-from losslens.typing import Axes, Floats, Indices
+from losslens.typing import Axes, Colors, FeatureLabels, Floats, Indices, Sort
 
 LEADING = 3  # features with the largest means that text shows for each cluster
 
@@ -113,11 +113,36 @@ class Clusters(Result):
         largest = np.argsort(-np.abs(profile), kind="stable")[:LEADING]
         return ", ".join(f"{self.features[j]} {in_digits(float(profile[j]))}" for j in largest)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the mean importance of each feature in each cluster as a heat map."""
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the mean importance of each feature in each cluster as a heat map.
+
+        Parameters
+        ----------
+        top
+            How many features to draw, the most important ones; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        colors
+            Colour map, or its name.
+        labels
+            Names to show instead of those of features and columns: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default, as high as the rules need.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text() for label in ll.clusters(shares, X, k=1).plot().get_yticklabels()]
+        ['0: 50 rows (100%)']
+        """
         from losslens.plots.rows import plot_clusters
 
-        return plot_clusters(self, ax=ax)
+        return plot_clusters(self, top=top, sort=sort, colors=colors, labels=labels, ax=ax)
 
     @property
     def headline(self) -> str:

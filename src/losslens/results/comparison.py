@@ -22,7 +22,7 @@ from losslens.tables.checks import is_one_of
 from losslens.tables.distribution_shift import DistributionShift
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
-from losslens.typing import Axes
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Sort
 from losslens.uncertainty import standard_errors
 from losslens.uncertainty.cautions import noted, of_estimate
 from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
@@ -243,27 +243,112 @@ class Comparison(Result):
                 data.setdefault(column, []).extend(values)
         return self._frame(data)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the importances of each feature, one model below the other, with intervals."""
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the importances of each feature, one model below the other, with intervals.
+
+        Parameters
+        ----------
+        top
+            How many features to draw, the most important ones; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        scale
+            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+        colors
+            One colour for all models, a list in their order, or a mapping from their names to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 1]}
+        >>> comparison = ll.compare(models, X, 2 * X[:, 1], loss="squared_error", shapley=False)
+        >>> [label.get_text() for label in comparison.plot().get_yticklabels()]
+        ['x1', 'x0']
+        """
         from losslens.plots.comparison import plot_comparison
 
-        return plot_comparison(self, ax=ax)
+        return plot_comparison(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
 
-    def plot_moved(self, name: str | None = None, against: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw how each feature's importance and its values differ in two sets of rows, by default the first two."""
+    def plot_moved(
+        self, name: str | None = None, against: str | None = None, ax: Axes | None = None, *, top: int | None = None,
+        sort: Sort = "importance", scale: AxisScale = "linear", colors: Colors | None = None,
+        labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw how each feature's importance and its values differ in two sets of rows.
+
+        Parameters
+        ----------
+        name, against
+            The two sets of rows: the first less the second; by default, the second set of all less the first.
+        top
+            How many features to draw, those whose importances differ most; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        scale
+            Axis of the differences: ``"linear"`` or ``"symlog"``; ``"log"`` only if all are above 0.
+        colors
+            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default, as high as the features need.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> rows = {"early": X, "late": X + [0, 2]}
+        >>> y = {"early": X[:, 0] + X[:, 1], "late": X[:, 0]}
+        >>> found = ll.compare(lambda X: X.sum(axis=1), rows, y, loss="squared_error", shapley=False)
+        >>> [label.get_text() for label in found.plot_moved().get_yticklabels()]
+        ['x1', 'x0']
+        """
         from losslens.plots.comparison import plot_moved
 
         base = self.names[0] if against is None else against
         self._model(base)
-        return plot_moved(self, next(n for n in self.names if n != base) if name is None else name, base, ax=ax)
+        name = next(n for n in self.names if n != base) if name is None else name
+        return plot_moved(self, name, base, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
 
-    def plot_shares(self, ax: Axes | None = None) -> Axes:
-        """Draw how each model's performance is distributed over the features, with the remaining error."""
+    def plot_shares(
+        self, ax: Axes | None = None, *, top: int | None = None, colors: Colors | None = None,
+        labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw how each model's performance is distributed over the features, with the remaining error.
+
+        Parameters
+        ----------
+        top
+            How many features have a part of their own, the largest ones, at most 8; the others are one part.
+        colors
+            One colour for all parts, a list from the top of the bars down, or a mapping from features to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 1]}
+        >>> found = ll.compare(models, X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text() for label in found.plot_shares().get_xticklabels()]
+        ['both', 'one']
+        """
         if not self.shapley:
             raise ValueError("no Shapley shares were computed; compare again with shapley=True")
         from losslens.plots.shares import plot_shares
 
-        return plot_shares(self.shapley, ax=ax)
+        return plot_shares(self.shapley, top=top, colors=colors, labels=labels, ax=ax)
 
     @property
     def headline(self) -> str:

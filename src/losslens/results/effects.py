@@ -17,7 +17,7 @@ from losslens.results.base import ResultMapping, Tabular
 from losslens.results.feature import FeatureResult
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.columns import is_missing
-from losslens.typing import Axes, Floats
+from losslens.typing import Axes, Colors, FeatureLabels, Floats
 from losslens.uncertainty.bands import Band
 
 
@@ -53,22 +53,51 @@ class FeatureEffect(FeatureResult, Tabular):
 
     def centred(self, at: Any = None) -> NDArray[Any]:
         """ICE curves minus their value at one grid value (the first, or the one nearest to `at`)."""
+        return np.asarray(self.ice - self.ice[:, [self.place_of(at)]])
+
+    def place_of(self, at: Any = None) -> int:
+        """The position of the grid value at which curves are centred: the first, or the one nearest to `at`."""
         if len(self.values) == 2:
             raise ValueError("centred curves need a single feature, and this is a pair")
         if isinstance(self.meeting, OwnDonors) and not self.meeting.binned:
             raise ValueError(f"no common grid: {self.design!r} gives each row its own donors; use Grid(m)")
-        k = 0 if at is None else _nearest(self.grid, at)
-        return np.asarray(self.ice - self.ice[:, [k]])
+        return 0 if at is None else _nearest(self.grid, at)
 
     def to_frame(self) -> Any:
         """The PD curve as a data frame: value, weight, effect."""
         return self._frame(curve_columns(self, {"effect": self.pd}))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw ICE curves and the PD curve."""
+    def plot(
+        self, ax: Axes | None = None, *, curves: bool = True, center: Any = False, colors: Colors | None = None,
+        labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw ICE curves and the PD curve.
+
+        Parameters
+        ----------
+        curves
+            Whether single rows are drawn: their ICE curves, points or ranges.
+        center
+            True: all curves are 0 at the first grid value; a value: at the grid value nearest to it.
+        colors
+            Colour of the PD curve and its band; of a pair, a colour map or its name.
+        labels
+            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> effects = ll.feature_effect(lambda X: X[:, 0], np.eye(5))
+        >>> effects["x0"].plot().get_xlabel()
+        'x0'
+        >>> effects["x0"].plot(center=1).get_ylabel()
+        'prediction, less that at x0 = 1'
+        """
         from losslens.plots.feature import plot_effect
 
-        return plot_effect(self, ax=ax)
+        return plot_effect(self, curves=curves, center=center, colors=colors, labels=labels, ax=ax)
 
     def _table(self) -> ResultTable:
         numbers = {
@@ -107,7 +136,7 @@ def _nearest(grid: NDArray[Any], at: Any) -> int:
         try:
             return int(np.nanargmin(np.abs(grid.astype(float) - float(at))))
         except (TypeError, ValueError) as error:
-            raise ValueError(f"at={at!r} is no number, and the grid holds numbers") from error
+            raise ValueError(f"{at!r} is no number, and the grid holds numbers") from error
     positions = np.flatnonzero(grid == at)
     if len(positions) == 0:
         raise ValueError(f"{at!r} is not on the grid {list(grid)!r}")

@@ -14,7 +14,7 @@ from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.columns import is_missing
 from losslens.tables.features import position_of
 from losslens.text import claim
-from losslens.typing import Axes, Floats
+from losslens.typing import Axes, Colors, FeatureLabels, Floats, Sort
 
 WARNING = 0.6  # AUC above which replaced rows differ from real ones enough to warn
 MIN_FAR_SHARE = 0.01  # no warning where a smaller share of the cells is far from real rows
@@ -188,11 +188,36 @@ class Extrapolations(Mapping[str, Extrapolation], Result):
             in_text=[k for k, one in enumerate(order) if one.warns],
         )  # fmt: skip
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the shares of far rows."""
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the shares of far rows.
+
+        Parameters
+        ----------
+        top
+            How many features to draw, those with the largest shares; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, the largest share first, ``"name"`` or ``"given"``.
+        colors
+            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default, as high as the features need.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> imp.extrapolation.plot(top=1).get_xlabel()
+        'share of replaced rows that are unlike any real one'
+        """
         from losslens.plots.bars import plot_extrapolation
 
-        return plot_extrapolation(self, ax=ax)
+        return plot_extrapolation(self, top=top, sort=sort, colors=colors, labels=labels, ax=ax)
 
     def __getitem__(self, name: str) -> Extrapolation:
         position_of(name, tuple(self.features))

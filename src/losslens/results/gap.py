@@ -24,7 +24,7 @@ from losslens.tables.checks import is_one_of
 from losslens.tables.features import unknown_feature
 from losslens.tables.sample import Sample
 from losslens.text import in_digits
-from losslens.typing import Axes, Floats, Indices
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 from losslens.uncertainty import contrasts
 from losslens.uncertainty.cautions import noted, small_group
 from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
@@ -184,11 +184,39 @@ class Gap(Result):
         table = ResultTable(f"Gap: {self.headline}", columns, (), view, self.notes, like="part")
         return table.ordered(np.concatenate([[0], 1 + np.argsort(-np.abs(self.parts[1:]), kind="stable")]))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the difference and its lines as bars with intervals, the largest features on top."""
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the difference and its lines as bars with intervals, the largest features on top.
+
+        Parameters
+        ----------
+        top
+            How many features to draw, those that add or take off most; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        scale
+            Axis of the differences: ``"linear"`` or ``"symlog"``; ``"log"`` only if all are above 0.
+        colors
+            One colour for all lines below the first, a list from top to bottom, or a mapping from features to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default, as high as the features need.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(60, 2))
+        >>> y = X[:, 1] * np.where(X[:, 0] > 0, 1, 2)
+        >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, y, loss="squared_error")
+        >>> [label.get_text() for label in shares.gap(X[:, 0] > 0).plot().get_yticklabels()]
+        ['whole difference', '(without any feature)', 'x1', 'x0']
+        """
         from losslens.plots.bars import plot_gap
 
-        return plot_gap(self, ax=ax)
+        return plot_gap(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
 
 
 def gap_between(

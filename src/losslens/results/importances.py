@@ -21,7 +21,7 @@ from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED,
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
 from losslens.text import claim, in_digits, size_in_words
-from losslens.typing import Axes, Floats
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
 from losslens.uncertainty.standard_errors import degrees_of_freedom
@@ -240,11 +240,42 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
             formats={"importance": lambda number: in_digits(number) if np.isfinite(number) else CURVES_ONLY},
         )  # fmt: skip
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the ranking."""
+    def plot(
+        self, ax: Axes | None = None, *, ratio: bool = False, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the ranking.
+
+        Parameters
+        ----------
+        ratio
+            Draw the error with the feature replaced divided by the error with nothing replaced, not their difference.
+        top
+            How many features to draw, the most important ones; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        scale
+            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+        colors
+            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default, as high as the features need.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text() for label in imp.plot().get_yticklabels()]
+        ['x1', 'x0']
+        >>> [label.get_text() for label in imp.plot(top=1, labels={"x1": "speed"}).get_yticklabels()]
+        ['speed']
+        """
         from losslens.plots.bars import plot_ranking
 
-        return plot_ranking(self, ax=ax)
+        return plot_ranking(self, ratio=ratio, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
 
     @property
     def _known_warning(self) -> list[str]:

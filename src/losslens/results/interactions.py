@@ -12,7 +12,7 @@ from losslens.results.base import Result
 from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.checks import is_one_of
 from losslens.tables.features import position_of
-from losslens.typing import Axes, Floats
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted, of_estimate
 from losslens.uncertainty.inference import adjusted
 from losslens.uncertainty.standard_errors import interval, p_value
@@ -220,17 +220,77 @@ class Interactions(Result):
         """What numbers above 0, or other than 0, say, and what they don't."""
         return next((words for start, words in MEANINGS.items() if self.kind.startswith(start)), "")
 
-    def plot(self, part: Part | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the pairs as a table of colours; part: ``"shared"``, ``"interaction"`` or ``"strength"`` instead."""
+    def plot(
+        self, part: Part | None = None, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the pairs as a table of colours.
+
+        Parameters
+        ----------
+        part
+            ``"shared"``, ``"interaction"`` or ``"strength"``: this part; the whole by default.
+        top
+            How many features to draw, those that interact most; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, the strongest first, ``"name"`` or ``"given"``.
+        colors
+            Colour map, or its name.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from losslens.results.interactions import Interactions
+        >>> index = np.array([[0.0, 0.1, 2.0], [0.1, 0.0, -1.0], [2.0, -1.0, 0.0]])
+        >>> interactions = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
+        >>> [label.get_text() for label in interactions.plot().get_yticklabels()]
+        ['c', 'a', 'b']
+        """
         from losslens.plots.interactions import plot_interactions
 
-        return plot_interactions(self, part=part, ax=ax)
+        return plot_interactions(self, part=part, top=top, sort=sort, colors=colors, labels=labels, ax=ax)
 
-    def plot_ranking(self, k: int = 10, part: Part | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the k strongest pairs with their intervals, the strongest on top; `part` as in `plot`."""
+    def plot_ranking(
+        self, part: Part | None = None, ax: Axes | None = None, *, top: int | None = 10, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the strongest pairs with their intervals, the strongest on top.
+
+        Parameters
+        ----------
+        part
+            ``"shared"``, ``"interaction"`` or ``"strength"``: this part; the whole by default.
+        top
+            How many pairs to draw, the strongest ones; None for all that fit.
+        sort
+            Order of the pairs: ``"importance"``, the strongest first, ``"name"`` or ``"given"``.
+        scale
+            Axis of the interactions: ``"linear"`` or ``"symlog"``; ``"log"`` only if all are above 0.
+        colors
+            One colour for all dots, or a list from top to bottom.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default, as high as the pairs need.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from losslens.results.interactions import Interactions
+        >>> index = np.array([[0.0, 0.1, 2.0], [0.1, 0.0, -1.0], [2.0, -1.0, 0.0]])
+        >>> interactions = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
+        >>> [label.get_text() for label in interactions.plot_ranking(top=2).get_yticklabels()]
+        ['a × c', 'b × c']
+        """
         from losslens.plots.interactions import plot_interaction_ranking
 
-        return plot_interaction_ranking(self, k=k, part=part, ax=ax)
+        return plot_interaction_ranking(
+            self, part=part, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax
+        )
 
     def of_part(self, part: Part | None) -> Interactions:
         """A part by name; None: the whole."""

@@ -13,7 +13,7 @@ from losslens.results.base import Result
 from losslens.results.table import IMPORTANCE, ResultTable
 from losslens.tables.row_labels import Labels, label_text, row_names
 from losslens.text import claim
-from losslens.typing import Axes, Floats, Indices
+from losslens.typing import Axes, AxisScale, Colors, Floats, Indices
 
 FENCE = 7.0  # distance of the fence from the median, in distances of the lower quartile: 4.7 normal standard deviations
 QUARTILE = 0.6745  # distance of the quartile of a normal distribution from its mean, in standard deviations
@@ -114,11 +114,29 @@ class Observations(Result):
             most=ROWS_IN_NOTEBOOK,
         )  # fmt: skip
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw each row's importance over its loss; suspicious rows are marked with their numbers."""
+    def plot(self, ax: Axes | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None) -> Axes:
+        """Draw each row's importance over its loss; suspicious rows are marked with their numbers.
+
+        Parameters
+        ----------
+        scale
+            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+        colors
+            Two colours: of the rows, and of those that stand out.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> ll.observations(shares).plot().get_xlabel()
+        "squared error, the row's own"
+        """
         from losslens.plots.rows import plot_observations
 
-        return plot_observations(self, ax=ax)
+        return plot_observations(self, scale=scale, colors=colors, ax=ax)
 
     @property
     def headline(self) -> str:

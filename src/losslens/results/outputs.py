@@ -16,7 +16,7 @@ from losslens.results.base import Tabular
 from losslens.results.importance import NUMBERS, FeatureImportance, number_of
 from losslens.results.table import FEATURE, RANKED, ResultTable
 from losslens.tables.sample import Sample
-from losslens.typing import Axes, Floats
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 
 if TYPE_CHECKING:
     from losslens.results.importances import Importances
@@ -71,18 +71,70 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
         loss = self._first.loss
         return loss.of.noun if isinstance(loss, OutputLoss) else "output"
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw a heat map of features and outputs, or lines where outputs are points in time or quantiles."""
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw a heat map of features and outputs, or lines where outputs are points in time or quantiles.
+
+        Parameters
+        ----------
+        top
+            How many features to draw, the most important ones; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        colors
+            Colour map of a heat map, or its name; colours of lines as in `plot_lines`.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, [1, 1]], X, X + X[:, [1]], loss="squared_error")
+        >>> [label.get_text() for label in imp.outputs.plot().get_yticklabels()]
+        ['x1', 'x0']
+        """
         from losslens.plots.outputs import plot_output_lines, plot_outputs
 
-        numbers = all(not isinstance(name, str) for name in self.of)
-        return plot_output_lines(self, ax=ax) if numbers else plot_outputs(self, ax=ax)
+        draw = plot_outputs if any(isinstance(name, str) for name in self.of) else plot_output_lines
+        return draw(self, top=top, sort=sort, colors=colors, labels=labels, ax=ax)
 
-    def plot_lines(self, ax: Axes | None = None) -> Axes:
-        """Draw lines over the outputs, with 95% intervals as bands."""
+    def plot_lines(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw lines over the outputs, with 95% intervals as bands.
+
+        Parameters
+        ----------
+        top
+            How many features to draw, the most important ones, at most 8; the first 6 that fit by default.
+        sort
+            Order in the legend: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        scale
+            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+        colors
+            One colour for all lines, a list in the order of the legend, or a mapping from features to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, [1, 1]], X, X + X[:, [1]], loss="squared_error")
+        >>> [text.get_text() for text in imp.outputs.plot_lines(top=1).get_legend().get_texts()]
+        ['x1']
+        """
         from losslens.plots.outputs import plot_output_lines
 
-        return plot_output_lines(self, ax=ax)
+        return plot_output_lines(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
 
     def __getitem__(self, output: Any) -> Importances:
         if output not in self.of:

@@ -17,7 +17,7 @@ from losslens.tables.checks import check_whole
 from losslens.tables.row_labels import check_order
 from losslens.tables.times import Times, read_length, read_times, time_text
 from losslens.text import in_digits
-from losslens.typing import Axes, Floats, Indices
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 from losslens.uncertainty.inference import adjusted
 from losslens.uncertainty.standard_errors import Influence, check_level, interval
 from losslens.uncertainty.steps_in_time import largest_step
@@ -106,11 +106,38 @@ class OverTime(Result):
         start, end = (times.astype("M8[D]") if by_day else times for times in (self.start, self.end))
         return [time_text(time) for time in start], [time_text(time) for time in end]
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the importance over time, with its band."""
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the importance over time, with its band.
+
+        Parameters
+        ----------
+        top
+            How many features to draw, the most important ones, at most 8; the first 5 that fit by default.
+        sort
+            Order in the legend: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        scale
+            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+        colors
+            One colour for all lines, a list in the order of the legend, or a mapping from features to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(90, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> imp.over(np.arange(90)).plot().get_ylabel()
+        'importance: increase in squared error'
+        """
         from losslens.plots.over_time import plot_over_time
 
-        return plot_over_time(self, ax=ax)
+        return plot_over_time(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
 
     @property
     def ranking(self) -> Indices:

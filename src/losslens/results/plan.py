@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from losslens.tables.frames import make_frame
-from losslens.text import duration, size_in_words
+from losslens.text import duration, padded, size_in_words, width_of
 
 
 @dataclass(frozen=True)
@@ -95,11 +95,11 @@ class Plan:
             f"Plan: {least}{self._predictions}, about {duration(self.seconds)}{self._on_cluster}",
             f"  memory: {size_in_words(self.memory)} ({kept})",
         ]
-        width = max(map(len, self.features))
+        width = max(map(width_of, self.features))
         each = zip(self.features, self.engines, self.designs or (), self.predictions or (), strict=True)
         for name, engine, design, count in each:
             more = " at least, doubled until precise" if name in (self.grows or ()) else ""
-            lines.append(f"  {name:<{width}}  {engine}  {design}  {count:,} predictions{more}")
+            lines.append(f"  {padded(name, width)}  {engine}  {design}  {count:,} predictions{more}")
         return lines
 
     def _shares(self) -> list[str]:
@@ -140,8 +140,8 @@ class Plan:
         designs = self.designs or ()
         if len(set(designs)) == 1:
             return [*lines, f"  {len(self.features)} features, each {designs[0]}"]
-        width = max(map(len, self.features))
-        return [*lines, *(f"  {name:<{width}}  {design}" for name, design in zip(self.features, designs, strict=True))]
+        width = max(map(width_of, self.features))
+        return [*lines, *(f"  {padded(n, width)}  {design}" for n, design in zip(self.features, designs, strict=True))]
 
     @property
     def _predictions(self) -> str:

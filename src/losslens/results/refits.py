@@ -20,7 +20,7 @@ from losslens.tables.checks import is_one_of
 from losslens.tables.columns import is_missing
 from losslens.tables.features import position_of
 from losslens.text import in_digits, measured
-from losslens.typing import Axes, Floats, Indices
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 from losslens.uncertainty.cautions import doubted_folds, noted
 from losslens.uncertainty.inference import Estimates, Inference, cross_products
 from losslens.uncertainty.standard_errors import Target, check_level
@@ -71,11 +71,37 @@ class RefitCurve(Tabular):
         }
         return self._frame(data)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the curves of the folds and their mean."""
+    def plot(
+        self, ax: Axes | None = None, *, curves: bool = True, scale: AxisScale = "linear",
+        colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the curves of the folds and their mean.
+
+        Parameters
+        ----------
+        curves
+            Whether single folds are drawn.
+        scale
+            Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
+        colors
+            Colour of the mean and its interval.
+        labels
+            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> from sklearn.linear_model import LinearRegression
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> refits = ll.feature_importance_cv(LinearRegression(), X, 2 * X[:, 1], random_state=0)
+        >>> refits.curve("x1").plot().get_xlabel()
+        'x1'
+        """
         from losslens.plots.refits import plot_refit_curve
 
-        return plot_refit_curve(self, ax=ax)
+        return plot_refit_curve(self, curves=curves, scale=scale, colors=colors, labels=labels, ax=ax)
 
     def _table(self) -> ResultTable:
         from losslens.plots.wording import value_label
@@ -293,11 +319,39 @@ class Refits(Result, Inference):
         table = ResultTable(f"Refits: {self.headline}", columns, RANKED, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the ranking with a dot for each fold."""
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the ranking with a dot for each fold.
+
+        Parameters
+        ----------
+        top
+            How many features to draw, the most important ones; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        scale
+            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+        colors
+            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> from sklearn.linear_model import LinearRegression
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> refits = ll.feature_importance_cv(LinearRegression(), X, 2 * X[:, 1], random_state=0)
+        >>> [label.get_text() for label in refits.plot().get_yticklabels()]
+        ['x1', 'x0']
+        """
         from losslens.plots.refits import plot_refits
 
-        return plot_refits(self, ax=ax)
+        return plot_refits(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
 
 
 def numbers(fold: Fold, unbiased: bool = False) -> Floats:

@@ -15,7 +15,7 @@ from losslens.results.table import INTERVAL, NONE, ResultTable
 from losslens.tables.features import position_of
 from losslens.tables.frames import make_frame
 from losslens.text import claim, in_digits
-from losslens.typing import Axes
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels
 
 Target = Literal["interaction", "importance"]
 CONFIRMED = 0.05  # largest p of differences that sentences mention
@@ -175,15 +175,43 @@ class Regions(Result):
     def _frame(self, columns: Mapping[str, Any]) -> Any:
         return make_frame(columns, next(iter(self.features.values())).backend)
 
-    def plot(self, feature: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw the PI curve of each region of a feature; the first that has regions by default."""
+    def plot(
+        self, feature: str | None = None, ax: Axes | None = None, *, scale: AxisScale = "linear",
+        colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the PI curve of each region of a feature.
+
+        Parameters
+        ----------
+        feature
+            Whose regions; of the first feature that has some by default.
+        scale
+            Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
+        colors
+            One colour for all regions, a list in the order of the legend, or a mapping from rules to colours.
+        labels
+            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
+        ax
+            Where to draw; a new figure by default, as high as the rules need.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> f = lambda X: X[:, 0] * (X[:, 1] > 0)
+        >>> imp = ll.feature_importance(f, X, f(X), loss="squared_error", features=["x0"])
+        >>> found = ll.regions(imp, X, target="importance", permutations=19)
+        >>> found.plot("x0", labels={"x0": ("speed", "m/s")}).get_xlabel()
+        'speed (m/s)'
+        """
         if feature is None and not self.found:
             raise ValueError("no feature has regions; draw the result of feature_importance instead")
         name = next(iter(self._told), self.found[0]) if feature is None else feature
         from losslens.plots.subgroups import plot_groups
 
         leaves = {region.rule or "all rows": region.rows for region in self.of(name) if region.leaf}
-        return plot_groups({rule: self.features[name].given(rows) for rule, rows in leaves.items()}, ax=ax)
+        parts = {rule: self.features[name].given(rows) for rule, rows in leaves.items()}
+        return plot_groups(parts, scale=scale, colors=colors, labels=labels, ax=ax)
 
 
 def _name(region: Region) -> str:

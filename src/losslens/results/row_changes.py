@@ -17,7 +17,7 @@ from losslens.results.table import FEATURE, IMPORTANCE, RANKED, ResultTable
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import by_unit, effective_number
 from losslens.text import in_digits
-from losslens.typing import Axes, Floats, Indices, Mask
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty.cautions import doubted_draws, noted, of_estimate
 from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
 from losslens.uncertainty.standard_errors import (
@@ -134,11 +134,39 @@ class RowChanges(Result, Inference):
         table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the ranking."""
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the ranking.
+
+        Parameters
+        ----------
+        top
+            How many features to draw, the most important ones; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        scale
+            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+        colors
+            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> shuffled = lambda X, columns, rng: X[rng.permutation(len(X))]
+        >>> impact = ll.conditional_predictive_impact(lambda X: X[:, 1], X, 2 * X[:, 1], shuffled, loss="squared_error")
+        >>> [label.get_text() for label in impact.plot().get_yticklabels()]
+        ['x1', 'x0']
+        """
         from losslens.plots.refits import plot_impact
 
-        return plot_impact(self, ax=ax)
+        return plot_impact(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
 
     @property
     def _counted(self) -> Indices:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from losslens.results.base import Result
 from losslens.results.table import ResultTable
 from losslens.tables.row_labels import Labels, label_text, row_names
-from losslens.typing import Axes, Floats, Indices
+from losslens.typing import Axes, Colors, FeatureLabels, Floats, Indices
 
 ROWS_IN_TEXT, ROWS_IN_NOTEBOOK = 5, 15
 
@@ -83,11 +83,31 @@ class RowInfluence(Result):
             most_in_text=ROWS_IN_TEXT, most=ROWS_IN_NOTEBOOK,
         ).ordered(self.ranking)  # fmt: skip
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw each row's influence as a donor over that as an observation."""
+    def plot(
+        self, ax: Axes | None = None, *, colors: Colors | None = None, labels: FeatureLabels | None = None
+    ) -> Axes:
+        """Draw each row's influence as a donor over that as an observation.
+
+        Parameters
+        ----------
+        colors
+            Colour of the dots.
+        labels
+            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> imp["x1"].row_influence.plot().get_ylabel()
+        'as a donor'
+        """
         from losslens.plots.rows import plot_row_influence
 
-        return plot_row_influence(self, ax=ax)
+        return plot_row_influence(self, colors=colors, labels=labels, ax=ax)
 
     @property
     def headline(self) -> str:

@@ -13,7 +13,7 @@ from losslens.results.selection import positions
 from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.row_labels import Labels
 from losslens.text import in_digits, share_in_words
-from losslens.typing import Axes, Mask
+from losslens.typing import Axes, AxisScale, Colors, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +130,32 @@ class WeakSegments(Result):
             notes, like="error", alike=("low", "high", "other"),
         )  # fmt: skip
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the error of each segment with its interval, beside that of all rows."""
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, scale: AxisScale = "linear",
+        colors: Colors | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the error of each segment with its interval, beside that of all rows.
+
+        Parameters
+        ----------
+        top
+            How many segments to draw, the first ones; all that fit by default.
+        scale
+            Axis of the errors: ``"linear"``, ``"log"`` or ``"symlog"``.
+        colors
+            One colour for all bars, or a list from top to bottom, all rows first.
+        ax
+            Where to draw; a new figure by default, as high as the segments need.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(400, 2))
+        >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3, 0)
+        >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
+        >>> found.plot().get_yticklabels()[0].get_text()
+        'all 400 rows'
+        """
         from losslens.plots.bars import plot_segments
 
-        return plot_segments(self, ax=ax)
+        return plot_segments(self, top=top, scale=scale, colors=colors, ax=ax)

@@ -26,7 +26,7 @@ from losslens.tables.features import position_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import claim, in_digits, listed, measured, share_in_words, size_in_words
-from losslens.typing import Axes, Floats, Indices, Mask
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Estimates, Inference
 from losslens.uncertainty.standard_errors import Influence, Target, check_level
@@ -536,11 +536,38 @@ class ShapleyImportance(Grouped, Result, Inference):
             formats={} if total > 0 else {"share": lambda share: ""},
         ).ordered(self._order)  # fmt: skip
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the features' shares, the largest on top."""
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the features' shares, the largest on top.
+
+        Parameters
+        ----------
+        top
+            How many features to draw, the most important ones; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        scale
+            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+        colors
+            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default, as high as the features need.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> result = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text() for label in result.plot().get_yticklabels()]
+        ['x1', 'x0']
+        """
         from losslens.plots.shapley import plot_shapley
 
-        return plot_shapley(self, ax=ax)
+        return plot_shapley(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
 
     # -- inside ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from losslens.results.base import Stored, Tabular
 from losslens.results.table import ResultTable, facts
-from losslens.typing import Axes, Floats
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +89,40 @@ class ShapleyCurve(Tabular):
             data[name if name not in data else f"{name}_"] = numbers  # a column of the data keeps its name
         return self._frame(data)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the curve, with the number of rows at each value below it."""
+    def plot(
+        self, ax: Axes | None = None, *, scale: AxisScale = "linear", limits: Limits = "pi",
+        colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the curve, with the number of rows at each value below it.
+
+        Parameters
+        ----------
+        scale
+            Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
+        limits
+            ``"pi"``: the axis follows the running mean, and the caption says how many points lie beyond; ``"all"``: it
+            holds all points.
+        colors
+            Colour of the curve, or of the bars.
+        labels
+            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from losslens.results.shapley_curve import ShapleyCurve
+        >>> earned, known = np.array([1.0, 3.0]), (("age",), True, "squared error", "numpy")
+        >>> grid, half = np.array([30, 60]), np.array([0.5, 0.5])
+        >>> curve = ShapleyCurve("age", "own", grid, half, earned, *known)
+        >>> ax = curve.plot()
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('age', 'decrease in squared error')
+        """
         from losslens.plots.shapley import plot_shapley_curve
 
-        return plot_shapley_curve(self, ax=ax)
+        return plot_shapley_curve(self, scale=scale, limits=limits, colors=colors, labels=labels, ax=ax)
 
     def _table(self) -> ResultTable:
         from losslens.plots.wording import value_label

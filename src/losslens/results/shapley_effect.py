@@ -13,7 +13,7 @@ from losslens.results.shapley_curve import Values
 from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.row_labels import Labels, distinct_labels, row_name, take_labels
 from losslens.text import in_digits
-from losslens.typing import Axes, Floats, Mask
+from losslens.typing import Axes, Colors, FeatureLabels, Floats, Mask, Sort
 from losslens.uncertainty.standard_errors import check_level
 
 
@@ -103,11 +103,36 @@ class ShapleyEffect(Grouped, Result):
             frame = frame.set_axis(self.row_labels, axis=0)
         return frame
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the effects of one row from the base to its prediction, or those of many rows."""
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the effects of one row from the base to its prediction, or those of many rows.
+
+        Parameters
+        ----------
+        top
+            How many features to draw, those with the largest effects; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        colors
+            Of one row, two colours: of effects above and below 0. Of many rows, a colour map or its name.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default, as high as the features need.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.array([[0.0, 0.0], [2.0, 4.0]])
+        >>> result = ll.shapley_effect(lambda X: X[:, 0] + X[:, 0] * X[:, 1], X, 1)
+        >>> [label.get_text() for label in result.plot().get_yticklabels()]
+        ['mean over 2 donors', 'x0 = 2', 'x1 = 4', 'prediction']
+        """
         from losslens.plots.shapley_effect import plot_shapley_effect
 
-        return plot_shapley_effect(self, ax=ax)
+        return plot_shapley_effect(self, top=top, sort=sort, colors=colors, labels=labels, ax=ax)
 
     def _table(self) -> ResultTable:
         single = len(self.local) == 1

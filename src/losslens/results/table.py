@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.text import in_digits
+from losslens.text import in_digits, padded, width_of
 from losslens.typing import Indices
 
 NONE = "\N{EN DASH}"  # shown for a missing number
+MOST_COLUMNS, INDENT = 60, 2  # longest name with numbers beside it, in columns of a terminal; indent of other numbers
 FORMATS: dict[str, str] = {"p": ".3g", "p_adjusted": ".2g", "share": ".1%"}
 # Headings and cell templates that many tables share.
 FEATURE, IMPORTANCE = ("feature", "{feature}"), ("importance", "{importance}")
@@ -104,17 +105,21 @@ class ResultTable:
         return [[self._fill(cell, row) or NONE for cell in cells] for row in chosen[: self.most]]
 
     def text(self) -> str:
-        """The title, one line a row in aligned cells, and the notes."""
+        """The title, one line a row in aligned cells, and the notes; a long name has a line of its own."""
         chosen = range(len(self)) if self.in_text is None else self.in_text
         cells = self.line or [cell for _, cell in self.view]
         lines = [] if self.line else [[heading for heading, _ in self.view]]
         lines += [[self._fill(cell, row) for cell in cells] for row in chosen[: self.most_in_text]]
-        first, *others = (max(map(len, column)) for column in zip(*lines, strict=True)) if lines else (0,)
+        lines = [[" ".join(cell.split()) for cell in line] for line in lines]  # a name may have line breaks
+        first = max((width for line in lines if (width := width_of(line[0])) <= MOST_COLUMNS), default=INDENT)
+        others = [max(map(width_of, column)) for column in zip(*(line[1:] for line in lines), strict=True)]
         side = "<" if self.line else ">"
-        aligned = [
-            "  ".join([f"  {line[0]:<{first}}", *(f"{c:{side}{w}}" for c, w in zip(line[1:], others, strict=True))])
-            for line in lines
-        ]
+        aligned = []
+        for name, *cells in lines:
+            if width_of(name) > first and cells:
+                aligned.append(f"  {name}")
+                name = ""
+            aligned.append("  ".join([f"  {padded(name, first)}", *map(padded, cells, others, [side] * len(cells))]))
         notes = [*more_not_shown(len(chosen) - len(chosen[: self.most_in_text])), *self.notes]
         return "\n".join([self.title, *(line.rstrip() for line in aligned), *(f"  ({note})" for note in notes)])
 

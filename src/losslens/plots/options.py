@@ -1,0 +1,221 @@
+"""The options that plots share: what each may be, checked before anything is drawn, and what it means.
+
+Every plot has those that mean something for it, as keyword arguments:
+
+- `top`: draw the so many most important features only. The caption says how many are left out.
+- `sort`: "importance", "name" or "given", the order of the columns. It never decides which features are drawn.
+- `curves`: whether single rows are drawn.
+- `center`: curves begin at 0, at a value of the feature.
+- `scale`: "linear", "log" or "symlog", of the axis of the importances.
+- `limits`: "pi", an axis that follows the mean curve and its band, or "all".
+- `colors`: one colour, or one for each of the things that colours tell apart; a colour map where colours are a scale.
+- `labels`: names, or names and units, to show instead of those of the features.
+- `ax`: where to draw.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, is_color_like, to_hex
+
+from losslens.tables.checks import is_one_of
+from losslens.text import listed
+from losslens.typing import Colors, FeatureLabels, Indices, Sort
+
+CHOICES = {
+    "sort": ("importance", "name", "given"),
+    "scale": ("linear", "log", "symlog"),
+    "limits": ("pi", "all"),
+}
+
+
+def check(options: Mapping[str, Any]) -> None:
+    """Raise TypeError or ValueError, in one sentence that says what is allowed, unless all of these may be drawn with.
+
+    >>> check({"top": 5, "sort": "name", "labels": {"temp": ("temperature", "°C")}})
+    >>> check({"top": 0})
+    Traceback (most recent call last):
+    ValueError: top is how many to draw, a whole number from 1 on, or None for all that fit; got 0
+    """
+    for name, value in options.items():
+        if name in CHOICES and not is_one_of(value, CHOICES[name]):
+            *others, last = map(repr, CHOICES[name])
+            raise ValueError(f"{name} is {', '.join(others)} or {last}; got {value!r}")
+        if name in CHECKS:
+            CHECKS[name](value)
+
+
+def _check_ax(ax: Any) -> None:
+    if ax is not None and not isinstance(ax, Axes):
+        raise TypeError(f"ax must be one matplotlib Axes, or None for a new figure; got {type(ax).__name__}")
+    if ax is not None and ax.name != "rectilinear":
+        raise ValueError(f"ax must be axes at right angles; got {ax.name} axes")
+
+
+def _check_top(top: Any) -> None:
+    if top is None:
+        return
+    if isinstance(top, (bool, np.bool_)) or not isinstance(top, (int, np.integer)) or top < 1:
+        raise ValueError(f"top is how many to draw, a whole number from 1 on, or None for all that fit; got {top!r}")
+
+
+def _check_curves(curves: Any) -> None:
+    if not isinstance(curves, (bool, np.bool_)):
+        raise TypeError(f"curves is True or False: whether single rows are drawn; got {curves!r}")
+
+
+def _check_labels(labels: Any) -> None:
+    if labels is None:
+        return
+    if not isinstance(labels, Mapping):
+        raise TypeError(f"labels is a mapping from features to the names to show; got {type(labels).__name__}")
+    for feature, shown in labels.items():
+        pair = isinstance(shown, (tuple, list)) and len(shown) == 2 and all(isinstance(part, str) for part in shown)
+        if not (isinstance(shown, str) or pair):
+            raise TypeError(f"a label is a name, or a name and a unit as two texts; got {shown!r} for {feature!r}")
+
+
+CHECKS: dict[str, Callable[[Any], None]] = {
+    "ax": _check_ax,
+    "top": _check_top,
+    "curves": _check_curves,
+    "labels": _check_labels,
+}
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names and units under which features are shown."""
+
+    labels: FeatureLabels
+
+    def of(self, feature: str) -> str:
+        """A feature's name, in a row or a legend."""
+        shown = self.labels.get(feature, feature)
+        return shown if isinstance(shown, str) else shown[0]
+
+    def all(self, features: Sequence[str]) -> list[str]:
+        """The names of several features."""
+        return [self.of(feature) for feature in features]
+
+    def unit(self, feature: str) -> str:
+        """The unit of a feature's values; empty if none was given."""
+        shown = self.labels.get(feature, feature)
+        return "" if isinstance(shown, str) else shown[1]
+
+    def title(self, feature: str) -> str:
+        """The name of an axis that holds the feature's values: with their unit."""
+        unit = self.unit(feature)
+        return f"{self.of(feature)} ({unit})" if unit else self.of(feature)
+
+
+def name_features(labels: FeatureLabels | None, features: Sequence[str], columns: Sequence[str] = ()) -> Names:
+    """The names of these features, after checking that `labels` names no others.
+
+    For a single feature it may: one mapping then serves the plots of all features.
+
+    >>> names = name_features({"temp": ("temperature", "°C")}, ["temp", "hum"])
+    >>> names.of("temp"), names.title("temp"), names.of("hum")
+    ('temperature', 'temperature (°C)', 'hum')
+    """
+    known = [*dict.fromkeys((*features, *columns))]
+    for name in labels or {}:
+        if name not in known and len(features) > 1:
+            raise ValueError(_unknown("labels", name, known, "feature"))
+    return Names(labels or {})
+
+
+def _unknown(option: str, name: Any, known: Sequence[Any], what: str) -> str:
+    folded = {str(one).casefold(): str(one) for one in known}  # a wrong case is the commonest mistake
+    near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
+    hint = f"; did you mean {folded[near[0]]!r}?" if near else "."
+    return f"{option} names {name!r}, which is no {what} here{hint} The {what}s are {listed(list(map(str, known)))}"
+
+
+def most_of(top: int | None, total: int) -> int:
+    """How many of all are asked for."""
+    return total if top is None else min(int(top), total)
+
+
+def arrange(names: Sequence[str], ranked: Indices, sort: Sort) -> Indices:
+    """Positions of the features to draw, given the most important first, in the order asked for.
+
+    >>> arrange(["b", "a", "c"], np.array([2, 0]), "name").tolist()
+    [0, 2]
+    """
+    if sort == "name":
+        return np.array(sorted(ranked.tolist(), key=lambda j: (names[j].casefold(), names[j])), np.intp)
+    return np.sort(ranked) if sort == "given" else ranked
+
+
+# -- colours ----------------------------------------------------------------------------------------------------------
+
+
+def one_colour(colors: Any, default: str) -> str:
+    """The one colour of a plot."""
+    if colors is None:
+        return default
+    if not is_color_like(colors):
+        raise ValueError(f"colors is one colour here, such as 'tab:green' or '#009E73'; got {colors!r}")
+    return to_hex(colors, keep_alpha=True)
+
+
+def colours(
+    colors: Colors | None, things: Sequence[Any], default: Sequence[str], what: str, known: Sequence[Any] = ()
+) -> list[str]:
+    """A colour for each thing that is drawn: one for all, a list in their order, or a mapping from some of them.
+
+    A mapping may also name the `known` ones that are not drawn.
+
+    >>> colours({"b": "red"}, ["a", "b"], ["black", "black"], "feature")
+    ['black', '#ff0000']
+    >>> colours(["red"], ["a", "b"], ["black", "black"], "feature")
+    Traceback (most recent call last):
+    ValueError: colors has 1 colour for 2 features; give one for each, a mapping, or a single colour for all
+    """
+    if colors is None:
+        return list(default[: len(things)])
+    if is_color_like(colors):
+        return [_hex(colors)] * len(things)
+    if isinstance(colors, Mapping):
+        known = known or things
+        for name in colors:
+            if name not in known:
+                raise ValueError(_unknown("colors", name, known, what))
+        return [_hex(colors[thing]) if thing in colors else own for thing, own in zip(things, default, strict=False)]
+    if isinstance(colors, str) or not isinstance(colors, Sequence):
+        raise ValueError(
+            f"colors is a colour, a list of colours, or a mapping from each {what} to a colour; got {colors!r}"
+        )
+    if len(colors) < len(things):
+        given = "1 colour" if len(colors) == 1 else f"{len(colors)} colours"
+        raise ValueError(
+            f"colors has {given} for {len(things)} {what}s; give one for each, a mapping, or a single colour for all"
+        )
+    return [_hex(colour) for colour in colors[: len(things)]]
+
+
+def _hex(colour: Any) -> str:
+    if not is_color_like(colour):
+        raise ValueError(f"colors holds {colour!r}, which is no colour of matplotlib's, such as 'tab:green'")
+    return to_hex(colour, keep_alpha=True)
+
+
+def colour_map(colors: Any, default: str) -> Colormap:
+    """The colour map of a plot whose colours are a scale.
+
+    >>> colour_map(None, "cividis").name, colour_map("viridis", "cividis").name
+    ('cividis', 'viridis')
+    """
+    if isinstance(colors, Colormap):
+        return colors
+    if colors is not None and not (isinstance(colors, str) and colors in mpl.colormaps):
+        raise ValueError(f"colors is a colour map here, or its name such as 'cividis'; got {colors!r}")
+    return mpl.colormaps[colors or default]
