@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex
 
 import losslens as ll
 from losslens.plots.by_group import plot_by_group
+from losslens.plots.subgroups import COLOURS
 from pictures import caption, legend, looked_at, texts
 from results_to_draw import N, importance, table
 
@@ -21,8 +23,9 @@ def test_each_group_of_one_feature_has_a_dot_and_its_interval(imp):
     parts = imp["x0"].by(GROUPS)
     ax = looked_at(plot_by_group(parts))
     assert texts(ax.get_yticklabels()) == [f"{label} (n = {(label == GROUPS).sum()})" for label in parts]
-    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [part.pfi for part in parts.values()])
-    ends = [segment[:, 0] for segment in ax.collections[0].get_segments()]
+    dots, lines = ax.collections
+    np.testing.assert_array_equal(dots.get_offsets()[:, 0], [part.pfi for part in parts.values()])
+    ends = [segment[:, 0] for segment in lines.get_segments()]
     np.testing.assert_allclose(ends, [part.interval() for part in parts.values()])
     assert legend(ax) == [f"all rows: {imp['x0'].pfi:.3g}"]
     assert "lines: 95% intervals" in caption(ax)
@@ -35,6 +38,46 @@ def test_several_features_have_their_groups_below_each_other(imp):
     assert [name.strip() for name in legend(ax)] == [f"{label} (n = {(label == GROUPS).sum()})" for label in parts]
     for line, part in zip(ax.lines, parts.values(), strict=False):
         np.testing.assert_array_equal(line.get_xdata(), [part[feature].pfi for feature in parts._ranked])
+
+
+def test_features_are_chosen_ordered_and_named(imp):
+    parts = imp.by(GROUPS)
+    ax = looked_at(parts.plot(top=2, sort="given", labels={"x0": ("speed", "km/h"), "x1": "age"}))
+    first = [name for name in imp if name in parts._ranked[:2]]
+    assert texts(ax.get_yticklabels()) == [{"x0": "speed", "x1": "age"}.get(name, name) for name in first]
+    assert f"{len(imp) - 2} less important features not shown" in caption(ax)
+
+
+def test_groups_have_the_colours_asked_for(imp):
+    red, own = to_hex("red", keep_alpha=True), COLOURS
+    ax = looked_at(imp.by(GROUPS).plot(colors={"_south": "red"}))
+    drawn = {name.strip().split(" (")[0]: line.get_color() for name, line in zip(legend(ax), ax.lines, strict=False)}
+    assert drawn == {label: red if label == "_south" else own[k] for k, label in enumerate(imp.by(GROUPS))}
+    dots = looked_at(imp["x0"].by(GROUPS).plot(colors="red")).collections[0]
+    assert {to_hex(colour, keep_alpha=True) for colour in dots.get_facecolor()} == {red}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"top": 0}, "top is how many to draw"),
+        ({"sort": "size"}, "sort is"),
+        ({"colors": {"west": "red"}}, "'west', which is no group here"),
+        ({"labels": {"y": "speed"}}, "'y', which is no feature here"),
+    ],
+)
+def test_options_that_cannot_be_drawn_with_are_refused(imp, given, said):
+    with pytest.raises(ValueError, match=said):
+        imp.by(GROUPS).plot(**given)
+    assert not plt.get_fignums()
+
+
+def test_a_logarithmic_axis_has_no_zero():
+    X = np.arange(12.0).reshape(6, 2)
+    imp = ll.feature_importance(lambda X: X[:, 0], X, X[:, 0], loss="squared_error")  # x1 is not used
+    with pytest.raises(ValueError, match="log"):
+        imp.by(np.arange(6) % 2).plot(scale="log")
+    assert looked_at(imp.by(np.arange(6) % 2).plot(scale="log", top=1)).get_xscale() == "log"
 
 
 def test_features_without_a_number_are_left_out_and_counted():

@@ -98,6 +98,7 @@ def test_options_are_documented_with_an_example(plot):
         (ll.Importances.plot, plots.plot_ranking), (ll.FeatureImportance.plot, plots.plot_importance),
         (ll.FeatureEffect.plot, plots.plot_effect), (ll.ShapleyImportance.plot, plots.plot_shapley),
         (ll.Comparison.plot, plots.plot_comparison), (ll.Comparison.plot_shares, plots.plot_shares),
+        (ll.ByGroup.plot, plots.plot_by_group), (ll.ByGroup.plot_curves, plots.plot_groups),
     ],
 )  # fmt: skip
 def test_methods_have_the_options_of_their_plots(method, plot):

@@ -230,7 +230,29 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
     ) -> Axes:  # fmt: skip
         """Draw the number of each group, or of each feature and group, with 95% intervals; of one effect the curves.
 
-        The options are those of `losslens.plots.plot_by_group`; curves take `colors`, `labels` and `ax`.
+        Parameters
+        ----------
+        top
+            How many features to draw, the most important ones; all that fit by default.
+        sort
+            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
+        scale
+            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+        colors
+            One colour for all groups, a list in the order of those drawn, or a mapping from their labels to colours.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(60, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> ax = imp.by(np.where(X[:, 0] > 0, "north", "south")).plot(top=1, labels={"x1": "speed"})
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['speed']
         """
         if isinstance(self.every, FeatureEffect):
             return self.plot_curves(colors=colors, labels=labels, ax=ax)
@@ -242,7 +264,29 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         self, feature: str | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None,
         labels: FeatureLabels | None = None, ax: Axes | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the PI or PD curve of a feature in each group; `feature` may be omitted if there is one only."""
+        """Draw the PI or PD curve of a feature in each group.
+
+        Parameters
+        ----------
+        feature
+            Whose curves; may be omitted if there is one feature only.
+        scale
+            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
+        colors
+            One colour for all groups, a list in the order of those drawn, or a mapping from their labels to colours.
+        labels
+            The name to show instead of the feature's, or a name and a unit: a mapping from the feature.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(60, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> imp.by(np.where(X[:, 0] > 0, "north", "south")).plot_curves("x1").get_xlabel()
+        'x1'
+        """
         if not isinstance(self.every, (FeatureImportance, FeatureScore, FeatureEffect, Importances, Effects)):
             raise ValueError(f"{type(self.every).__name__} has no curves of single features by group")
         from losslens.plots.subgroups import plot_groups
