@@ -14,6 +14,7 @@ from losslens import plots
 from losslens.plots import options
 from losslens.plots.canvas import BAND, SINGLE
 from losslens.plots.importance_axis import extent
+from losslens.plots.subgroups import name_rules
 from losslens.results.base import Displayed
 from pictures import LONG, caption, legend, looked_at, named, texts
 from results_to_draw import importance, response, shapley, slopes, table, three_models
@@ -385,6 +386,21 @@ def test_the_axis_follows_the_mean_curve_and_says_what_leaves_it(skewed):
     assert "follows" not in caption(whole)
 
 
+def test_the_axis_of_words_follows_their_means():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"town": np.array(["a", "b"], object)[np.arange(200) % 2], "x": rng.normal(size=200)})
+    y = np.where(X["town"] == "a", 1.0, 0.0) + 30 * X["x"].to_numpy()
+    one = ll.feature_importance(lambda X: np.where(X["town"] == "a", 1.0, 0.0), X, y, loss="squared_error")["town"]
+    ax = looked_at(one.plot())
+    assert "the axis follows PI: 2 of 4 ranges leave it" in caption(ax)
+    assert "triangles beyond the axis" in caption(ax)
+    band, (low, high) = one.band(), ax.get_xlim()
+    assert high - low < 5 * np.ptp([*one.pi, 0.0, one.pfi]) + np.ptp([*band.low, *band.high])
+    whole = looked_at(one.plot(limits="all"))
+    assert whole.get_xlim()[0] < one.ici.min() < one.ici.max() < whole.get_xlim()[1]
+    assert "axis" not in caption(whole)
+
+
 def test_an_axis_without_single_rows_is_not_cut(skewed):
     assert "follows" not in caption(skewed.plot(curves=False))
 
@@ -438,6 +454,36 @@ def test_rules_are_never_cut(imp):
     ax = looked_at(plots.plot_groups(two, ax=small))
     assert [text.split(": ")[0] for text in legend(ax)[:2]] == ["1", "2"]
     assert f"1: {rules[0]}; 2: {rules[1]}" in caption(ax)
+
+
+def test_rules_have_the_shown_names_and_keep_their_conditions():
+    rules = [f"{LONG('cats')} > 0.5 and dogs ≤ 3", f"{LONG('cats')} ≤ 0.5"]
+    columns = [LONG("cats"), "dogs"]
+    assert name_rules(rules, columns, None, own=True) == dict(zip(rules, rules, strict=True))
+    assert name_rules(rules, columns, {LONG("cats"): ("cats", "%")}, own=False)[rules[0]] == "cats > 0.5 and dogs ≤ 3"
+    for rule, shown in name_rules(rules, columns, None, own=False).items():
+        assert len(shown) < 45
+        assert shown.endswith(rule[len(LONG("cats")) :])
+    with pytest.raises(TypeError, match="a label is a name"):
+        name_rules(rules, columns, {"dogs": 3}, own=True)
+
+
+def test_regions_pass_their_options_on():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(120, 2)), columns=["x0", "x1"])
+
+    def predict(X):
+        return 3 * X["x0"].to_numpy() * (X["x1"].to_numpy() > 0)
+
+    imp = ll.feature_importance(predict, X, predict(X), loss="squared_error")
+    found = ll.regions(imp, X, target="importance", permutations=19)
+    (rule, *_) = [region.rule for region in found.of("x0") if region.leaf]
+    ax = looked_at(found.plot("x0", colors={rule: "tab:red"}, labels={"x0": ("speed", "km/h"), "x1": "wind"}))
+    assert ax.get_xlabel() == "speed (km/h)"
+    line = named(ax, rule.replace("x1", "wind"))
+    assert to_hex(line.get_color()) == RED
+    with pytest.raises(ValueError, match="colors names 'x9 > 3', which is no group here"):
+        found.plot("x0", colors={"x9 > 3": "red"})
 
 
 def test_check_takes_every_option_that_plots_have():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from losslens.results.table import FEATURE, IMPORTANCE, INTERVAL, NONE, RANKED, ResultTable, facts, or_else
+from losslens.text import width_of
 
 
 def table(**more):
@@ -106,3 +107,29 @@ def test_a_number_that_does_not_exist_has_a_place():
 
     assert or_else(refuse, 3) == 3
     assert or_else(lambda: 4, 3) == 4
+
+
+def ranked(names, importance):
+    return ResultTable("Title", {"feature": names, "importance": importance}, ("{feature}", "{importance}"))
+
+
+def columns_before(line, number):
+    """How many columns of a terminal stand before a number."""
+    return width_of(line[: line.index(number)])
+
+
+def test_numbers_align_whatever_the_names_are():
+    names = ["age", "年齢と住所", "🚲", "e\u0301te\u0301", "größe", "a\tb\nc"]
+    found = ranked(names, np.arange(1.0, 7.0))
+    _, *lines = found.text().splitlines()
+    assert len(lines) == len(names)
+    assert {columns_before(line, f"{k}.000") for k, line in enumerate(lines, 1)} == {2 + width_of("年齢と住所") + 2}
+    assert lines[-1].startswith("  a b c ")
+
+
+def test_a_long_name_has_a_line_of_its_own_and_is_not_cut():
+    long = "the share of households with two or more children in the municipality, in percent"
+    found = ranked(["age", long], np.array([1.0, 2.0]))
+    assert found.text().splitlines()[1:] == ["  age  1.000", f"  {long}", "       2.000"]
+    only = ranked([long], np.array([2.0]))
+    assert only.text().splitlines()[1:] == [f"  {long}", "      2.000"]

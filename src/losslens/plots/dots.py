@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BAND, DASHED, INK, PALE
 from losslens.plots.feature_data import FeaturePicture, Singles
-from losslens.plots.importance_axis import bend, beyond
+from losslens.plots.importance_axis import EVERYTHING, bend, beyond, extent
 from losslens.plots.lines import EXTREMES
 from losslens.plots.wording import count, number
 from losslens.typing import Floats, Indices
@@ -35,9 +35,8 @@ def draw_dots(shown: FeaturePicture, ax: Axes | None) -> Axes:
     if (shown.from_zero or shown.centred) and shown.look.scale != "log":
         lines.append(ax.axvline(0, color=INK, linewidth=0.6, zorder=0))
     if shown.rows is not None:
-        ends = _ranges(ax, shown.rows, order)
-        points = _extremes(ax, shown.rows, order)
-        notes += _cut(ax, shown, ends, points)
+        ends, points = _ranges(ax, shown.rows, order), _extremes(ax, shown.rows, order)
+        notes = _cut(ax, shown, ends, points) + notes
     names = named_rows.value_names(shown.values[0], order, shown.weights, named_rows.letters_beside(ax))
     ax.set_ylabel(shown.title, parse_math=False)
     named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, shown.axis), lines)
@@ -46,14 +45,14 @@ def draw_dots(shown: FeaturePicture, ax: Axes | None) -> Axes:
 
 
 def _ranges(ax: Axes, singles: Singles, order: Indices) -> Floats:
-    """A thin and a thick line for each value; returns the ends of all of them."""
+    """A thin and a thick line for each value; returns both ends of all of them, (lines, 2)."""
     cells, all_ends = singles.by_value(order), []
     for low, high, width in RANGES:
         ends = [(row, *_quantiles(*some, (low, high))) for row, some in enumerate(cells) if len(some[0])]
         rows, start, end = np.array(ends).reshape(-1, 3).T
         name = f"{singles.name}, {high - low:.0%} of {count(len(singles.rows), 'row')}"
         ax.hlines(rows, start, end, color=PALE, linewidth=width, label=name, zorder=1)
-        all_ends += [start, end]
+        all_ends.append(np.column_stack([start, end]))
     return np.concatenate(all_ends)
 
 
@@ -78,14 +77,17 @@ def _extremes(ax: Axes, singles: Singles, order: Indices) -> Floats:
 
 
 def _cut(ax: Axes, shown: FeaturePicture, ends: Floats, points: Floats) -> list[str]:
-    """An axis that holds all ranges, but not extreme rows far out; returns a note if it cuts any."""
-    low, high = shown.limits(ends)
-    limits = (min(low, ends.min()), max(high, ends.max()))
+    """An axis that follows the means; returns notes if ranges or extreme rows leave it."""
+    limits = shown.limits(ends.ravel())
+    if shown.from_zero and not shown.look.whole and limits == EVERYTHING:  # ranges are near: extreme rows may be far
+        limits = extent(np.append(shown.curve, ends), points)
     low, high = np.clip(ax.dataLim.intervalx, *limits)
-    pad = 0.04 * (high - low or 1.0)
-    ax.set_xlim(low - pad, high + pad)
-    out = beyond(limits, points)
-    return [f"{count(out, 'triangle')} beyond the axis"] if out else []
+    if ax.get_xscale() == "log":
+        low = max(low, float(np.nanmin(shown.curve)) / 10)
+    canvas.set_ends(ax.xaxis, low, high, 0.04, 0.04)
+    lines, triangles = beyond(limits, ends), beyond(limits, points)
+    notes = [f"the axis follows {shown.curve_name}: {lines:,} of {len(ends):,} ranges leave it"] if lines else []
+    return notes + ([f"{count(triangles, 'triangle')} beyond the axis"] if triangles else [])
 
 
 def _means(ax: Axes, shown: FeaturePicture, order: Indices) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from typing import Any
 
@@ -16,7 +15,7 @@ from losslens.plots.canvas import BLUE, INK, LINE, SINGLE, VERMILLION, evenly, f
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.options import Names, arrange, colour_map, colours, most_of, name_features, one_colour
 from losslens.plots.scale import word_ticks
-from losslens.plots.wording import count, not_shown, number, percent, shorten, some_of
+from losslens.plots.wording import count, not_shown, number, percent, renamed, shorten, some_of
 from losslens.plots.wording import labels as short_labels
 from losslens.results.clusters import Clusters
 from losslens.results.observations import Observations
@@ -267,10 +266,9 @@ def _cluster_names(clusters: Clusters, shown: Names, letters: int, most: int) ->
     # Long names of columns are shortened, so that the conditions are not cut off; names that contain others go first.
     written = short_labels(shown.all(columns), MOST_NAME)
     short = dict(zip(columns, written, strict=True))
-    any_name = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(columns, key=len)[::-1]))
     for c, (n, share) in enumerate(zip(clusters.sizes.tolist(), clusters.shares.tolist(), strict=True)):
         size = f"{c}: {count(n, 'row')} ({percent(share)})"
-        rule = any_name.sub(lambda found: short.get(found[0], ""), clusters.rules[c])
+        rule = renamed(clusters.rules[c], short)
         rule = rule or ("" if clusters.k == 1 else "no rule")
         lines = [*textwrap.wrap(size, letters), *textwrap.wrap(rule, letters)]
         if len(lines) > most:

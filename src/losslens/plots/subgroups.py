@@ -15,10 +15,10 @@ from losslens.plots.canvas import BLUE, GREEN, INK, LINE, PALE, SKY, VERMILLION,
 from losslens.plots.feature_data import FeaturePicture, Look, show
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.lines import MARKED, draw_strip, widened
-from losslens.plots.options import colours, name_features
+from losslens.plots.options import Names, check, colours, name_features
 from losslens.plots.scale import Scale, dress
 from losslens.plots.scale import scale as scale_of
-from losslens.plots.wording import count, is_absent, is_flag, number, value_label
+from losslens.plots.wording import count, is_absent, is_flag, number, renamed, value_label
 from losslens.plots.wording import labels as short_labels
 from losslens.results.effects import FeatureEffect
 from losslens.results.importance import FeatureImportance
@@ -39,6 +39,8 @@ COLOURS = [colour for colour, _, _ in LOOKS]
 MOST_MARKS = 4  # groups whose importances are marked beside the axes: more would overlap
 LETTERS = (90, 60, 40, 24)  # lengths of a group's name that are tried, until ...
 LEGEND, LEGEND_OF_DOTS = 0.3, 0.45  # ... the legend takes at most this share of the height
+GROWN = 0.45  # the same in a new figure, which grows for long names
+MOST_NAME = 18  # letters of a column's name in a rule, in small axes
 IN_CAPTION = 0.6  # share of the axes up to which the caption holds names that don't fit into the legend
 SPREAD = 0.7  # height over which the dots of one row are spread, in rows
 
@@ -106,6 +108,19 @@ def plot_groups(
         ax, groups, told = _draw_dots(ax, common, parts, shown, colors)
     canvas.caption(ax, told + _notes(ax, len(parts), len(shown), groups, common))
     return ax
+
+
+def name_rules(rules: Sequence[str], columns: Sequence[str], labels: FeatureLabels | None, own: bool) -> dict[str, str]:
+    """Rules as they are shown: with the names of `labels`, and in axes of the user's with short names of columns.
+
+    Conditions are not cut off, however long the names are.
+    """
+    check({"labels": labels})
+    names = Names(labels or {})
+    known = list(dict.fromkeys((*columns, *names.labels)))
+    shown = names.all(known) if own else short_labels(names.all(known), MOST_NAME)
+    found = [renamed(rule, dict(zip(known, shown, strict=True))) for rule in rules]
+    return dict(zip(rules, found if len(set(found)) == len(rules) else rules, strict=True))
 
 
 def _pictures(parts: Mapping[Any, FeatureImportance | FeatureEffect]) -> dict[Any, FeaturePicture]:
@@ -190,9 +205,9 @@ def _names(ax: Axes, groups: Sequence[Group], own: bool, most: float = LEGEND) -
     if canvas.legend_share(ax, names) <= most:
         return names, []
     if own:
-        while (share := canvas.legend_share(ax, names)) > most:
+        while (share := canvas.legend_share(ax, names)) > GROWN:
             width, height = ax.figure.get_size_inches()
-            ax.figure.set_size_inches(width, height + max(0.1, (share / most - 1) * canvas.size_left(ax)[1] / 72))
+            ax.figure.set_size_inches(width, height + max(0.1, (share / GROWN - 1) * canvas.size_left(ax)[1] / 72))
         return names, []
     told = "; ".join(f"{k}: {group.label}" for k, group in enumerate(groups, 1))
     (across, up), size = canvas.size_in_points(ax), canvas.font_size("small")

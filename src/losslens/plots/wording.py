@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,18 @@ def labels(names: Sequence[str], width: int) -> list[str]:
             rest = " ".join(names[place][start:].split())
             short[place] = f"…{rest}" if len(rest) <= width else f"…{rest[: width - 1]}…"
     return short
+
+
+def renamed(rule: str, names: Mapping[str, str]) -> str:
+    """A rule with other names of its columns.
+
+    >>> renamed("temp > 3 and temp_max ≤ 9", {"temp": "temp_max", "temp_max": "warmest"})
+    'temp_max > 3 and warmest ≤ 9'
+    """
+    if not names:
+        return rule
+    longest = sorted(names, key=len, reverse=True)  # before names that are a part of them
+    return re.sub("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in longest), lambda at: names[at[0]], rule)
 
 
 def _first_difference(texts: Sequence[str]) -> int:

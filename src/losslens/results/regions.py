@@ -190,7 +190,7 @@ class Regions(Result):
         colors
             One colour for all regions, a list in the order of the legend, or a mapping from rules to colours.
         labels
-            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
+            Names to show instead of those of the features, also in rules: a mapping to a name, or to a name and a unit.
         ax
             Where to draw; a new figure by default, as high as the rules need.
 
@@ -207,10 +207,13 @@ class Regions(Result):
         if feature is None and not self.found:
             raise ValueError("no feature has regions; draw the result of feature_importance instead")
         name = next(iter(self._told), self.found[0]) if feature is None else feature
-        from losslens.plots.subgroups import plot_groups
+        from losslens.plots.subgroups import name_rules, plot_groups
 
         leaves = {region.rule or "all rows": region.rows for region in self.of(name) if region.leaf}
-        parts = {rule: self.features[name].given(rows) for rule, rows in leaves.items()}
+        shown = name_rules(list(leaves), list(self.features), labels, own=ax is None)
+        if isinstance(colors, Mapping):
+            colors = {shown.get(rule, rule): colour for rule, colour in colors.items()}
+        parts = {shown[rule]: self.features[name].given(rows) for rule, rows in leaves.items()}
         return plot_groups(parts, scale=scale, colors=colors, labels=labels, ax=ax)
 
 
