@@ -106,7 +106,7 @@ docs: .venv/installed-docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --jobs 2 --fail-on-warning --keep-going --quiet docs docs/build
 
 clean:
-	rm -rf .venv .venv-oldest build dist docs/build docs/reference/generated docs/gallery/build .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest build dist docs/build docs/jupyter_execute docs/reference/generated docs/gallery/build .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -15,7 +15,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
 ]
-exclude_patterns = ["build", "gallery/build", "**/README.md", "**/.ipynb_checkpoints"]
+exclude_patterns = ["build", "jupyter_execute", "gallery/build", "**/README.md", "**/.ipynb_checkpoints"]
 
 # -- pages --
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
