@@ -510,6 +510,7 @@ CASES = {
 }
 METHODS = {
     "BreimanImportance": draw_ranking,
+    "ByGroup": draw_by_group,
     "Clusters": draw_clusters,
     "Comparison": draw_comparison,
     "Extrapolations": draw_extrapolation,

@@ -12,7 +12,9 @@ import numpy as np
 
 from losslens.results.files import atomic_file
 
-HEIGHT = "min(85vh, 50rem)"  # of the page in a notebook, which scrolls by itself: less than a window, and than printed paper
+HEIGHT = (
+    "min(85vh, 50rem)"  # of the page in a notebook, which scrolls by itself: less than a window, and than printed paper
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

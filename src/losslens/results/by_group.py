@@ -302,7 +302,12 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         lines = None if few else [*range(MOST_LINES - 1), len(groups) - 1]
         notes += [] if few else [f"{len(self) - MOST_LINES + 1:,} groups not shown; to_frame() has all"]
         return ResultTable(
-            f"ByGroup: {self.headline}", columns, view=view, notes=[*notes, *self.cautions], in_text=lines, in_view=lines
+            f"ByGroup: {self.headline}",
+            columns,
+            view=view,
+            notes=[*notes, *self.cautions],
+            in_text=lines,
+            in_view=lines,
         )
 
     @property
