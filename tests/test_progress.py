@@ -2,6 +2,7 @@
 
 import io
 import sys
+import time
 from contextlib import contextmanager, redirect_stderr
 from types import SimpleNamespace
 
@@ -98,11 +99,110 @@ def test_the_bar_goes_away_and_the_cursor_comes_back_after_an_error():
     assert screen.getvalue().rindex(SHOWN) > screen.getvalue().rindex(HIDDEN)
 
 
+class Notebook:
+    """A kernel, and what its cells show: one content for each display, which updates replace."""
+
+    def __init__(self):
+        self.execution_count, self.cells, self.updates = 1, [], 0
+
+    def display(self, content, *, raw, display_id):
+        assert raw
+        assert display_id
+        self.cells.append((self.execution_count, content))
+        place = len(self.cells) - 1
+        return SimpleNamespace(update=lambda content, raw: self.update(place, content))
+
+    def update(self, place, content):
+        self.updates += 1
+        self.cells[place] = (self.cells[place][0], content)
+
+
+@contextmanager
+def notebook():
+    kernel = type("ZMQInteractiveShell", (Notebook,), {})()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: kernel))
+        patch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=kernel.display))
+        patch.setattr(progress, "_CELL", progress._NotebookCell())
+        yield kernel
+
+
+EMPTY = {"text/html": "", "text/plain": ""}
+
+
+def test_a_notebook_sees_one_line_that_goes_away(capsys):
+    with notebook() as kernel, bar(100, "explaining <f>", None) as tick:
+        tick(40)
+        tick.note("± 3%")
+        tick(60)
+        ((_, content),) = kernel.cells
+        assert content["text/plain"] == "explaining <f>: 100 of 100 predictions, ± 3%"
+        assert "explaining &lt;f&gt;" in content["text/html"]
+        assert '<progress value="100" max="100"' in content["text/html"]
+    assert kernel.cells == [(1, EMPTY)]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_bars_of_a_cell_share_one_place():
+    with notebook() as kernel:
+        run(None)
+        run(None)
+        with progress.waiting("preparing", None):
+            pass
+        assert kernel.cells == [(1, EMPTY)]
+        kernel.execution_count = 2
+        run(None)
+        assert kernel.cells == [(1, EMPTY), (2, EMPTY)]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_a_notebook_keeps_nothing_after_an_error(error, capsys):
+    def stopped():
+        with bar(100, "explaining", None) as tick:
+            tick(10)
+            raise error
+
+    with notebook() as kernel:
+        with pytest.raises(error):
+            stopped()
+        assert kernel.cells == [(1, EMPTY)]
+        assert not progress._watched
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_notebook_without_progress_or_with_a_short_run_shows_nothing(monkeypatch):
+    with notebook() as kernel:
+        run(False)
+        monkeypatch.setattr(progress, "DELAY", 1e9)
+        run(None)
+        assert kernel.cells == []
+
+
+def test_a_bar_in_a_notebook_is_not_redrawn_with_every_tick(monkeypatch):
+    times = iter(np.arange(10_000) * 0.001)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(times)))
+    monkeypatch.setattr(progress, "DELAY", 0.5)
+    with notebook() as kernel, bar(5000, "explaining", None) as tick:
+        for _ in range(5000):
+            tick(1)
+        assert kernel.updates == pytest.approx((5 - 0.5) / progress.REFRESH, abs=2)
+
+
+def test_a_wait_is_told_in_a_notebook_and_goes_away():
+    with notebook() as kernel:
+        with progress.waiting("preparing", None):
+            deadline = time.monotonic() + 10
+            while not kernel.cells and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert kernel.cells[0][1]["text/plain"] == "preparing"
+        assert kernel.cells == [(1, EMPTY)]
+
+
 @pytest.mark.parametrize(("shell", "notebook"), [("ZMQInteractiveShell", True), ("TerminalInteractiveShell", False)])
 def test_a_notebook_is_known_by_its_kernel(shell, notebook, monkeypatch):
-    kernel = type(shell, (), {})()
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: kernel))
-    assert progress._in_notebook() is notebook
+    for kind in (type(shell, (), {}), type("Shell", (type(shell, (), {}),), {})):  # Colab extends it
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=kind))
+        assert progress._in_notebook() is notebook
 
 
 def test_ipython_without_a_kernel_is_no_notebook(monkeypatch):

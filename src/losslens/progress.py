@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
+from importlib import import_module
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -234,11 +235,9 @@ class _NotebookCell:
 
     def show(self, html: str, text: str) -> None:
         """Replace what is shown."""
-        from IPython import get_ipython
-        from IPython.display import display
-
-        content, count = {"text/html": html, "text/plain": text}, get_ipython().execution_count
+        content, count = {"text/html": html, "text/plain": text}, _kernel().execution_count
         if self.place is None or count != self.count:
+            display: Any = import_module("IPython.display").display  # no dependency: only a notebook comes here
             self.count, self.place = count, display(content, raw=True, display_id=True)
         else:
             self.place.update(content, raw=True)
@@ -254,7 +253,11 @@ class _NotebookCell:
 _CELL = _NotebookCell()
 
 
-def _in_notebook() -> bool:
+def _kernel() -> Any:
+    """The shell of IPython that runs this; None: none does."""
     shell = sys.modules.get("IPython")
-    kernel: Any = shell.get_ipython() if shell is not None else None
-    return any(kind.__name__ == "ZMQInteractiveShell" for kind in type(kernel).__mro__)  # or one that extends it
+    return shell.get_ipython() if shell is not None else None
+
+
+def _in_notebook() -> bool:
+    return any(kind.__name__ == "ZMQInteractiveShell" for kind in type(_kernel()).__mro__)  # or one that extends it

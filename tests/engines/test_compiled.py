@@ -65,10 +65,12 @@ def test_a_terminal_is_told_once_that_a_module_is_compiled(announced):
     assert told(None, Screen()) == "losslens: compiling once for this machine, about 7 s\n"
 
 
-def test_a_notebook_is_told_too_without_its_widgets(announced, monkeypatch):
+def test_a_notebook_is_told_in_its_cell_and_not_on_stderr(announced, monkeypatch):
+    shown = []
     monkeypatch.setattr(progress, "_in_notebook", lambda: True)
-    monkeypatch.setattr(progress, "find_spec", lambda name: None)
-    assert told(None, io.StringIO()) == "losslens: compiling once for this machine, about 7 s\n"
+    monkeypatch.setattr(progress._NotebookCell, "show", lambda self, html, text: shown.append(text))
+    assert told(None, io.StringIO()) == ""
+    assert shown == ["losslens: compiling once for this machine, about 7 s"]
 
 
 @pytest.mark.parametrize(("shown", "stderr"), [(False, Screen), (None, io.StringIO)])

@@ -498,3 +498,21 @@ def test_rare_words_are_counted_in_the_label_of_their_bin():
     assert len(labels) == 128
     assert set(labels[:-1]) < set(frame["word"])
     assert labels[-1].endswith(" and 72 rarer")  # 127 words have labels of their own, the last names one of 73
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own_with_how_to_save_it(chromium, tmp_path):
+    """In a window and printed on a long sheet of paper: the frame is lower than the window, and scrolls by itself."""
+    result = report(title='<b>"bikes"</b> & more')
+    cell = result._repr_html_()
+    assert "<b>Report: &lt;b&gt;" in cell
+    assert '<code>.save("report.html")</code>' in cell
+    (tmp_path / "cell.html").write_text(f"<!doctype html><meta charset=utf-8><p>above</p>{cell}<p>below</p>")
+    for height, expected in ((600, 510), (4000, 800)):
+        tab = chromium.new_page(viewport={"width": 900, "height": height})
+        tab.goto((tmp_path / "cell.html").as_uri())
+        inside = tab.frame_locator("iframe")
+        inside.locator("h1").first.wait_for()
+        assert tab.locator("iframe").bounding_box()["height"] == pytest.approx(expected, abs=4)
+        assert tab.locator("body").evaluate("body => body.scrollWidth <= innerWidth")
+        assert inside.locator("html").evaluate("page => page.scrollHeight > innerHeight")
+        tab.close()

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from html import escape
 
 import pytest
 from matplotlib import pyplot as plt
@@ -9,7 +10,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens.plots.notebook import show
+from losslens.plots.notebook import FEW, SHOWN_LINES, _folded_notes, show
 from losslens.results.base import Stored
 from losslens.results.table import ResultTable
 from losslens.text import in_digits
@@ -85,8 +86,39 @@ def test_html_escapes_names():
 
 def test_html_of_many_features_is_cut_and_says_so():
     page = show(importance(table(ResultTable.most + 5, n=10)))
-    assert page.count("<tr>") == ResultTable.most + 1
+    assert page.count("<tr>") == ResultTable.most + 2  # with two headings
     assert "5 more not shown" in page
+
+
+def test_results_fold_and_long_tables_fold_once_more(imp):
+    """A closed `details` behind the first lines; one that would hide two lines is none."""
+    page = show(imp)
+    assert page.startswith("<div><details open><summary")
+    assert "more lines" not in page
+    for features, folded in ((SHOWN_LINES + FEW, False), (SHOWN_LINES + FEW + 1, True)):
+        page = show(importance(table(features, n=10)))
+        assert ("<details><summary" in page) is folded
+        first = page.split("<details><summary")[0]
+        assert first.count("<tr>") == 1 + (SHOWN_LINES if folded else features)
+        if folded:
+            assert f">{FEW + 1} more lines</summary>" in page
+        assert page.count("<details") == page.count("</details>")
+
+
+def test_notes_fold_and_cautions_do_not():
+    X = table(2)
+    y = response(X)
+    y[0] = 1e4  # one row decides
+    result = ll.feature_importance(lambda X: X.to_numpy() @ slopes(2), X, y, loss="squared_error")
+    assert result.cautions
+    table_of = result._table()
+    page = _folded_notes(result, [*table_of.notes, "first", "second", "third"])
+    seen, folded = page.split("<details>")
+    assert f"{len(table_of.notes) + 3 - len(result.cautions)} notes</small></summary>" in folded
+    for caution in result.cautions:
+        assert escape(caution) in seen
+    assert "third" in folded
+    assert "<details>" not in _folded_notes(result, ["first", "second"])
 
 
 def test_html_without_a_picture_is_a_table():

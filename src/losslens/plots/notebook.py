@@ -65,8 +65,8 @@ def _folded_table(head: str, lines: Sequence[Sequence[str]]) -> str:
     shown, rest = _html_table(head, first), lines[len(first) :]
     if not rest:
         return shown
-    click = f'<summary style="{CLICKED}">{len(rest)} more lines</summary>'
-    return f"{shown}<details>{click}{_html_table(head, rest)}</details>"
+    count = f'<summary style="{CLICKED}">{len(rest)} more lines</summary>'
+    return f"{shown}<details>{count}{_html_table(head, rest)}</details>"
 
 
 def _html_table(head: str, lines: Sequence[Sequence[str]]) -> str:
