@@ -44,7 +44,7 @@ def test_pairs_whose_interval_excludes_zero_are_framed():
 
 def test_the_ranking_has_the_strongest_pairs_with_their_intervals():
     result = made()
-    ax = looked_at(plot_interaction_ranking(result, k=4))
+    ax = looked_at(plot_interaction_ranking(result, top=4))
     pairs = result._pairs[:4]
     assert texts(ax.get_yticklabels()) == [f"x{j} × x{k}" for j, k in pairs]
     lines, dots = ax.collections
@@ -81,8 +81,8 @@ def test_pairs_that_were_not_asked_for_are_left_out():
 
 @pytest.mark.parametrize("k", [0, 2.5, True], ids=str)
 def test_k_is_a_number_of_pairs(k):
-    with pytest.raises(ValueError, match="k is how many pairs to draw"):
-        made().plot_ranking(k)
+    with pytest.raises(ValueError, match="top is how many to draw"):
+        made().plot_ranking(top=k)
 
 
 @pytest.mark.parametrize("scale", [1e-7, 1.0, 1e6, 0.0])

@@ -17,7 +17,7 @@ from pictures import legend, looked_at, texts
 from results_to_draw import importance, shapley, table
 
 WORDS = ["年齢", "العمر", "🚲 rides", "größe"]
-RARE = "\ue000"  # a letter for private use: in no font but the one below
+RARE = "\U0010fffd"  # a letter for private use: in no font but the one below
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap, is_color_like, to_hex
+from matplotlib.colors import Colormap, is_color_like, to_hex, to_rgba
 
 from losslens.tables.checks import is_one_of
 from losslens.text import listed
@@ -164,7 +164,7 @@ def one_colour(colors: Any, default: str) -> str:
         return default
     if not is_color_like(colors):
         raise ValueError(f"colors is one colour here, such as 'tab:green' or '#009E73'; got {colors!r}")
-    return to_hex(colors, keep_alpha=True)
+    return _hex(colors)
 
 
 def colours(
@@ -205,7 +205,7 @@ def colours(
 def _hex(colour: Any) -> str:
     if not is_color_like(colour):
         raise ValueError(f"colors holds {colour!r}, which is no colour of matplotlib's, such as 'tab:green'")
-    return to_hex(colour, keep_alpha=True)
+    return to_hex(colour, keep_alpha=to_rgba(colour)[3] < 1)
 
 
 def colour_map(colors: Any, default: str) -> Colormap:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
@@ -205,9 +206,11 @@ def _names(ax: Axes, groups: Sequence[Group], own: bool, most: float = LEGEND) -
     if canvas.legend_share(ax, names) <= most:
         return names, []
     if own:
+        figure = ax.figure
+        assert isinstance(figure, Figure)
         while (share := canvas.legend_share(ax, names)) > GROWN:
-            width, height = ax.figure.get_size_inches()
-            ax.figure.set_size_inches(width, height + max(0.1, (share / GROWN - 1) * canvas.size_left(ax)[1] / 72))
+            width, height = figure.get_size_inches()
+            figure.set_size_inches(width, height + max(0.1, (share / GROWN - 1) * canvas.size_left(ax)[1] / 72))
         return names, []
     told = "; ".join(f"{k}: {group.label}" for k, group in enumerate(groups, 1))
     (across, up), size = canvas.size_in_points(ax), canvas.font_size("small")

@@ -255,17 +255,17 @@ class Interactions(Result):
         return plot_interactions(self, part=part, top=top, sort=sort, colors=colors, labels=labels, ax=ax)
 
     def plot_ranking(
-        self, part: Part | None = None, ax: Axes | None = None, *, top: int | None = 10, sort: Sort = "importance",
+        self, top: int | None = 10, part: Part | None = None, ax: Axes | None = None, *, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
         """Draw the strongest pairs with their intervals, the strongest on top.
 
         Parameters
         ----------
-        part
-            ``"shared"``, ``"interaction"`` or ``"strength"``: this part; the whole by default.
         top
             How many pairs to draw, the strongest ones; None for all that fit.
+        part
+            ``"shared"``, ``"interaction"`` or ``"strength"``: this part; the whole by default.
         sort
             Order of the pairs: ``"importance"``, the strongest first, ``"name"`` or ``"given"``.
         scale
