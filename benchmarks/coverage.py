@@ -471,8 +471,9 @@ def gaps(runs: int) -> Iterator[Line]:
         bar = None if case.share < 0.1 else bar_for(case.n)
         for name, held in simulate(partial(_gaps, case), runs).items():
             yield Line(case.name, name, case.n, held, bar if not name.startswith(" ") else None)
-        for name, held in simulate(partial(_sets, case), runs).items() if case.share > 0.1 else ():
-            yield Line(case.name, name, case.n, held, bar)
+        for counted in (_by,) if case.share < 0.1 else (_by, _sets):
+            for name, held in simulate(partial(counted, case), runs).items():
+                yield Line(case.name, name, case.n, held, bar)
     for case in cases.ALIKE:
         for name, held in simulate(partial(_no_gap, case), runs).items():
             judged = "Holm" in name and case.share > 0.1
@@ -498,6 +499,18 @@ def _gap(case: cases.TwoGroups, seed: int, **how: Any) -> Any:
     gap = shares.gap(first)
     assert bool(gap.remarks) == ("memory" in how)  # whether single pairs were kept
     return gap
+
+
+def _by(case: cases.TwoGroups, seed: int) -> Counted:
+    """Differences between the groups of `by`, whose rows have donors from both."""
+    X, y, first, cluster = case.draw(np.random.default_rng([seed, case.n]))
+    groups = None if case.cluster == 1 else cluster
+    by = ll.feature_importance(replace(LINEAR, b=case.b).estimator, X, y, groups=groups, **HOW).by(
+        np.where(first, "a", "b")
+    )
+    found = [by.error_difference("a", "b"), *(by.difference("a", "b", name) for name in by.features)]
+    held = within(each_end([(one.low, one.high) for one in found]), case.given)
+    return {"by: difference of errors": held[:1], "by: differences of PFI": held[1:]}
 
 
 def _sets(case: cases.TwoGroups, seed: int) -> Counted:

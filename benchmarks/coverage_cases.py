@@ -190,6 +190,24 @@ class TwoGroups:
         local = b * ((mu - m) * (np.sum((2 * beta - b) * mu, axis=1) - F)[:, None] + 2 * beta - b)
         return np.array([none[0] - none[1], *(local[1] - local[0])])
 
+    @property
+    def given(self) -> Floats:
+        """The error and the PFI of each feature, (p + 1,): the first group less the second, donors from both.
+
+        With r = y - f, the mean of ``b_j^2 (x_k - x_i)^2 - 2 r_i b_j (x_k - x_i)`` over rows i of a group and all k is
+
+            b_j^2 [ 1 + var_k + (m_j - mu_j)^2 ] - 2 b_j [ (beta - b)'mu (m_j - mu_j) - (beta_j - b_j) ],
+
+        var_k the variance of a donor's x_j: 1, and that between the groups.
+        """
+        b, beta, mu = np.array(self.b), np.array(self.beta), np.array(self.mu)
+        far = self.share * mu[0] + (1 - self.share) * mu[1] - mu
+        spread = 1 + self.share * (1 - self.share) * np.square(mu[0] - mu[1])
+        off = np.sum((beta - b) * mu, axis=1)
+        pfi = b**2 * (1 + spread + far**2) - 2 * b * (off[:, None] * far - (beta - b))
+        error = off**2 + np.square(beta - b).sum(axis=1) + np.square(self.noise)
+        return np.array([error[0] - error[1], *(pfi[0] - pfi[1])])
+
 
 GAPS = (
     TwoGroups("two groups", 300),
