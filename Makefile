@@ -15,7 +15,7 @@ ORDER := $(if $(CI),--randomly-seed=1)
 # Every worker and every process that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test suite checks style types kernels compiled test-threads test-oldest fuzz browser bench coverage mutants gallery docs examples clean
+.PHONY: help demo test suite checks style types kernels compiled test-threads test-oldest fuzz browser bench coverage mutants gallery paper docs examples clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
@@ -118,17 +118,20 @@ mutants: .venv/installed-test
 
 # With as many test sets as the paper: make gallery FULL=--full.
 gallery: .venv/installed-demo
+	@$(MAKE) --no-print-directory paper
+
+paper:
 	@$(BIN)/python -m docs.gallery.page $(FULL)
 
 # A warning, an example that fails and a link that leads nowhere stop the build. One thread a library: two pages, or the
 # paper and the examples of README and pages, are run at a time.
 docs:
 	@$(MAKE) --no-print-directory --jobs=2 kernels .venv/installed-docs
-	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory --jobs=2 gallery examples
+	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory --jobs=2 paper examples
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --jobs 2 --fail-on-warning --keep-going --quiet docs docs/build
 	@$(BIN)/python -m docs.check docs/build
 
-examples: .venv/installed-docs
+examples:
 	$(BIN)/pytest -q -n 0 tests/test_readme.py
 
 clean:
