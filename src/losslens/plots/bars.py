@@ -264,7 +264,7 @@ def ranked_bars(
 
 
 def draw_bars(
-    ax: Axes, bars: Sequence[Bar], own: bool, look: BarLook = BarLook(), *, start: float = 0.0, shares: Sequence[str] = (),
+    ax: Axes, bars: Sequence[Bar], own: bool, look: BarLook, *, start: float = 0.0, shares: Sequence[str] = (),
     known: Sequence[str] = (),
 ) -> float:  # fmt: skip
     """Named bars, the first on top, each with its number and, where they fit, its share.

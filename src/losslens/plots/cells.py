@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, VERMILLION, evenly, folded
-from losslens.plots.feature_data import MOST_VALUES, FeaturePicture, CurveLook, Singles, show
+from losslens.plots.feature_data import MOST_VALUES, CurveLook, FeaturePicture, Singles, show
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.options import Names, arrange, colour_map, colours, most_of, name_features
 from losslens.plots.scale import word_ticks

@@ -23,7 +23,7 @@ from losslens.plots.canvas import (
     value_ticks,
 )
 from losslens.plots.dots import draw_dots
-from losslens.plots.feature_data import FeaturePicture, CurveLook, Singles, show
+from losslens.plots.feature_data import CurveLook, FeaturePicture, Singles, show
 from losslens.plots.heatmap import draw_heatmap
 from losslens.plots.importance_axis import check_scale
 from losslens.plots.lines import EXTREMES, draw_lines

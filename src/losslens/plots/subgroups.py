@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, GREEN, INK, LINE, PALE, SKY, VERMILLION, folded
-from losslens.plots.feature_data import FeaturePicture, CurveLook, show
+from losslens.plots.feature_data import CurveLook, FeaturePicture, show
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.lines import MARKED, draw_strip, widened
 from losslens.plots.options import Names, check, colours, name_features
