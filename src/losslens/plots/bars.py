@@ -43,7 +43,7 @@ class Bar(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Look:
+class BarLook:
     """Which bars are drawn, in which order, and how: the options of plots of bars."""
 
     top: int | None = None
@@ -92,7 +92,7 @@ def plot_ranking(
     ['speed']
     """
     bars = _ranked(importances, ratio)
-    look = Look(top, sort, scale, colors, name_features(labels, list(importances)))
+    look = BarLook(top, sort, scale, colors, name_features(labels, list(importances)))
     ax, drawn, width = ranked_bars(ax, bars, look, start=1.0 if ratio else 0.0)
     quotient = f"{importances.loss.title}: feature replaced / nothing replaced" if ratio else None
     named_rows.label_across(ax, quotient or importances.headline.split(";")[0], width)
@@ -134,7 +134,7 @@ def plot_extrapolation(
     bars = [Bar(one.name, one.share, None, WARNS if one.warns else "") for one in tested]
     if not bars:
         raise ValueError("there is nothing to draw: every feature has too few rows to measure extrapolation")
-    look = Look(top, sort, "linear", colors, name_features(labels, list(extrapolations)))
+    look = BarLook(top, sort, "linear", colors, name_features(labels, list(extrapolations)))
     ax, drawn, width = ranked_bars(ax, bars, look)
     named_rows.label_across(ax, "share of replaced rows that are unlike any real one", width)
     notes = [f"{WARNS.strip()}: {rule_in_words(tested)}"] if any(bars[j].mark for j in drawn) else []
@@ -176,7 +176,7 @@ def plot_segments(
     own, total = ax is None, len(bars)
     check_scale(scale, np.array([bar.value for bar in bars]))
     ax, most = named_rows.open_rows(ax, 1 + most_of(top, total - 1), below=3)
-    width = draw_bars(ax, bars[:most], own, Look(None, "given", scale, colors, what="segment"))
+    width = draw_bars(ax, bars[:most], own, BarLook(None, "given", scale, colors, what="segment"))
     named_rows.label_across(ax, found.title, width)
     notes = [f"no segment: {found.why}"] if found.why else ["of rows that had no part in finding the rule"]
     canvas.caption(ax, ["lines: 95% intervals", *notes, *not_shown(total - most, "segment")])
@@ -232,7 +232,7 @@ def plot_gap(
     bars += [lines[k] for k in drawn]
     asked = [gap.lines[k] for k in drawn]
     fill = [PALE, *colours(colors, asked, [SKY] * len(asked), "feature", gap.lines)]  # the first is the sum of the rest
-    width = draw_bars(ax, bars, own, Look(None, "given", scale, fill, names, "line"))
+    width = draw_bars(ax, bars, own, BarLook(None, "given", scale, fill, names, "line"))
     if len(bars) > 1:
         ax.axhline(0.5, color=PALE, linewidth=0.8)
     first, second = short_labels(gap.names, 30)
@@ -246,7 +246,7 @@ def plot_gap(
 
 
 def ranked_bars(
-    ax: Axes | None, bars: Sequence[Bar], look: Look, *, start: float = 0.0,
+    ax: Axes | None, bars: Sequence[Bar], look: BarLook, *, start: float = 0.0,
     shares: Callable[[Sequence[Bar]], Sequence[str]] = lambda _: (), by_size: bool = False,
 ) -> tuple[Axes, Indices, float]:  # fmt: skip
     """The bars that are asked for and fit; of those in the given order, the largest, or those furthest from 0.
@@ -264,7 +264,7 @@ def ranked_bars(
 
 
 def draw_bars(
-    ax: Axes, bars: Sequence[Bar], own: bool, look: Look = Look(), *, start: float = 0.0, shares: Sequence[str] = (),
+    ax: Axes, bars: Sequence[Bar], own: bool, look: BarLook, *, start: float = 0.0, shares: Sequence[str] = (),
     known: Sequence[str] = (),
 ) -> float:  # fmt: skip
     """Named bars, the first on top, each with its number and, where they fit, its share.
@@ -300,7 +300,7 @@ def draw_bars(
 
 
 def table_bars(
-    ax: Axes | None, table: ResultTable, features: Sequence[str], look: Look, *, lines: bool = True
+    ax: Axes | None, table: ResultTable, features: Sequence[str], look: BarLook, *, lines: bool = True
 ) -> tuple[Axes, Indices, float]:
     """The importances of a table as bars; as `ranked_bars`, with positions among the features."""
     values = table.data()
@@ -344,7 +344,7 @@ def plot_breiman(
     >>> [label.get_text() for label in plot_breiman(ll.breiman_importance(forest, X, X[:, 1])).get_yticklabels()]
     ['x1', 'x0']
     """
-    look = Look(top, sort, scale, colors, name_features(labels, result.features))
+    look = BarLook(top, sort, scale, colors, name_features(labels, result.features))
     ax, drawn, width = table_bars(ax, result._table(), result.features, look, lines=False)
     named_rows.label_across(ax, result.headline.split(";")[0], width)
     error = f"error with nothing replaced: {number(result.error)}"

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, VERMILLION, evenly, folded
-from losslens.plots.feature_data import MOST_VALUES, FeaturePicture, Look, Singles, show
+from losslens.plots.feature_data import MOST_VALUES, CurveLook, FeaturePicture, Singles, show
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.options import Names, arrange, colour_map, colours, most_of, name_features
 from losslens.plots.scale import word_ticks
@@ -62,7 +62,7 @@ def plot_cells(
     >>> plot_cells(imp["x1"]).get_xlabel()
     'x1'
     """
-    shown = show(feature, Look(names=name_features(labels, [feature.name], feature.columns)))
+    shown = show(feature, CurveLook(names=name_features(labels, [feature.name], feature.columns)))
     colour_scale = colour_map(colors, "PuOr_r").with_extremes(bad=EMPTY)
     singles = shown.singles
     if singles is None or not np.isfinite(singles.integral).any():

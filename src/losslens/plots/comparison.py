@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.bars import Bar, Look, known_interval, ranked_bars
+from losslens.plots.bars import Bar, BarLook, known_interval, ranked_bars
 from losslens.plots.canvas import INK
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.options import arrange, colours, most_of, name_features
@@ -139,7 +139,7 @@ def plot_moved(
         distances.extend(distance_in_words(shifts[bar.name]) for bar in drawn)
         return distances
 
-    look = Look(top, sort, scale, colors, name_features(labels, comparison.features))
+    look = BarLook(top, sort, scale, colors, name_features(labels, comparison.features))
     ax, drawn, width = ranked_bars(ax, bars, look, shares=moved, by_size=True)
     first, second = short_labels([name, against], 30)
     named_rows.label_across(ax, f"{comparison.change}: {first} less {second}", width)

@@ -23,7 +23,7 @@ from losslens.plots.canvas import (
     value_ticks,
 )
 from losslens.plots.dots import draw_dots
-from losslens.plots.feature_data import FeaturePicture, Look, Singles, show
+from losslens.plots.feature_data import CurveLook, FeaturePicture, Singles, show
 from losslens.plots.heatmap import draw_heatmap
 from losslens.plots.importance_axis import check_scale
 from losslens.plots.lines import EXTREMES, draw_lines
@@ -140,7 +140,7 @@ def plot_importance(
     """
     names = name_features(labels, [feature.name], feature.columns)
     pair = len(feature.values) == 2
-    look = Look(BLUE if pair else one_colour(colors, BLUE), scale, curves, limits == "all", names)
+    look = CurveLook(BLUE if pair else one_colour(colors, BLUE), scale, curves, limits == "all", names)
     shown = show(feature, look)
     if scale != "linear" and not shown.one_column:
         raise ValueError(f"scale={scale!r} is of an axis of importances, and {feature.name!r} has several columns")
@@ -181,7 +181,7 @@ def plot_effect(
     """
     names = name_features(labels, [effect.name], effect.columns)
     pair = len(effect.values) == 2
-    shown = show(effect, Look(BLUE if pair else one_colour(colors, BLUE), curves=curves, names=names))
+    shown = show(effect, CurveLook(BLUE if pair else one_colour(colors, BLUE), curves=curves, names=names))
     if center is not False and center is not None:
         if not shown.one_column:
             raise ValueError(f"center needs the axis of a single column, and {effect.name!r} has several")

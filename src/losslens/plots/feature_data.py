@@ -88,7 +88,7 @@ class Singles:
 
 
 @dataclass(frozen=True)
-class Look:
+class CurveLook:
     """How a curve is drawn: the options of plots of one feature."""
 
     colour: str = BLUE  # of the mean curve
@@ -117,7 +117,7 @@ class FeaturePicture:
     design: str = ""
     extrapolation: Extrapolation | None = None
     caution: str = ""  # why the PFI and the band are to be taken with caution; empty if they are not
-    look: Look = Look()
+    look: CurveLook = CurveLook()
     centred: str = ""  # at which value curves are 0; empty if they are not centred
 
     @property
@@ -195,7 +195,7 @@ class FeaturePicture:
         )  # fmt: skip
 
 
-def show(result: FeatureImportance | FeatureScore | FeatureEffect, look: Look | None = None) -> FeaturePicture:
+def show(result: FeatureImportance | FeatureScore | FeatureEffect, look: CurveLook | None = None) -> FeaturePicture:
     """What there is to draw of a result."""
     found = _found(result)
     return found if look is None else replace(found, look=look)

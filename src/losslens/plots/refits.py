@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.bars import Look, table_bars
+from losslens.plots.bars import BarLook, table_bars
 from losslens.plots.canvas import BAND, BLUE, INK, PALE, SINGLE, VERMILLION, folded
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.options import Names, arrange, colours, most_of, name_features, one_colour
@@ -58,7 +58,7 @@ def plot_refits(
     >>> [label.get_text() for label in plot_refits(refits).get_yticklabels()]
     ['x1', 'x0']
     """
-    look = Look(top, sort, scale, colors, name_features(labels, refits.features))
+    look = BarLook(top, sort, scale, colors, name_features(labels, refits.features))
     ax, drawn, width = table_bars(ax, refits._table(), refits.features, look)
     dots = refits.per_fold[:, drawn]
     style: dict[str, Any] = {"color": BLUE, "markersize": 4, "markerfacecolor": "white", "markeredgewidth": 1}
@@ -107,7 +107,7 @@ def plot_impact(
     >>> [label.get_text() for label in plot_impact(impact).get_yticklabels()]
     ['x1', 'x0']
     """
-    look = Look(top, sort, scale, colors, name_features(labels, impact.features))
+    look = BarLook(top, sort, scale, colors, name_features(labels, impact.features))
     ax, drawn, width = table_bars(ax, impact._table(), impact.features, look)
     named_rows.label_across(ax, impact.what, width)
     notes = [f"error {impact.untouched}: {number(impact.error)}", "lines: 95% intervals"]

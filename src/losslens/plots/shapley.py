@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas
-from losslens.plots.bars import Bar, Look, draw_bars, ranked_bars
+from losslens.plots.bars import Bar, BarLook, draw_bars, ranked_bars
 from losslens.plots.canvas import BLUE, DASHED, INK, PALE, SINGLE, SKY
 from losslens.plots.feature import clipped_histogram, no_common_axis
 from losslens.plots.importance_axis import EVERYTHING, bend, beyond, check_scale, extent, importance_ticks
@@ -69,7 +69,7 @@ def plot_shapley(
     bars = [bar for bar in bars if np.isfinite(bar.value)]
     if not bars:
         raise ValueError("no feature has an importance to rank by: no row with a positive weight has a donor")
-    look = Look(top, sort, scale, colors, name_features(labels, result.features))
+    look = BarLook(top, sort, scale, colors, name_features(labels, result.features))
     ax, drawn, width = ranked_bars(ax, bars, look, shares=lambda bars: _shares(result, bars))
     label_across(ax, result.headline.split(";")[0], width)
     notes = _notes(result) + ([what] if any(bars[j].interval for j in drawn) else [])
@@ -250,7 +250,7 @@ def _draw_words(ax: Axes | None, curve: ShapleyCurve, names: Names, bent: AxisSc
     order = rank_values(curve.grid, curve.importance, curve.weights, most)
     values = value_names(curve.grid, order, curve.weights, letters_beside(ax) - 6)
     bars = [Bar(name, float(curve.importance[k]), None) for name, k in zip(values, order, strict=True)]
-    width = draw_bars(ax, bars, own, Look(scale=bent, colors=colour))
+    width = draw_bars(ax, bars, own, BarLook(scale=bent, colors=colour))
     ax.axvline(curve.sfimp, **DASHED)
     for text in ax.texts:  # numbers remain legible where the dashed line crosses them
         text.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5})

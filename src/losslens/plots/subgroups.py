@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, GREEN, INK, LINE, PALE, SKY, VERMILLION, folded
-from losslens.plots.feature_data import FeaturePicture, Look, show
+from losslens.plots.feature_data import CurveLook, FeaturePicture, show
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.lines import MARKED, draw_strip, widened
 from losslens.plots.options import Names, check, colours, name_features
@@ -92,7 +92,7 @@ def plot_groups(
     """
     shown = _pictures(parts)
     name, columns = next((part.name, part.columns) for part in parts.values())
-    look = Look(scale=scale, names=name_features(labels, [name], columns))
+    look = CurveLook(scale=scale, names=name_features(labels, [name], columns))
     shown = {label: replace(picture, look=look) for label, picture in shown.items()}
     first = next(iter(shown.values()))
     common = _common(first, list(shown.values()), [len(parts[label].at) for label in shown])
