@@ -479,7 +479,7 @@ SIGNAL = TABLE[:, 0] + TABLE[:, 2] * TABLE[:, 3] + FEW.normal(size=M)
 TWO, SIX = (SIGNAL > 1).astype(int), np.digitize(SIGNAL, [-1, 0, 1, 2, 4])
 EXACT = {
     "forest, auc": (RandomForestClassifier(8, random_state=0), TWO, "roc_auc", "trees"),
-    "forest, log loss": (RandomForestClassifier(8, random_state=0), SIX, "neg_brier_score", "trees"),
+    "forest, log loss": (RandomForestClassifier(8, random_state=0), SIX, "neg_log_loss", "trees"),
     "boosting, labels": (HistGradientBoostingClassifier(max_iter=5), TWO, "f1", "trees"),
     "boosting, average precision": (HistGradientBoostingClassifier(max_iter=5), TWO, "average_precision", "trees"),
     "tree, r2": (DecisionTreeRegressor(max_depth=4), SIGNAL, "r2", "trees"),
