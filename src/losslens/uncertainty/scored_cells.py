@@ -97,7 +97,7 @@ class ScoredRows:
                 number[counted] = np.random.default_rng(n).permutation(len(held))[number[counted]] % MOST_GROUPS
             count = min(len(held), MOST_GROUPS) if self.judge.areas is None else len(held)
             some = self.at[number[self.at] >= 0]
-            sizes = np.bincount(number[some], weight[some], count)
+            sizes = np.bincount(number[some], weight[some], count).astype(float)
             return Units("groups", number, count, effective_number(sizes))
         if self.judge.areas is not None:
             number[counted] = np.arange(len(counted))
