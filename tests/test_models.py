@@ -28,7 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC
 
-from losslens import feature_importance, losses
+from losslens import feature_effect, feature_importance, losses
 from losslens.models import Model, as_model
 
 N = 60
@@ -509,6 +509,43 @@ def test_torch_module(torch):
     np.testing.assert_allclose(got, expected)
     for table in (FRAME, pl.DataFrame(X), pa.Table.from_pandas(FRAME), X[::-1][::-1], X.astype("f4")):
         np.testing.assert_allclose(values(table), expected, rtol=1e-5)
+
+
+def test_torch_modules_with_several_heads(torch):
+    """A tuple of heads with one number a row each is one column a head, as a module that joins them itself has."""
+
+    class Heads(torch.nn.Module):
+        def __init__(self, joined):
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.second, self.joined = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1), joined
+
+        def forward(self, x):
+            heads = self.first(x), self.second(x)[:, 0]
+            return torch.column_stack(heads) if self.joined else heads
+
+    y = X[:, :2] + 1.0
+    found, alone = (feature_importance(Heads(joined).double(), X, y, loss="squared_error") for joined in (0, 1))
+    assert list(found.outputs) == ["y0", "y1"]
+    for name, one in found.outputs.items():
+        assert one["x1"].pfi == alone.outputs[name]["x1"].pfi
+    with torch.no_grad():
+        ice = torch.nn.functional.linear(torch.tensor(X), *Heads(1).double().second.parameters()).numpy()
+    effect = feature_effect(Heads(0).double(), X, target=1)["x2"]
+    assert effect.pd @ effect.weights == pytest.approx(ice.mean())
+    with pytest.raises(ValueError, match="if it is a multi-output model, pass y with one column for each output"):
+        feature_importance(Heads(0).double(), X, y[:, 0], loss="squared_error")
+
+
+def test_a_list_of_arrays_leads_to_the_call_that_works():
+    def predict(X):
+        return [X[:, 0], X[:, 1:2]]
+
+    y = X[:, :2] + 1.0
+    with pytest.raises(ValueError, match=r"list of 2 arrays, one .*lambda X: np\.column_stack\(predict\(X\)\), and y"):
+        feature_importance(predict, X, y, loss="squared_error")
+    found = feature_importance(lambda X: np.column_stack(predict(X)), X, y, loss="squared_error")
+    assert len(found.outputs) == 2
 
 
 def test_torch_dropout_is_off_and_training_comes_back_even_after_an_error(torch):

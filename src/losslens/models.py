@@ -300,7 +300,7 @@ class TorchModule:
         return torch.tensor(np.ascontiguousarray(array), dtype=like.dtype, device=like.device)
 
     def output(self, rows: Any) -> Any:
-        """The output for a tensor of rows."""
+        """The output for a tensor of rows; of several heads with one number a row each, one column a head."""
         import torch
 
         with _EVALUATING, torch.no_grad():
@@ -308,11 +308,15 @@ class TorchModule:
             with suppress(NotImplementedError):  # an exported module has a fixed mode
                 self.module.eval()
             try:
-                return self.module(rows)
+                returned = self.module(rows)
             finally:
                 for part, training in modes:  # one by one, outermost first: keeps layers in evaluation mode
                     if part.training != training:
                         part.train(training)
+            if isinstance(returned, (tuple, list)) and len(returned) > 1:
+                one_each = all(hasattr(head, "numel") and head.numel() == len(rows) for head in returned)
+                return torch.stack([head.reshape(-1) for head in returned], dim=1) if one_each else returned
+            return returned
 
 
 # Model output as a new, checked array: a wrong shape would broadcast, a NaN would spread to every mean.
@@ -339,6 +343,9 @@ class Responder:
     def check(self, returned: Any, n: int) -> Array:
         """The output of the model for n rows as an array, or an error that says what is wrong."""
         response = self.response
+        if isinstance(returned, (tuple, list)) and 1 < len(returned) != n and all(_is_column(x, n) for x in returned):
+            came = f"the model returned a {type(returned).__name__} of {len(returned)} arrays, one for each output"
+            raise ValueError(f"{came}; pass model=lambda X: np.column_stack(predict(X)), and y with as many columns")
         array = _shaped(_as_array(returned), response, n)
         array = np.array(array) if response == "labels" else _numbers(array)
         columns = array.shape[1] if array.ndim == 2 else 2  # one column stands for two classes
@@ -352,6 +359,10 @@ class Responder:
             raise ValueError(f"the model returned {array.flat[np.abs(array).argmax()]:g}; {TOO_LARGE}")
         alone = response == "probabilities" and array.ndim == 1  # only of the second class
         return np.column_stack([1 - array, array]) if alone else array
+
+
+def _is_column(part: Any, n: int) -> bool:
+    return hasattr(part, "shape") and tuple(part.shape) in ((n,), (n, 1))
 
 
 def _fitted(call: Callable[..., Any], *arguments: Any) -> Any:

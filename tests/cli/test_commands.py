@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -232,6 +233,7 @@ def test_a_gap_by_feature():
     asked = ("shapley", "linear.skops", "t.csv", "--target", "y", "--gap")
     shown = ask(*asked, "size=small").stdout
     assert "Gap: squared error of size=small less that of the rest" in shown
+    assert re.search(r"line .* in size=small +in the rest\n", shown)
     found = json.loads(ask(*asked, "size=small", "--json").stdout)
     assert sum(line["part"] for line in found["gap"]) == pytest.approx(found["gap_total"])
     assert "no row has this value; there are" in ask(*asked, "size=huge", code=2).stderr

@@ -614,7 +614,9 @@ def test_metrics_of_scikit_learn_get_a_hint() -> None:
         resolve(metrics.mean_squared_error)(Y, F)
     with pytest.raises(ValueError, match="take loss='r2'"):
         resolve(metrics.r2_score)(Y, F)
-    with pytest.raises(ValueError, match="pass a loss by name, or a scorer"):
+    with pytest.raises(
+        ValueError, match=r"all rows; pass loss=sklearn.metrics.make_scorer\(mean_squared_log_error, greater"
+    ):
         resolve(metrics.mean_squared_log_error)(Y, F)
 
 

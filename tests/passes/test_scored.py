@@ -19,7 +19,11 @@ import brute
 import losslens as ll
 from losslens.engines import choice
 from losslens.engines.choice import CHECKED
+from losslens.models import as_model
+from losslens.passes.scored import calls_of, prepare_scored
+from losslens.passes.task import Options
 from losslens.plots import plot_groups, plot_ranking
+from losslens.sklearn import permutation_importance
 from losslens.text import in_digits
 from pictures import caption
 
@@ -668,6 +672,34 @@ def test_rows_without_weight_are_not_left_out_of_a_score(scorer, groups):
     assert found.without is None or len(found.without) == len(found.score_without)
 
 
+# Several outputs.
+
+
+@pytest.mark.parametrize("scorer", ["r2", "score", "neg_mean_absolute_error"])
+def test_a_model_of_several_outputs_is_scored(scorer, tmp_path):
+    """As scikit-learn's function does, by brute force over all shifts; its rows and files as those of one output."""
+    both = pd.DataFrame({"up": Y, "down": X[:, 2] - Y})
+    model = Ridge().fit(X, both)
+    judge = check_scoring(model, None if scorer == "score" else scorer)
+    found = ll.feature_importance(model, X, both, loss=scorer, donors="all")
+    shifted = []
+    for shift in range(N):
+        replaced = X.copy()
+        replaced[:, 0] = np.roll(X[:, 0], -shift)
+        shifted.append(judge(model, replaced, both))
+    assert found.score == pytest.approx(judge(model, X, both))
+    assert found["x0"].pfi == pytest.approx(found.score - np.mean(shifted))
+    assert found["x0"].std_error > 0
+    some = np.arange(N) % 3 > 0
+    assert found.given(some).score == pytest.approx(judge(model, X[some], both[some]))
+    found.save(tmp_path / "scores.losslens")
+    assert ll.load(tmp_path / "scores.losslens").given(some)["x0"].pfi == found.given(some)["x0"].pfi
+    with pytest.raises(ValueError, match="column 'down' of y has 1 missing"):
+        ll.feature_importance(model, X, both.assign(down=np.where(np.arange(N) == 2, np.nan, Y)), loss=scorer)
+    ours = permutation_importance(model, X, both, scoring=None if scorer == "score" else scorer)
+    assert ours.importances.shape == (3, 5)
+
+
 # Groups of rows.
 
 
@@ -762,6 +794,94 @@ def test_scores_of_groups_come_from_files_too(scorer, tmp_path):
             loaded.given(np.arange(10))
     else:
         assert loaded.given(np.arange(10)).to_frame().equals(found.given(np.arange(10)).to_frame())
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "scorer", "says"),
+    [
+        (CASES["roc_auc_ovr"][0], THREE, "roc_auc", "two classes; of more of them pass loss='roc_auc_ovr'"),
+        (LOGISTIC, LABELS, "f1", r"'yes'\]\. Pass loss=make_scorer\(f1_score, pos_label=\.\.\.\)"),
+        (CASES["roc_auc_ovr"][0], THREE, "precision", r"make_scorer\(precision_score, average='macro'\)"),
+        (LOGISTIC, LABELS, roc_auc_score, "metric of scikit-learn: .*report take loss='roc_auc'"),
+    ],
+)
+def test_scores_of_other_classes_lead_to_the_call_that_works(model, y, scorer, says):
+    with pytest.raises(ValueError, match=says):
+        ll.feature_importance(model, X, y, loss=scorer)
+
+
+@pytest.mark.filterwarnings("ignore:The groups count as")
+@pytest.mark.parametrize(
+    ("scorer", "weighted", "given", "donors"),
+    [
+        ("roc_auc", False, False, "all"),
+        ("roc_auc", True, True, ll.Latin(3)),
+        ("roc_auc_ovr_weighted", True, False, ll.Latin(3)),
+        ("roc_auc_ovo", False, True, ll.Latin(2)),
+    ],
+)
+def test_the_jackknife_of_an_auc_leaves_out_groups_whole(scorer, weighted, given, donors):
+    """By brute force with scikit-learn's AUC: without the rows of a group, and those with donors from it, column by
+    column; rows whose donor is of their own group are in none. One group has no weight.
+    """
+    n, label = 30, TWO if scorer == "roc_auc" else np.digitize(SIGNAL, [0, 2])
+    table, y, model = TABLE[:n].round(1), label[:n], LogisticRegression().fit(TABLE, label)
+    groups, some = np.arange(n) * 7 % 31 % 6, np.arange(n) % 5 > 0 if given else np.ones(n, bool)
+    weight = np.random.default_rng(3).uniform(0.5, 2, n) * (groups != 5) if weighted else None
+    options = {"sample_weight": weight, "groups": groups, "features": "x2", "random_state": 2}
+    found = ll.feature_importance(model, table, y, loss=scorer, donors=donors, **options)["x2"]
+    found = found.given(some) if given else found
+    if donors == "all":
+        order = np.random.default_rng(n).permutation(n)
+        columns = [order[(np.argsort(order) + shift) % n] for shift in range(n)]
+    else:
+        seen = ll.feature_importance(lambda X: X[:, 0], table, SIGNAL[:n], loss="squared_error", donors=donors,
+                                     features="x2", random_state=2)["x2"]  # fmt: skip
+        columns = brute.donors(seen).T
+    w, score = np.ones(n) if weight is None else weight, get_scorer(scorer)
+
+    def of(rows, kept, weights):
+        options = {} if weight is None else {"sample_weight": weights[kept]}
+        return score(model, rows[kept], y[kept], **options)
+
+    expected, scores = [], []
+    for g in np.unique(groups[w > 0]):
+        total = mass = 0.0
+        for k in columns:
+            left = some & (groups != g) & (groups[k] != g) & (groups != groups[k])
+            replaced, pair = table.copy(), w * w[k]
+            replaced[:, 2] = table[k, 2]
+            if len(np.unique(y[left & (pair > 0)])) == len(model.classes_):
+                total += pair[left].sum() * (of(table, left, pair) - of(replaced, left, pair))
+                mass += pair[left].sum()
+        expected.append(total / mass)
+        scores.append(of(table, some & (groups != g), w))
+    assert found.units == "groups"
+    np.testing.assert_allclose(found.without, expected, atol=1e-12)
+    np.testing.assert_allclose(found.score_without, scores, atol=1e-12)
+
+
+def test_many_groups_take_a_bounded_number_of_calls():
+    """Of scores other than AUCs more than 100 groups are joined, whole, and the plan counts the same calls."""
+    rng, n = np.random.default_rng(0), 600
+    table = rng.normal(size=(n, 2))
+    y, groups = table[:, 0] + rng.normal(size=n), np.arange(n) // 2
+    model, calls = LinearRegression().fit(table, y), []
+
+    def counted(y, prediction):
+        calls.append(len(y))
+        return -float(np.mean((y - prediction) ** 2))
+
+    options = {"loss": make_scorer(counted), "donors": ll.Latin(3), "groups": groups, "random_state": 0}
+    found = ll.feature_importance(model, table, y, **options)["x0"]
+    assert (found.units, len(found.without)) == ("groups", 100)
+    assert len(calls) < 100 + 2 * (200 + 6) + 10
+    loss = ll.feature_importance(model, table, y, **(options | {"loss": "squared_error"}))["x0"]
+    assert found.std_error == pytest.approx(loss.std_error, rel=0.3)
+    asked = Options(donors=ll.Latin(3), groups=groups)
+    method = prepare_scored(as_model(model), table, y, options["loss"], asked)[0]
+    planned = calls_of(method, [(ll.Latin(3), 3)] * 2, n)[0]
+    assert abs(planned - len(calls)) <= 10
 
 
 def test_other_scores_leave_out_blocks_and_groups_are_left_out_whole():

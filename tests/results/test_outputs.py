@@ -95,6 +95,11 @@ def test_another_loss_of_the_same_predictions(found):
     assert one["x0"].pfi == pytest.approx(again.outputs["sum"]["x0"].pfi)
 
 
+def test_outputs_are_saved_with_their_importances(found, tmp_path):
+    with pytest.raises(TypeError, match=r"imp\.save\(path\), and load\(path\)\.outputs"):
+        found.outputs.save(tmp_path / "outputs.losslens")
+
+
 def test_outputs_are_saved_and_loaded(found, tmp_path):
     found.save(tmp_path / "found.ll")
     again = ll.load(tmp_path / "found.ll")
@@ -130,6 +135,8 @@ def test_effects_are_of_one_output(found):
     with pytest.raises(ValueError, match=r"each output has its own effect; use effect_of\(output\)"):
         _ = found["x0"].effect
     np.testing.assert_array_equal(found["x0"].effect_of("sum").pd, found.outputs["sum"]["x0"].effect.pd)
+    assert found["x0"].effect_of("sum").plot().get_ylabel() == "prediction for output sum"
+    assert "prediction for output sum" in found["x0"].effect_of("sum")._repr_html_()
     with pytest.raises(ValueError, match="'total' is not an output of the model"):
         found["x0"].effect_of("total")
 
@@ -285,7 +292,6 @@ def test_models_and_targets_that_do_not_fit(call, sentence):
     ("loss", "sentence"),
     [
         ("log_loss", "y has 3 columns, but log_loss reads probabilities of one output; use a loss of numbers such"),
-        ("r2", "y needs one value for each row; got shape .* several outputs are taken by feature_importance and"),
         (ll.losses.pointwise(np.subtract, reads="values"), r"losses.pointwise\(function, reads='outputs'\)"),
         (ll.losses.outputs(weights=[1, 2]), "weights has 2 numbers, but there are 3 outputs"),
     ],
@@ -322,7 +328,7 @@ def test_what_does_not_take_several_outputs_says_so(tmp_path):
         with pytest.raises(ValueError, match=r"for data in files y is one column, .* pass tables in memory"):
             ll.feature_importance(MODEL, str(tmp_path / "rows.parquet"), y, loss="squared_error")
     with pytest.raises(ValueError, match="several outputs are taken by feature_importance and shapley_importance"):
-        ll.feature_importance(Ridge().fit(X, Y), X, Y, loss="r2")
+        ll.feature_importance(LogisticRegression().fit(X, LABELS["sum"]), X, LABELS, loss="accuracy")
     with pytest.raises(ValueError, match="a report shows one prediction a row"):
         ll.report(MODEL, X, Y)
 

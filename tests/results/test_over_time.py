@@ -229,6 +229,14 @@ def test_the_frame_has_a_line_for_each_feature_and_stretch():
     assert list(over.changes()) == ["feature", "at", "before", "after", "p", "p_adjusted"]
 
 
+def test_numbers_are_told_to_a_hundredth_of_a_stretch():
+    """Edges of thirds have no end of digits; the frame has all of them."""
+    found = IMP.over(np.arange(N) / 7, bins=3)
+    assert found.edges == (["0", "5.67", "11.33"], ["5.67", "11.33", "17"])
+    assert found.to_frame()["end"].iloc[0] == (N - 1) / 21
+    assert IMP.over(1e9 + 1000.0 * np.arange(N), bins=3).edges[0][1] == "1000039667"
+
+
 def test_the_text_says_what_the_band_is():
     shown = repr(IMP["x0"].over(DAYS, width="1M"))
     assert shown.startswith("OverTime: x0, increase in squared error\n  2024-01-01 to 2024-02-01  ")

@@ -35,6 +35,14 @@ def test_numbers_have_scipys_distances(make):
     assert vars(found.turned()) == pytest.approx(vars(back))
 
 
+def test_the_text_has_the_distance_and_what_moved():
+    assert repr(apart([1, 2, 3, 4], [2, 3, 4, 5])) == (
+        "<DistributionShift 'x': distance 0.25, within chance; mean 3.5, against 2.5>"
+    )
+    found = repr(apart(["a"] * 60 + ["b"] * 40, ["b"] * 100))
+    assert found.startswith("<DistributionShift 'x': distance 0.60, beyond chance; share of ")
+
+
 def test_weights_are_repeated_rows():
     a, b, w = RNG.normal(size=12), RNG.normal(size=15), RNG.integers(0, 4, 15)
     weighted, repeated = apart(a, b, weights=[np.ones(12), w]), apart(a, np.repeat(b, w))

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.metrics import f1_score, make_scorer
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import losslens as ll
 from losslens.cli.arguments import loss_of
+from losslens.losses import names_of
 
 RNG = np.random.default_rng(0)
 X = np.round(RNG.normal(size=(40, 3)), 1)
@@ -135,6 +137,32 @@ def test_names_of_losses():
         ll.feature_importance(lambda X: X[:, 0], X, Y, loss=[])
 
 
+def test_a_scorer_is_named_by_its_metric_and_two_of_one_metric_in_full():
+    own = make_scorer(f1_score, pos_label=0)
+    found = ll.feature_importance(CLASSIFIER, X, LABELS, loss=["brier", own], donors=ll.Latin(2), **OPTIONS)
+    assert list(found) == ["brier", "f1_score"]
+    assert len(names_of([own, make_scorer(f1_score)])) == 2
+
+
+@pytest.mark.parametrize("verb", [ll.feature_importance, ll.shapley_importance])
+def test_several_losses_have_a_plan_with_a_stage_each(verb):
+    """Losses that share predictions take fewer of them: the sum is an upper bound."""
+    asked = []
+
+    def predict(X):
+        asked.append(len(X))
+        return CLASSIFIER.predict_proba(X)
+
+    losses = ["brier", "log_loss"]
+    plan = ll.plan(verb, predict, X, LABELS, loss=losses, donors="all")
+    assert [stage.name for stage in plan.stages] == losses
+    asked.clear()
+    verb(predict, X, LABELS, loss=losses, donors="all", **OPTIONS)
+    assert sum(asked) <= plan.n_predictions + 4 * 40  # as probes
+    with pytest.raises(ValueError, match="two losses are called 'brier'"):
+        ll.plan(verb, predict, X, LABELS, loss=["brier", "brier"])
+
+
 def test_shapley_importances_by_several_losses():
     model = RandomForestRegressor(3, random_state=0).fit(X, Y)
     found = ll.shapley_importance(model, X, Y, loss=["squared_error", "absolute_error"], **OPTIONS)
@@ -144,9 +172,14 @@ def test_shapley_importances_by_several_losses():
 
 def test_other_verbs_take_one_loss():
     with pytest.raises(TypeError, match=r"one loss is needed here, got \['huber'\]; feature_importance and"):
-        ll.plan(ll.feature_importance, lambda X: X[:, 0], X, Y, loss=["huber"])
+        ll.compare({"a": Ridge().fit(X, Y), "b": Ridge(9.0).fit(X, Y)}, X, Y, loss=["huber"])
     with pytest.raises(TypeError, match="one loss is needed here"):
         ll.report(Ridge().fit(X, Y), X, Y, loss=["huber", "squared_error"])
+
+
+def test_refits_say_so_before_the_first_fit():
+    with pytest.raises(TypeError, match=r"^one loss is needed here"):
+        ll.feature_importance_cv(LinearRegression(), X, Y, loss=["squared_error", "absolute_error"])
 
 
 def test_the_command_line_takes_one_loss():

@@ -45,6 +45,9 @@ def test_rows_with_the_same_time_are_in_one_block_and_gaps_make_none():
     assert blocks.labels.tolist() == [0, 0, 0, 0, 2, 2, 1]
     assert blocks.sizes.tolist() == [4, 1, 2]
     assert (len(blocks), blocks.length, blocks.chosen) == (7, 10.0, "")
+    assert blocks.to_frame().to_dict("list") == {
+        "block": [0, 1, 2], "start": [0, 40, 100], "end": [5, 40, 100.5], "rows": [4, 1, 2],
+    }  # fmt: skip
 
 
 def test_the_text_says_how_many_how_long_and_whether_they_are_enough():
@@ -62,7 +65,11 @@ def test_the_text_says_how_many_how_long_and_whether_they_are_enough():
         (lambda: ll.time_blocks(HOURS), ValueError, "needs a length, .*, or like=, .*; got neither"),
         (lambda: ll.time_blocks(HOURS, "6h", slow(N)[2]), ValueError, "got both"),
         (lambda: ll.time_blocks(HOURS, 6), ValueError, "length is a duration above 0"),
-        (lambda: ll.time_blocks(HOURS, "18h"), ValueError, "length=.*18.*divides these times into 2 blocks.*shorter"),
+        (
+            lambda: ll.time_blocks(HOURS, "18h"),
+            ValueError,
+            "a length of 18 hours divides these times into 2 blocks;.*shorter",
+        ),
         (
             lambda: ll.time_blocks(np.arange(N) // 6, like=slow(N)[2]),
             ValueError,

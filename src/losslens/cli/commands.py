@@ -128,7 +128,8 @@ def shapley(args: Arguments) -> Output:
     if chosen is not None:
         gap = shap.gap(chosen, names=(args.gap or "", "the rest"))
         columns = ["line", "part", "low", "high", "p_adjusted", "first", "second"]
-        sheets.append(Sheet(columns, gap._table().texts(columns), f"Gap: {gap.headline}", ("line",)))
+        headed = [*columns[:-2], *(f"in {name}" for name in gap.names)]  # as notes call them
+        sheets.append(Sheet(headed, gap._table().texts(columns), f"Gap: {gap.headline}", ("line",)))
         facts |= {"gap_total": gap.total, "gap": records(gap.to_frame())}
         notes += gap.notes
     return Output(f"Shapley importance: {shap.headline}", sheets, notes, records(shap.to_frame()), facts, shap)

@@ -26,7 +26,7 @@ from losslens.losses.rows import (
     tweedie_deviance,
     zero_one,
 )
-from losslens.losses.scorers import FunctionScorer, as_scorer, is_scorer, scorer
+from losslens.losses.scorers import FunctionScorer, as_scorer, is_scorer, scorer, title_of
 from losslens.losses.survival import SurvivalLoss, brier_survival
 from losslens.losses.vectors import OutputLoss, OutputsLoss, for_outputs, outputs_of, same_outputs
 
@@ -62,6 +62,7 @@ __all__ = [
     "same_outputs",
     "scorer",
     "squared_error",
+    "title_of",
     "tweedie_deviance",
     "zero_one",
 ]

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from losslens.losses import vectors
 from losslens.losses.rows import FAMILIES, NAMED, Loss, Response, advice
-from losslens.losses.scorers import is_scorer, required_arguments, scorer_names
+from losslens.losses.scorers import is_scorer, required_arguments, scorer_names, title_of
 from losslens.losses.vectors import OutputsLoss, averaged
 
 
@@ -42,9 +42,9 @@ def names_of(losses: Sequence[Any]) -> dict[str, Any]:
     """
     if not losses:
         raise ValueError("the list of losses is empty; give at least one, or leave loss out")
-    short = [str(getattr(one, "name", getattr(one, "__name__", one))) for one in losses]
+    short = [_name_of(one) for one in losses]
     names = [
-        one.title if isinstance(one, Loss) and short.count(name) > 1 else name
+        name if short.count(name) == 1 else one.title if isinstance(one, Loss) else str(one)
         for one, name in zip(losses, short, strict=True)
     ]
     if twice := [name for name in names if names.count(name) > 1]:
@@ -53,6 +53,12 @@ def names_of(losses: Sequence[Any]) -> dict[str, Any]:
             "losses.pointwise(function, name=...)"
         )
     return dict(zip(names, losses, strict=True))
+
+
+def _name_of(loss: Any) -> str:
+    if is_scorer(loss):
+        return loss if isinstance(loss, str) else title_of(loss)
+    return str(getattr(loss, "name", getattr(loss, "__name__", loss)))
 
 
 def from_metadata(metadata: Mapping[str, Any]) -> Loss:
@@ -87,6 +93,13 @@ def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None
     """
     if is_scorer(function):
         raise ValueError("a scorer gives one number for all rows; where a loss of each row is needed, pass one by name")
+    if str(getattr(function, "__module__", "")).startswith("sklearn.metrics"):
+        name = getattr(function, "__name__", "it")
+        told = (
+            advice(name)
+            or f"one number for all rows; pass loss=sklearn.metrics.make_scorer({name}, greater_is_better=...)"
+        )
+        raise ValueError(f"{name} is a metric of scikit-learn: {told}")
     if not callable(function):
         raise TypeError(f"a loss is a name or a function (y, prediction) -> (N,), got {function!r}")
     if required_arguments(function) == 3:

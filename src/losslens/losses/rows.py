@@ -429,10 +429,7 @@ def checked_losses(loss: Loss, returned: Any, shape: tuple[int, ...]) -> FloatAr
     else:
         return np.array(values, dtype=np.float64)
     hint = ""
-    if str(getattr(loss.function, "__module__", "")).startswith("sklearn."):
-        hint = advice(getattr(loss.function, "__name__", "")) or "pass a loss by name, or a scorer"
-        hint = f". It is a metric of scikit-learn: {hint}"
-    elif values.ndim == 0:
+    if values.ndim == 0:
         hint = "; a metric of all rows is passed as loss=sklearn.metrics.make_scorer(function, greater_is_better=False)"
     each = "row" if len(shape) == 1 else "row and output"
     wanted = f"a loss must return one value for each {each}, here {' x '.join(map(str, shape))} {_LOSSES.words}"

@@ -72,6 +72,15 @@ def is_scorer(loss: Any) -> bool:
     return callable(loss) and any(kind.__name__.endswith("Scorer") for kind in type(loss).__mro__)
 
 
+def title_of(scorer: Any) -> str:
+    """The name of what it measures, as scikit-learn has it."""
+    function = getattr(scorer, "_score_func", None)
+    # `check_scoring(model)` gives a scorer that calls the model's own method `score`.
+    kind = type(scorer).__name__.replace("_PassthroughScorer", "score")
+    name = str(getattr(function, "__name__", getattr(scorer, "__name__", kind)))
+    return f"neg_{name}" if getattr(scorer, "_sign", 1) < 0 else name
+
+
 def scorer_names() -> Sequence[str]:
     """The names of scikit-learn's scorers; none where it is not installed."""
     try:

@@ -17,7 +17,7 @@ from losslens.cells.matrix import besides_cells
 from losslens.donors.designs import All, Design, Grid, Latin
 from losslens.donors.questions import Subject, pose
 from losslens.engines.choice import CHECKED
-from losslens.losses import as_scorer, resolve
+from losslens.losses import as_scorer, squared_error
 from losslens.models import Model
 from losslens.passes import budget
 from losslens.passes.auto import EXACT_PREDICTIONS, PAIR_AXIS, exact_cost
@@ -26,11 +26,12 @@ from losslens.passes.scorers import ScorerMethod
 from losslens.passes.task import Options, Task, prepare
 from losslens.results.importance import FeatureImportance
 from losslens.results.scores import FeatureScore, Scores
+from losslens.survival_curves import has_survival_curves
 from losslens.tables import checks
-from losslens.tables.frames import as_table
+from losslens.tables.frames import Table, as_table
 from losslens.text import size_in_words
 from losslens.uncertainty.prediction_scores import PredictionScore
-from losslens.uncertainty.scored_cells import BLOCKS, ScoredCells, ScoredRows, pooled, score_fields
+from losslens.uncertainty.scored_cells import BLOCKS, MOST_GROUPS, ScoredCells, ScoredRows, pooled, score_fields
 
 SHIFTS = 30  # donors per row where all of them are over the limit
 MOST_CALLS, MOST_RANKINGS = 400, 2000  # calls of the scorer for all shifts and values of a feature; and AUCs
@@ -128,8 +129,11 @@ def calls_of(method: ScorerMethod, asked: Sequence[tuple[Design, int]], n: int) 
     each = 1 + (method.weight is not None or method.block is not None)  # with nothing replaced, too
     calls = 1 + sum(each * (n if d.all_pairs else w) * d.has_columns + w * d.common for d, w in asked)
     rows = float(n * calls)
-    if not method.sorts:
-        blocks = min(n, BLOCKS) if method.block is None else len(np.unique(method.block))
+    groups = None if method.block is None else len(np.unique(method.block))
+    if method.sorts and groups is not None:  # one more sort of every column, of rows and donors
+        rows *= 2
+    elif not method.sorts:
+        blocks = min(n, BLOCKS) if groups is None else min(groups, MOST_GROUPS)
         calls += blocks
         rows += (blocks - 1) * n
         for d, w in asked:
@@ -145,13 +149,14 @@ def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) 
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     scorer = as_scorer(scorer, model.native)
     table, weight = as_table(X), options.sample_weight
-    truth = checks.vector(y, table.n, "y", table.index)
+    truth = _target(model, y, table)
     weight = None if weight is None else checks.row_weights(weight, table.n, table.index) * table.n
-    _check_target(model, truth)
     block = checks.group_numbers(options.groups, table.n, table.index)
     scored = ScorerMethod.of(model, table, truth, scorer, weight, block)
     cells = replace(options, groups=None)  # of all pairs; those inside groups are left out of the scores
     task = prepare(model, table, None, cells, loss=None, response=scored.response, any_design=True)
+    if truth.ndim == 2:  # a cell has all of them
+        task = replace(task, budget=replace(task.budget, cell_bytes=8 * truth.shape[1] + 8))
     if task.design is not None and task.design.conditional:
         raise ValueError(f"{task.design!r} draws values given the other columns, which needs a loss, not a scorer")
     return scored, task
@@ -164,13 +169,24 @@ def check_budget(task: Task, questions: Sequence[budget.HasWidth], n: int) -> No
         raise ValueError(f"a scorer needs all cells at once; pass memory='{needs}' or a design with fewer donors")
 
 
-def _check_target(model: Model, y: NDArray[Any]) -> None:
+def _target(model: Model, y: Any, table: Table) -> NDArray[Any]:
+    """The true values, (n,), or (n, K) of a model of several outputs."""
+    names = None if model.kind == "classifier" else checks.output_names(y)
+    if names is not None and has_survival_curves(model.native):
+        raise ValueError(
+            f"y has the columns {names[0]} and {names[1]}, and a score of {model.name} reads a structured array of "
+            "(event, time): sksurv.util.Surv.from_arrays(event, time)"
+        )
+    if names is not None:
+        return checks.columns_of(y, names, table.n, table.index)
+    truth = checks.vector(y, table.n, "y", table.index)
     if model.kind == "classifier":
-        observed = checks.observed_classes(y)
+        observed = checks.observed_classes(truth)
         if model.classes is not None:
             checks.class_positions(observed, model.classes, model.name)
-    elif y.dtype.names is None:  # events and times are read by the scorer alone
-        checks.numbers(y, resolve("squared_error"))
+    elif truth.dtype.names is None:  # events and times are read by the scorer alone
+        checks.numbers(truth, squared_error)
+    return truth
 
 
 def _feature_score(

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines.choice import CHECKED
-from losslens.losses import Response
+from losslens.losses import Response, title_of
 from losslens.models import Model
 from losslens.tables import checks
 from losslens.tables.frames import Batch, Table
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.pair_counts import sorts
-from losslens.uncertainty.prediction_scores import PredictionScore, call_scorer, prediction_score, title_of
+from losslens.uncertainty.prediction_scores import PredictionScore, call_scorer, prediction_score
 
 METHODS = ("predict", "predict_proba", "decision_function")
 TIED = 64 * float(np.finfo(np.float64).eps)  # relative difference up to which an exact engine's predictions are equal
@@ -65,7 +65,7 @@ class ScorerMethod:
         title = title_of(scorer)
         made = ReplayedScore(_replay(model, scorer, method, table, y)) if judge is None else replace(judge, title=title)
         truth = np.array(y) if classes is None else checks.class_positions(y, classes, model.name)  # results keep it
-        return cls(title, _response(model, method), made, truth, weight, probed, block)
+        return cls(title, _response(model, method, y), made, truth, weight, probed, block)
 
     @property
     def sorts(self) -> int:
@@ -204,9 +204,9 @@ def _is_constant(score: Callable[[Any], Any], value: Any) -> bool:
         return False
 
 
-def _response(model: Model, method: str) -> Response:
+def _response(model: Model, method: str, y: NDArray[Any]) -> Response:
     if method == "predict":
-        return "labels" if model.kind == "classifier" else "values"
+        return "outputs" if y.ndim == 2 else "labels" if model.kind == "classifier" else "values"
     return "probabilities" if method == "predict_proba" else "scores"
 
 

@@ -234,6 +234,8 @@ def on_grid(native: Any, loss: Any, y: Any) -> Any:
 
 def for_folds(native: Any, loss: Any, y: Any) -> Any:
     """The loss given; of survival curves on one grid, with one estimate of censoring, for all folds."""
+    if isinstance(loss, (list, tuple)):
+        resolve_loss(loss)  # type: ignore[arg-type]  # raises: one is needed
     found = on_grid(native, loss, None)
     return found.for_folds(y) if isinstance(found, SurvivalLoss) else found
 

@@ -235,7 +235,7 @@ def _effect(result: FeatureEffect) -> FeaturePicture:
     cells = np.asarray(result.cells.predictions, float)
     return FeaturePicture(
         result.name, result.columns, result.values, result.ordered, result.pd, "PD", result.means.weights,
-        "prediction" if result.target is None else f"prediction for class {shorten(result.target, 30)}",
+        "prediction" if result.target is None else f"prediction for {result.target_kind} {shorten(result.target, 30)}",
         from_zero=False,
         singles=Singles(result, cells, _row_means(result, cells), "mean prediction", "ICE"),
         scattered=_scattered(result),

@@ -99,6 +99,11 @@ class FeatureEffect(FeatureResult, Tabular):
 
         return plot_effect(self, curves=curves, center=center, colors=colors, labels=labels, ax=ax)
 
+    @property
+    def target_kind(self) -> str:
+        """What `target` names: a class, or one of several outputs."""
+        return "output" if self.sample.classes is None else "class"
+
     def _table(self) -> ResultTable:
         numbers = {
             "smallest of the PD curve": or_else(lambda: float(np.nanmin(self.pd)), np.nan),
@@ -106,7 +111,7 @@ class FeatureEffect(FeatureResult, Tabular):
             "rows": len(self.at),
             "values": grid_size(self.values),
         }
-        of = "" if self.target is None else f" for class {self.target}"
+        of = "" if self.target is None else f" for {self.target_kind} {self.target}"
         return facts(f"{self.name}: prediction{of}", numbers, [f"{self.design!r}; {self.engine}"])
 
     def __repr__(self) -> str:

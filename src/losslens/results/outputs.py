@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -135,6 +135,10 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
         from losslens.plots.outputs import plot_output_lines
 
         return plot_output_lines(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+
+    def save(self, path: Any) -> NoReturn:
+        """Raises: files hold all outputs with the importances for their mean."""
+        raise TypeError("outputs are part of their importances: imp.save(path), and load(path).outputs")
 
     def __getitem__(self, output: Any) -> Importances:
         if output not in self.of:

@@ -101,9 +101,12 @@ class OverTime(Result):
 
     @property
     def edges(self) -> tuple[list[str], list[str]]:
-        """Where stretches begin and end, as text: only the day, where all of them are at least two days long."""
+        """Where stretches begin and end, as text: days where all are two days or longer, numbers to 1% of a stretch."""
         by_day = self.start.dtype.kind == "M" and (self.end - self.start).min() >= np.timedelta64(2, "D")
         start, end = (times.astype("M8[D]") if by_day else times for times in (self.start, self.end))
+        if self.start.dtype.kind == "f":
+            digits = 2 - int(np.floor(np.log10((end - start).min())))
+            start, end = (np.round(times, max(digits, 0)) for times in (start, end))
         return [time_text(time) for time in start], [time_text(time) for time in end]
 
     def plot(

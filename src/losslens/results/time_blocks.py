@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.tables.frames import make_frame
 from losslens.tables.row_labels import Labels
 from losslens.tables.sample import effective_number
 from losslens.tables.times import Length, time_text
@@ -18,6 +19,8 @@ from losslens.uncertainty.cautions import few_groups
 @dataclass(frozen=True, eq=False, repr=False)
 class TimeBlocks:
     """A label for each row, the number of its block of time: for ``groups=`` of the verbs, and for ``by``.
+
+    ``numpy.asarray(blocks)`` has the labels, which is all that a file needs to hold.
 
     Examples
     --------
@@ -50,6 +53,11 @@ class TimeBlocks:
     def caution(self) -> str:
         """Why standard errors from these blocks are to be taken with caution; empty if they are not."""
         return few_groups(effective_number(self.sizes.astype(float)))
+
+    def to_frame(self) -> Any:
+        """One line for each block, in the order of time: its number, first and last time, and rows; a data frame."""
+        columns = {"block": np.arange(len(self.start)), "start": self.start, "end": self.end, "rows": self.sizes}
+        return make_frame(columns, "numpy")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.labels, dtype=dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,13 +61,20 @@ def outputs(y: Any, loss: OutputsLoss, n: int, index: Any = None, weight: Floats
             raise ValueError(f"y has {len(encoded)} values, but X has {n} rows")
         check_order(y, index, "y")
         return encoded
-    names, array = output_names(y), rows_of(y, n, index)
+    names = output_names(y)
     if names is None:
+        array = rows_of(y, n, index)
         return array if loss.custom and array.dtype.kind not in "biuf" else numbers(array, loss, index)
-    columns = [numbers(array[:, k], squared_error, index, f"column {name!r} of y") for k, name in enumerate(names)]
-    matrix = np.stack(columns, axis=1)
+    matrix = columns_of(y, names, n, index)
     loss.check_target(matrix, lambda row: row_name(labels_of(index), row))
     return matrix
+
+
+def columns_of(y: Any, names: Sequence[str], n: int, index: Any = None) -> NDArray[Any]:
+    """y of several columns as finite numbers, (n, K)."""
+    array = rows_of(y, n, index)
+    columns = [numbers(array[:, k], squared_error, index, f"column {name!r} of y") for k, name in enumerate(names)]
+    return np.stack(columns, axis=1)
 
 
 def rows_of(y: Any, n: int, index: Any = None) -> NDArray[Any]:

@@ -36,6 +36,12 @@ class DistributionShift:
     mean_difference: float = float("nan")
     wasserstein: float = float("nan")
 
+    def __repr__(self) -> str:
+        sure = "beyond" if self.beyond_chance else "within"
+        what = self.what if self.what == "mean" else f"share of {self.what}"
+        values = f"{what} {self.value:.4g}, against {self.value_against:.4g}"
+        return f"<DistributionShift {self.column!r}: distance {self.distance:.2f}, {sure} chance; {values}>"
+
     @property
     def beyond_chance(self) -> bool:
         """Whether samples of the same distribution are seldom that far apart."""

@@ -63,9 +63,36 @@ class PairCounts:
             total - weight[first] * (positive[first] == side) - other * weight[second] * (positive[second] == side)
             for side, total in enumerate(self.sides)
         ]
+        return self._share(won, sides), sides
+
+    def without_units(self, row: Indices, unit: Indices, count: int) -> tuple[Floats, list[Floats]]:
+        """The AUC without each unit, (count,), and the sides that are left; `row[k]` is one of the rows of `unit[k]`.
+
+        Pairs of two rows of a unit, which are counted from one sort of all units, are lost once.
+
+        >>> counts = PairCounts.of(np.array([1, 2, 2, 3]), np.array([False, True, False, True]), np.ones(4))
+        >>> counts.without_units(np.array([1, 2, 3]), np.array([0, 0, 1]), 2)[0]
+        array([1.  , 0.75])
+        """
+        weight, positive = self.weight[row], self.positive[row]
+        order = np.lexsort([self.score[row], unit])
+        row, unit, weight, positive = row[order], unit[order], weight[order], positive[order]
+        score, new = self.score[row], np.ones(len(row), bool)
+        new[1:] = (score[1:] != score[:-1]) | (unit[1:] != unit[:-1])
+        place = np.cumsum(new) - 1  # of each score in each unit
+        lost = np.bincount(place, weight * ~positive, len(row))
+        before = np.concatenate([[0.0], np.cumsum(weight * ~positive)])[np.searchsorted(unit, unit)]  # in other units
+        below = (np.cumsum(lost) - lost / 2)[place] - before
+        inside = np.bincount(unit, weight * positive * below, count)
+        won = self.won[self.positive].sum() - np.bincount(unit, self.won[row], count) + inside
+        sides = [total - np.bincount(unit, weight * (positive == side), count) for side, total in enumerate(self.sides)]
+        return self._share(won, sides), sides
+
+    def _share(self, won: Floats, sides: list[Floats]) -> Floats:
+        """The AUC of what is left; NaN where a class is gone."""
         left = sides[0] * sides[1]
         gone = left <= 1e-12 * self.sides.prod()
-        return np.asarray(np.where(gone, np.nan, won / np.where(gone, 1.0, left))), sides
+        return np.asarray(np.where(gone, np.nan, won / np.where(gone, 1.0, left)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +131,14 @@ class ClassAreas:
 
     def without(self, first: Indices, second: Indices) -> Floats:
         """The mean without two rows, which may be one, for each of several such pairs; NaN where a class is gone."""
-        left = [part.without(first, second) for part in self.parts]
-        return np.asarray(self._mean([auc for auc, _ in left], [sides for _, sides in left]))
+        return self._left([part.without(first, second) for part in self.parts])
+
+    def without_units(self, row: Indices, unit: Indices, count: int) -> Floats:
+        """The mean without each unit; `row[k]` is one of the rows of `unit[k]`. NaN where a class is gone."""
+        return self._left([part.without_units(row, unit, count) for part in self.parts])
+
+    def _left(self, parts: list[tuple[Floats, list[Floats]]]) -> Floats:
+        return np.asarray(self._mean([auc for auc, _ in parts], [sides for _, sides in parts]))
 
     def _mean(self, aucs: list[Any], sides: list[Any]) -> Any:
         """By the weight of the class, or of both, where scikit-learn weights by prevalence."""

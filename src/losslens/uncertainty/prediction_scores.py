@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.losses import call_read_only
+from losslens.losses import call_read_only, title_of
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.pair_counts import Areas, ClassAreas
 
@@ -156,16 +156,23 @@ def call_scorer(
         if "has none of the following attributes" not in str(error):  # scikit-learn's words
             raise
         raise ValueError(f"the scorer {title_of(scorer)} is for other models: {error} Pass another loss") from error
+    except ValueError as error:
+        if (told := _advice(scorer, str(error))) is None:
+            raise
+        raise ValueError(f"{str(error).rstrip('.')}. {told}") from error
     except TypeError as error:
         if weight is None or "sample_weight" not in str(error):
             raise
         raise TypeError(f"the scorer {title_of(scorer)} takes no sample_weight; leave it out, or use a loss") from error
 
 
-def title_of(scorer: Any) -> str:
-    """The name of what it measures, as scikit-learn has it."""
-    function = getattr(scorer, "_score_func", None)
-    # `check_scoring(model)` gives a scorer that calls the model's own method `score`.
-    kind = type(scorer).__name__.replace("_PassthroughScorer", "score")
-    name = str(getattr(function, "__name__", getattr(scorer, "__name__", kind)))
-    return f"neg_{name}" if getattr(scorer, "_sign", 1) < 0 else name
+def _advice(scorer: Any, error: str) -> str | None:
+    """What to pass where scikit-learn's words don't say it; None for other errors."""
+    title = title_of(scorer)
+    if title == "roc_auc_score" and "multi_class must be in" in error:
+        return "'roc_auc' is for two classes; of more of them pass loss='roc_auc_ovr' or 'roc_auc_ovo'"
+    if "pos_label=1 is not a valid label" in error or "average='binary'" in error:
+        name = title.removeprefix("neg_")
+        label = "pos_label=..." if "pos_label" in error else "average='macro'"
+        return f"Pass loss=make_scorer({name}, {label}), by sklearn.metrics.make_scorer"
+    return None

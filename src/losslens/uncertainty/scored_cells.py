@@ -1,7 +1,7 @@
 """Scores of cells, and their jackknife: each row, as an observation and as a donor, is left out.
 
-Of an AUC single rows are left out of the pairs that it counts; of other scores blocks of rows, which takes a bounded
-number of calls; with groups of rows each group.
+Of an AUC single rows, or groups of them, are left out of the pairs that it counts; of other scores blocks of rows, or
+groups, which takes a bounded number of calls.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from losslens.typing import Floats, Indices
 from losslens.uncertainty.pair_counts import Areas, ClassAreas
 
 BLOCKS, BLOCK_ROWS, BLOCK_COLUMNS = 25, 6_000, 3  # of the jackknife of other scores; predictions and columns in a call
+MOST_GROUPS = 100  # that are left out one by one there; more are joined
 
 
 class Judge(Protocol):
@@ -91,9 +92,13 @@ class ScoredRows:
         n, weight, block = self.sample.n, self.sample.weight, self.sample.block
         counted, number = np.flatnonzero(weight), np.full(n, -1)  # rows without weight are in no unit
         if block is not None:
-            sizes = np.bincount(block[self.at], weight[self.at]).astype(float)
             held, number[counted] = np.unique(block[counted], return_inverse=True)
-            return Units("groups", number, len(held), effective_number(sizes))
+            if self.judge.areas is None and len(held) > MOST_GROUPS:  # joined at random, the same for all features
+                number[counted] = np.random.default_rng(n).permutation(len(held))[number[counted]] % MOST_GROUPS
+            count = min(len(held), MOST_GROUPS) if self.judge.areas is None else len(held)
+            some = self.at[number[self.at] >= 0]
+            sizes = np.bincount(number[some], weight[some], count).astype(float)
+            return Units("groups", number, count, effective_number(sizes))
         if self.judge.areas is not None:
             number[counted] = np.arange(len(counted))
             return Units("rows", number, len(counted), effective_number(weight[self.at]))
@@ -111,6 +116,9 @@ class ScoredRows:
         if self.units.kind == "rows":
             return self.counts.without(self.place, self.place)[self.units.number >= 0]
         number = self.units.number[self.at]
+        if self.judge.areas is not None:
+            row = np.flatnonzero(number >= 0)
+            return self.counts.without_units(row, number[row], self.units.count)
         return np.array([self.of(self.at[number != g]) for g in range(self.units.count)])
 
     # Of an AUC.
@@ -216,9 +224,12 @@ class ScoredCells:
         """
         if own.units.kind == "rows":
             scores, without = self._without_rows(own, columns)
-            return scores, without if own.units.count >= 3 and np.isfinite(without).all() else None
-        scores = np.array([self.score(own, column) for column in columns])
-        return scores, _finite(self._without_blocks, own, columns) if own.units.count >= 3 else None
+        elif own.judge.areas is not None:
+            scores, without = self._without_groups(own, columns)
+        else:
+            scores = np.array([self.score(own, column) for column in columns])
+            return scores, _finite(self._without_blocks, own, columns) if own.units.count >= 3 else None
+        return scores, without if own.units.count >= 3 and np.isfinite(without).all() else None
 
     def _without_rows(self, own: ScoredRows, columns: list[ReplacedColumn]) -> tuple[Floats, Floats]:
         """Of an AUC: without row i, and without the row that has it as its donor, also with nothing replaced."""
@@ -238,6 +249,29 @@ class ScoredCells:
             mass += left
         with np.errstate(invalid="ignore"):  # one row with weight
             return np.array(scores), (total / mass)[own.units.number >= 0]
+
+    def _without_groups(self, own: ScoredRows, columns: list[ReplacedColumn]) -> tuple[Floats, Floats]:
+        """Of an AUC: without the rows of a group, and those that have their donor from it, also with nothing replaced.
+
+        Columns in which a class is then gone don't count for that group.
+        """
+        units, scores = own.units, []
+        total, mass = np.zeros(units.count), np.zeros(units.count)
+        for column in columns:
+            unit = np.concatenate([units.number[column.rows], units.number[column.donors]])  # never twice the same
+            row = np.tile(np.arange(len(column.rows)), 2)[unit >= 0]
+            unit = unit[unit >= 0]
+            before, after = (
+                own.judge.ranked(prediction, own.y, column.weight, column.rows)
+                for prediction in (own.sample.prediction[column.rows], self.predictions[column.at])
+            )
+            scores.append(after.auc)
+            left = column.share - np.bincount(unit, after.weight[row], units.count)
+            drop = before.without_units(row, unit, units.count) - after.without_units(row, unit, units.count)
+            total += np.where(np.isnan(drop), 0.0, left * drop)
+            mass += np.where(np.isnan(drop), 0.0, left)
+        with np.errstate(invalid="ignore"):  # a class is in one group alone
+            return np.array(scores), total / mass
 
     def _without_blocks(self, own: ScoredRows, columns: list[ReplacedColumn]) -> Floats:
         """Of any score: of some columns together, in one call for each block, and one with nothing replaced."""

@@ -17,7 +17,7 @@ from losslens.donors.conditional import bound
 from losslens.donors.designs import Latin
 from losslens.engines import rates
 from losslens.engines.blackbox import TIMED
-from losslens.losses import is_scorer
+from losslens.losses import is_scorer, names_of
 from losslens.models import as_model
 from losslens.passes import in_common
 from losslens.passes.auto import FIXED_DONORS
@@ -131,7 +131,19 @@ def _planned(model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: 
 
 
 def _importances(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
-    return importances_cost(model, X, y, given["loss"], picked(Options, given))
+    options = picked(Options, given)
+    return _of_losses(lambda loss: importances_cost(model, X, y, loss, options), given["loss"])
+
+
+def _of_losses(plan_of: Callable[[Any], Plan], loss: Any) -> Plan:
+    """The plan of a call with one loss, or with each of several; where they share predictions it is an upper bound."""
+    if not isinstance(loss, (list, tuple)):
+        return plan_of(loss)
+    named = names_of(loss)
+    parts = _PlansTogether(len(named))
+    for name, one in named.items():
+        parts.add(name, partial(plan_of, one))
+    return parts.together(memory=sum(one.memory for one in parts.plans), upper=True)
 
 
 def _effects(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
@@ -139,7 +151,8 @@ def _effects(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
 
 
 def _shares(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
-    return shares_cost(model, X, y, given["loss"], picked(ShapleySettings, given), picked(Options, given))
+    settings, options = picked(ShapleySettings, given), picked(Options, given)
+    return _of_losses(lambda loss: shares_cost(model, X, y, loss, settings, options), given["loss"])
 
 
 def _shapley_effects(model: Any, X: Any, y: Any, given: Arguments) -> Plan:

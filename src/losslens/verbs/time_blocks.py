@@ -63,9 +63,10 @@ def time_blocks(times: Any, length: Any = None, like: Any = None) -> TimeBlocks:
     number = span.number(known)
     labels = np.unique(number, return_inverse=True)[1].reshape(-1)
     if labels.max() + 1 < FEWEST:
+        blocks = "2 blocks" if labels.any() else "1 block"
         raise ValueError(
-            f"length={span.plain!r} divides these times into {labels.max() + 1} blocks; standard errors need at least "
-            f"{FEWEST}, and 30 or more to be trusted: pass a shorter length"
+            f"a length of {span} divides these times into {blocks}; standard errors need at least {FEWEST}, and 30 or "
+            "more to be trusted: pass a shorter length"
         )
     order = np.lexsort((known.at, labels))
     first = np.searchsorted(labels[order], np.arange(labels.max() + 1))
