@@ -116,7 +116,7 @@ coverage: .venv/installed-bench
 mutants: .venv/installed-test
 	@$(BIN)/python -m tests.mutants
 
-# With as many test sets as the paper: make gallery FULL=--full.
+# With all repetitions, as many as the paper has: make gallery FULL=--full.
 gallery: .venv/installed-demo
 	@$(MAKE) --no-print-directory paper
 

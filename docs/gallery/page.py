@@ -4,7 +4,7 @@ From the repository:
 
 python -m docs.gallery.page            all of it, into docs/paper, as `make docs` does
 python -m docs.gallery.page boston     only these scripts, while working on them
-python -m docs.gallery.page --full     with as many test sets as the paper
+python -m docs.gallery.page --full     with all repetitions, as many as the paper has
 """
 
 import importlib
@@ -24,8 +24,8 @@ from matplotlib import pyplot as plt
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent / "paper"
 ORDER = ("toy", "scheme", "simulation1", "simulation2", "boston", "bikeshare")
-# Constants of scripts that would take minutes with as many test sets as the paper has.
-FEWER = {"simulation2": {"TEST_SETS": 100}}
+# Constants of scripts that are smaller on the site: with all repetitions some would take minutes.
+FEWER = {"simulation2": {"TEST_SETS": 100}, "boston": {"SPLITS": 11}}
 FULL = "python -m docs.gallery.page --full"
 DPI = 170
 
@@ -47,7 +47,7 @@ class Section:
     pictures: list[Picture]
     tables: dict[str, list[tuple[str, ...]]]  # by title; the first line has the headings
     code: str
-    fewer: str  # what is smaller than in the paper
+    fewer: str  # what is smaller than with --full
     seconds: float
 
 
@@ -77,7 +77,7 @@ def run(name, constants):
     start = time.perf_counter()
     try:
         script = importlib.import_module(f"docs.gallery.{name}")
-        fewer = [f"{getattr(script, key):,} {words(key)}" for key in constants]
+        fewer = [f"{value:,} {words(key)} instead of {getattr(script, key):,}" for key, value in constants.items()]
         for key, value in constants.items():
             setattr(script, key, value)
         figures = script.pictures()
@@ -142,7 +142,7 @@ def slug(text):
 
 def markdown(section):
     """A page of the site."""
-    fewer = f"The paper has {section.fewer}; `{FULL}` runs as many." if section.fewer else ""
+    fewer = f"On this page {section.fewer}; `{FULL}` runs all." if section.fewer else ""
     parts = [
         f"# {marked(section.title)}",
         paragraphs(section.question),
