@@ -6,7 +6,7 @@ ORDER := $(if $(CI),--randomly-seed=1)
 # Every worker and every process that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test suite checks style types kernels compiled test-threads test-oldest fuzz browser bench coverage mutants gallery docs clean
+.PHONY: help demo test suite checks style types kernels compiled test-threads test-oldest fuzz browser bench coverage mutants gallery paper docs examples clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
@@ -18,7 +18,7 @@ help:
 	@echo "make bench   speed against named peers, in one table (20 minutes)"
 	@echo "make coverage simulates how often intervals, tests and sentences hold what they say (hours)"
 	@echo "make mutants puts errors into the source, one at a time, and counts those that tests notice (an hour)"
-	@echo "make gallery the paper's figures and tables as a page: docs/gallery/build/index.html"
+	@echo "make gallery the paper's figures and tables, as pages for the site: docs/paper"
 	@echo "make docs    the site: docs/build/index.html, every example run (5 minutes)"
 	@echo "make clean   remove .venv, caches and builds"
 
@@ -98,15 +98,26 @@ coverage: .venv/installed-bench
 mutants: .venv/installed-test
 	@$(BIN)/python -m tests.mutants
 
+# With as many test sets as the paper: make gallery FULL=--full.
 gallery: .venv/installed-demo
-	@$(BIN)/python -m docs.gallery.page
+	@$(MAKE) --no-print-directory paper
 
-# One thread a library: pages are run two at a time.
-docs: .venv/installed-docs
+paper:
+	@$(BIN)/python -m docs.gallery.page $(FULL)
+
+# A warning, an example that fails and a link that leads nowhere stop the build. One thread a library: two pages, or the
+# paper and the examples of README and pages, are run at a time.
+docs:
+	@$(MAKE) --no-print-directory --jobs=2 kernels .venv/installed-docs
+	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory --jobs=2 paper examples
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --jobs 2 --fail-on-warning --keep-going --quiet docs docs/build
+	@$(BIN)/python -m docs.check docs/build
+
+examples:
+	$(BIN)/pytest -q -n 0 tests/test_readme.py
 
 clean:
-	rm -rf .venv .venv-oldest build dist docs/build docs/jupyter_execute docs/reference/generated docs/gallery/build .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest build dist docs/build docs/jupyter_execute docs/paper docs/reference/generated .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -129,4 +140,4 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 	@$(PIP) --editable .
 	@touch $@
 
-.venv/installed-test: | .venv/installed-library
+.venv/installed-test .venv/installed-docs: | .venv/installed-library

@@ -1,6 +1,13 @@
 """The site: `make docs` builds it into docs/build, offline; a warning or an example that fails stops the build."""
 
+import sys
 from importlib.util import find_spec
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for docs.*: gallery, reference
+
+from docs.gallery import page
+from docs.reference import commands, members
 
 import losslens
 
@@ -17,7 +24,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
 ]
-exclude_patterns = ["build", "jupyter_execute", "gallery/build", "**/README.md", "**/.ipynb_checkpoints"]
+exclude_patterns = ["build", "jupyter_execute", "**/README.md", "**/.ipynb_checkpoints"]
 
 # -- pages --
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
@@ -36,22 +43,30 @@ else:
     nb_execution_excludepatterns = ["tutorials/torch.md"]
 copybutton_exclude = ".linenos, .gp, .go"
 
-# -- reference --
+# -- reference: one page a name, made from its docstring --
+templates_path = ["_templates"]
 autosummary_generate = True
+autosummary_context = {"shown": members.tables()}
 autodoc_typehints = "none"  # signatures name the parameters, the text below says what they take
-autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+default_role = "py:obj"  # names in docstrings are links where there is a page
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 
 # -- looks: everything is in the folder, nothing is fetched --
 html_theme = "pydata_sphinx_theme"
 html_title = "losslens"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = "_static/logo.svg"
+html_sidebars = {"index": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
+    "logo": {"image_light": "_static/logo.svg", "image_dark": "_static/logo.svg", "text": "losslens"},
+    "show_toc_level": 2,
     "navbar_align": "left",
     "show_prev_next": False,
     "header_links_before_dropdown": 7,
@@ -61,3 +76,16 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+
+
+def without_signature(app, what, name, obj, options, signature, returned):
+    """Results are made by verbs: how they are constructed is nobody's business."""
+    return ("", None) if what == "class" and name in members.tables() else None
+
+
+def setup(app):
+    """Write the pages that are made: of the commands, and of the paper where `make gallery` has not."""
+    if not all((page.BUILD / f"{name}.md").exists() for name in page.ORDER):
+        page.main([])
+    app.connect("builder-inited", lambda app: commands.write(Path(app.srcdir) / "reference" / "generated"))
+    app.connect("autodoc-process-signature", without_signature)

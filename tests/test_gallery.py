@@ -1,9 +1,7 @@
-"""The gallery's scripts and page: every section is built, the expensive ones with few rows, test sets and trees."""
+"""The gallery's scripts and pages: every section is built, the expensive ones with few rows, test sets and trees."""
 
-import base64
 import importlib
 import re
-from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
 
@@ -180,32 +178,12 @@ def test_boston_places_a_number_among_ours():
     assert said == ["below all of ours", within, within, within, "above all of ours"]
 
 
-# -- page ---------------------------------------------------------------------------------------------------------
-
-
-class Asked(HTMLParser):
-    """What a page asks a browser to fetch, and its elements in words."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.fetched, self.tags, self.ids, self.links, self.alts = [], set(), set(), [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
-        self.tags.add(tag)
-        self.ids.add(attrs.get("id"))
-        if tag == "a":
-            self.links.append(attrs["href"])
-        else:
-            self.fetched += [attrs[key] for key in ("src", "href", "srcset", "data", "poster") if key in attrs]
-        if tag == "img":
-            self.alts.append(attrs["alt"])
+# -- pages --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def built(page, tmp_path_factory):
-    """All sections as a page, with small numbers."""
+    """All sections as pages, with small numbers."""
     build = tmp_path_factory.mktemp("gallery") / "build"
     checked = []
     with pytest.MonkeyPatch.context() as patch:
@@ -215,6 +193,7 @@ def built(page, tmp_path_factory):
         for name, constants in SMALL.items():
             for constant, value in constants.items():
                 patch.setattr(script(name), constant, value)
+        patch.setattr(page, "FEWER", {name: {key: SMALL[name][key] for key in page.FEWER[name]} for name in page.FEWER})
         page.main([])
         for name in SMALL:  # nothing small stays behind
             for cached in vars(script(name)).values():
@@ -228,48 +207,35 @@ def test_all_sections_are_built(page):
     assert tuple(SMALL) == page.ORDER
 
 
-def test_the_page_fetches_nothing_and_runs_nothing(page, built):
-    text = (built / "index.html").read_text(encoding="utf-8")
-    asked = Asked(text)
-    assert asked.tags.isdisjoint({"script", "link", "iframe", "object", "embed"})
-    assert not re.search(r"@import|url\(|\son\w+=", text)
-    assert len(asked.fetched) == sum(len(script(name).CAPTIONS) for name in SMALL)
-    for address in asked.fetched:
-        kind, data = address.split(",", 1)
-        assert kind == "data:image/png;base64"
-        assert base64.b64decode(data).startswith(b"\x89PNG")
-    assert all(asked.alts)
-    inside = [link[1:] for link in asked.links if link.startswith("#")]
-    assert inside == list(SMALL)
-    assert set(inside) <= asked.ids
-    assert [link for link in asked.links if not link.startswith("#")] == [page.PAPER]
+def test_every_page_is_in_the_contents_of_the_site(page):
+    listed = re.findall(r"^paper/(\w+)$", (GALLERY.parent / "paper.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert tuple(listed) == page.ORDER
 
 
-def test_the_page_has_every_part_of_a_section(built):
-    text = (built / "index.html").read_text(encoding="utf-8")
-    for name in SMALL:
-        assert script(name).TITLE in text
-        assert f"docs/gallery/{name}.py" in text
-        assert all((built / f"{name}-{picture}.svg").stat().st_size > 0 for picture in script(name).CAPTIONS)
-    parts = [text.count(part) for part in ("<h3>What to see</h3>", "<h3>Numbers</h3>", "<details>")]
-    assert parts == [len(SMALL)] * 3
-    assert '<th scope="col">paper</th>' in text
-    assert "def look_up(X):" in text
-    assert not re.search(r"\$\w|\{\w+\}", re.sub(r"<pre>.*?</pre>|<style>.*?</style>", "", text, flags=re.DOTALL))
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_page_has_every_part_of_a_section(built, name):
+    text = (built / f"{name}.md").read_text(encoding="utf-8")
+    heads = re.findall(r"^#+ (.*)$", re.sub(r"```python.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    assert heads[1:] == ["What to see", "Numbers"]
+    pictures = re.findall(r"^```\{figure\} (.*)\n:alt: (.+)\n\n(.+)\n```$", text, re.MULTILINE)
+    assert [file for file, _, _ in pictures] == [f"{name}-{picture}.png" for picture in script(name).CAPTIONS]
+    assert all((built / file).read_bytes().startswith(b"\x89PNG") for file, _, _ in pictures)
+    assert text.count(":::{table}") == text.count("|---|") > 0
+    assert f"def {script(name).SHOWN[0]}(" in text
+    assert not re.search(r"(?<!`)\{\w+\}(?! )", re.sub(r"```python.*?```", "", text, flags=re.DOTALL))
 
 
-def test_texts_are_escaped_everywhere(page):
-    nasty, told = "<i>&</i>", "&lt;i&gt;&amp;&lt;/i&gt;"
-    picture = page.Picture("a", nasty + '"', nasty, b"", wide=False)
-    tables = {nasty: [(nasty, nasty), (nasty, nasty)]}
-    text = page.section_html(page.Section("s", nasty, nasty, nasty, nasty, [picture], tables, nasty, 1.0))
-    assert "<i>" not in text
-    assert text.count(told) == 12  # title, question, words, differs, alt, caption, code, and five in the table
-    assert '&quot;"' in text
+def test_a_page_says_what_is_smaller_than_in_the_paper(page, built):
+    (name,) = page.FEWER
+    assert f"`{page.FULL}` runs as many" in (built / f"{name}.md").read_text(encoding="utf-8")
 
 
-def test_names_in_words_are_code(page):
-    assert page.paragraphs("a `b < c`\n\nd\ne") == "<p>a <code>b &lt; c</code></p>\n<p>d e</p>"
+def test_nothing_in_texts_is_read_as_markdown(page):
+    assert page.marked("X1 [X3 = 0] * a_b < c | `a_b | c` #") == r"X1 \[X3 = 0\] \* a\_b \< c \| `a_b | c` \#"
+
+
+def test_paragraphs_are_parted_by_empty_lines(page):
+    assert page.paragraphs("a `b < c`\n\nd\ne") == "a `b < c`\n\nd e"
 
 
 def test_a_sentence_that_the_numbers_belie_stops_the_build(page):

@@ -1,12 +1,12 @@
-"""The gallery as one page: runs every script, writes its pictures, and sets words and numbers beside them.
+"""The paper as pages of the site: runs every script, writes its pictures, and sets words and numbers beside them.
 
 From the repository:
 
-python -m docs.gallery.page            all of it, into docs/gallery/build
+python -m docs.gallery.page            all of it, into docs/paper, as `make docs` does
 python -m docs.gallery.page boston     only these scripts, while working on them
+python -m docs.gallery.page --full     with as many test sets as the paper
 """
 
-import base64
 import importlib
 import inspect
 import re
@@ -14,32 +14,27 @@ import shutil
 import sys
 import time
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
-from string import Template
 
 import matplotlib as mpl
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-import losslens as ll
-
 HERE = Path(__file__).resolve().parent
-BUILD = HERE / "build"
+BUILD = HERE.parent / "paper"
 ORDER = ("toy", "scheme", "simulation1", "simulation2", "boston", "bikeshare")
-PAPER = "https://doi.org/10.1007/978-3-030-10925-7_40"
+# Constants of scripts that would take minutes with as many test sets as the paper has.
+FEWER = {"simulation2": {"TEST_SETS": 100}}
+FULL = "python -m docs.gallery.page --full"
 DPI = 170
-WIDE = 6.4  # inches: figures up to this width share a line of the page
 
 
 @dataclass(frozen=True)
 class Picture:
-    name: str
+    file: str
     alt: str
     caption: str
-    png: bytes
-    wide: bool
 
 
 @dataclass(frozen=True)
@@ -52,22 +47,21 @@ class Section:
     pictures: list[Picture]
     tables: dict[str, list[tuple[str, ...]]]  # by title; the first line has the headings
     code: str
+    fewer: str  # what is smaller than in the paper
     seconds: float
 
 
-def main(chosen):
-    names = chosen or ORDER
+def main(arguments):
+    full = "--full" in arguments
+    names = [name for name in arguments if name != "--full"] or ORDER
     check_names(names)
     shutil.rmtree(BUILD, ignore_errors=True)  # no page of an earlier run survives a script that fails
     BUILD.mkdir()
-    sections = []
     for name in names:
         print(f"{name:<12}", end="", flush=True)
-        sections.append(run(name))
-        print(f"{sections[-1].seconds:6.1f} s", flush=True)
-    page = BUILD / "index.html"
-    page.write_text(page_html(sections), encoding="utf-8")
-    print(f"{'together':<12}{sum(section.seconds for section in sections):6.1f} s\n{page}")
+        section = run(name, {} if full else FEWER.get(name, {}))
+        (BUILD / f"{name}.md").write_text(markdown(section), encoding="utf-8")
+        print(f"{section.seconds:6.1f} s", flush=True)
 
 
 def check_names(names):
@@ -79,10 +73,13 @@ def check_names(names):
         raise SystemExit(f"no such script in docs/gallery: {', '.join(missing)}")
 
 
-def run(name):
+def run(name, constants):
     start = time.perf_counter()
     try:
         script = importlib.import_module(f"docs.gallery.{name}")
+        fewer = [f"{getattr(script, key):,} {words(key)}" for key in constants]
+        for key, value in constants.items():
+            setattr(script, key, value)
         figures = script.pictures()
         tables = checked(script.numbers())
         facts = script.facts()
@@ -90,12 +87,16 @@ def run(name):
         captions = {key: text.format(**facts) for key, text in script.CAPTIONS.items()}
         pictures = [save(script.TITLE, name, key, captions.get(key, ""), figure) for key, figure in figures.items()]
     except BaseException as error:
-        error.add_note(f"the gallery was not built: docs/gallery/{name}.py failed")
+        error.add_note(f"the pages of the paper were not built: docs/gallery/{name}.py failed")
         raise
     plt.close("all")
-    words, differs = script.WORDS.format(**facts), script.DIFFERS.format(**facts)
+    texts = (script.QUESTION, script.WORDS.format(**facts), script.DIFFERS.format(**facts))
     seconds = time.perf_counter() - start
-    return Section(name, script.TITLE, script.QUESTION, words, differs, pictures, tables, source(script), seconds)
+    return Section(name, script.TITLE, *texts, pictures, tables, source(script), ", ".join(fewer), seconds)
+
+
+def words(constant):
+    return constant.lower().replace("_", " ")
 
 
 def checked(tables):
@@ -113,16 +114,13 @@ def check_claims(claims):
 
 def source(script):
     """The functions that ask losslens, as they ran."""
-    return "\n\n".join(inspect.getsource(getattr(script, name)).strip() for name in script.SHOWN)
+    return "\n\n\n".join(inspect.getsource(getattr(script, name)).strip() for name in script.SHOWN)
 
 
 def save(title, name, key, caption, figure):
-    stem = BUILD / f"{name}-{slug(key)}"
-    figure.savefig(stem.with_suffix(".png"), dpi=DPI)
-    with mpl.rc_context({"svg.hashsalt": name}):  # the same file for the same picture
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-    alt = f"{title}: {caption or describe(key, figure)}".replace("`", "")
-    return Picture(key, alt, caption, stem.with_suffix(".png").read_bytes(), figure.get_figwidth() > WIDE)
+    file = f"{name}-{slug(key)}.png"
+    figure.savefig(BUILD / file, dpi=DPI)
+    return Picture(file, f"{title}: {caption or describe(key, figure)}".replace("`", ""), caption)
 
 
 def describe(key, figure):
@@ -139,73 +137,47 @@ def slug(text):
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-# -- HTML ---------------------------------------------------------------------------------------------------------
+# -- Markdown -----------------------------------------------------------------------------------------------------
 
 
-def page_html(sections):
-    contents = "\n".join(f'<li><a href="#{section.name}">{escape(section.title)}</a></li>' for section in sections)
-    total = sum(section.seconds for section in sections)
-    template = Template((HERE / "page.html").read_text(encoding="utf-8"))
-    return template.substitute(
-        contents=contents,
-        sections="\n".join(map(section_html, sections)),
-        paper=PAPER,
-        version=ll.__version__,
-        seconds=f"{total:.0f}",
-    )
+def markdown(section):
+    """A page of the site."""
+    fewer = f"The paper has {section.fewer}; `{FULL}` runs as many." if section.fewer else ""
+    parts = [
+        f"# {marked(section.title)}",
+        paragraphs(section.question),
+        *map(figure, section.pictures),
+        "## What to see",
+        paragraphs(section.words),
+        "## Numbers",
+        *(table(title, lines) for title, lines in section.tables.items()),
+        paragraphs(section.differs),
+        fewer,
+        f":::{{dropdown}} The lines that ask losslens\n```python\n{section.code}\n```\n:::",
+        f"From `docs/gallery/{section.name}.py`.",
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def section_html(section):
-    pictures = "\n".join(map(picture_html, section.pictures))
-    tables = "\n".join(table_html(title, lines) for title, lines in section.tables.items())
-    return f"""<section id="{section.name}">
-<h2>{escape(section.title)}</h2>
-<p class="question">{marked(section.question)}</p>
-<div class="pictures">
-{pictures}
-</div>
-<h3>What to see</h3>
-{paragraphs(section.words)}
-<h3>Numbers</h3>
-{tables}
-{paragraphs(section.differs)}
-<details><summary>The lines that ask losslens</summary>
-<pre><code>{escape(section.code, quote=False)}</code></pre></details>
-<p class="origin">docs/gallery/{section.name}.py, {section.seconds:.1f} s</p>
-</section>"""
+def figure(picture):
+    return f"```{{figure}} {picture.file}\n:alt: {picture.alt}\n\n{marked(picture.caption)}\n```"
 
 
-def picture_html(picture):
-    data = base64.b64encode(picture.png).decode("ascii")
-    caption = f"<figcaption>{marked(picture.caption)}</figcaption>" if picture.caption else ""
-    kind = ' class="wide"' if picture.wide else ""
-    alt = escape(picture.alt, quote=True)
-    return f'<figure{kind}><img src="data:image/png;base64,{data}" alt="{alt}">{caption}</figure>'
+def table(title, lines):
+    heads, *rows = ["| " + " | ".join(map(marked, line)) + " |" for line in lines]
+    rule = "|---|" + "--:|" * (len(lines[0]) - 1)
+    return "\n".join([f":::{{table}} {marked(title)}", heads, rule, *rows, ":::"])
 
 
-def table_html(title, lines):
-    heads, *rows = lines
-    head = "".join(f'<th scope="col">{marked(text)}</th>' for text in heads)
-    body = "\n".join(
-        f'<tr><th scope="row">{marked(what)}</th>{"".join(f"<td>{marked(cell)}</td>" for cell in cells)}</tr>'
-        for what, *cells in rows
-    )
-    return f"""<div class="table"><table>
-<caption>{marked(title)}</caption>
-<thead><tr>{head}</tr></thead>
-<tbody>
-{body}
-</tbody></table></div>"""
-
-
-def paragraphs(words):
-    parts = re.split(r"\n\s*\n", words.strip())
-    return "\n".join(f"<p>{marked(' '.join(part.split()))}</p>" for part in parts)
+def paragraphs(text):
+    parts = re.split(r"\n\s*\n", text.strip())
+    return "\n\n".join(marked(" ".join(part.split())) for part in parts)
 
 
 def marked(text):
-    """Text as HTML; `names` between backticks as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
+    """Text as Markdown; `names` between backticks stay code, and nothing else has a meaning."""
+    parts = re.split(r"(`[^`]+`)", text)
+    return "".join(part if part.startswith("`") else re.sub(r"([\\*_\[\]<>|#])", r"\\\1", part) for part in parts)
 
 
 if __name__ == "__main__":

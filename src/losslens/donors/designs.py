@@ -194,7 +194,15 @@ def _no_more_than(m: int, most: int, design: object, n: int) -> None:
 
 @dataclass(frozen=True)
 class All(Design):
-    """Every row is paired with every row: the exact V-statistic, n x n cells."""
+    """Every row is paired with every row: the exact V-statistic, n x n cells.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> ll.feature_importance(lambda X: X[:, 0], X, X[:, 0], loss="squared_error", donors=ll.All())["x0"].exact
+    True
+    """
 
     common = all_pairs = by_parts = True
     m = None
@@ -233,6 +241,14 @@ class Grid(Design):
     values
         Values of your own instead of donors. They give curves and no importance, because nothing says
         how often each value occurs.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> five = ll.Grid(5, at="quantiles")
+    >>> len(ll.feature_importance(lambda X: X[:, 0], X, X[:, 0], loss="squared_error", donors=five)["x0"].grid)
+    5
     """
 
     m: int | None = None
@@ -302,7 +318,16 @@ class _Columns(Design):
 
 @dataclass(frozen=True, repr=False)
 class Permutations(_Columns):
-    """m independent random permutations: the paper's approximation, and scikit-learn's ``n_repeats``."""
+    """m independent random permutations: the paper's approximation, and scikit-learn's ``n_repeats``.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> imp = ll.feature_importance(lambda X: X[:, 0] ** 2, X, X[:, 0], loss="squared_error", donors=ll.Permutations(5))
+    >>> imp["x0"].exact
+    False
+    """
 
     repeats = True
     typed = ("permutations:N",)
@@ -328,6 +353,13 @@ class Latin(_Columns):
 
     Its variance is ``(1 - (m-1)/(n-1))`` times that of m independent permutations. A longer draw from the same
     seed extends a shorter one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> donors = Latin(3).draw(6, np.random.default_rng(0))
+    >>> all(len(set(row)) == 3 for row in donors.tolist())  # no donor twice
+    True
     """
 
     by_parts = True
@@ -344,6 +376,13 @@ class Systematic(_Columns):
 
     Each row has one donor in each of the m rank bins of the feature, so curves are defined on these bins.
     A draw of 2m from the same seed contains the draw of m.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ranks = Systematic(2).draw(6, np.random.default_rng(0))
+    >>> [sorted(row) for row in (ranks // 3).tolist()]  # one in each half of the range
+    [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
     """
 
     ranked = True
@@ -361,7 +400,15 @@ class Systematic(_Columns):
 
 @dataclass(frozen=True, repr=False)
 class Derangements(Design):
-    """Non-zero shifts, so that no row is its own donor: the U-statistic, exact with all n - 1 of them (m=None)."""
+    """Non-zero shifts, so that no row is its own donor: the U-statistic, exact with all n - 1 of them (m=None).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> donors = Derangements().draw(3, np.random.default_rng(0))
+    >>> sorted(donors[0].tolist())  # of row 0
+    [1, 2]
+    """
 
     m: int | None = None
     leaves_out_own = True

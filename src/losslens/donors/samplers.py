@@ -100,6 +100,15 @@ class Within(Lender):
         these: with none it is the permutation importance.
     m
         Donors a row; by default as many as make a million predictions a feature, and 8 at least.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> a, b = np.random.default_rng(0).normal(size=(2, 500))
+    >>> X = np.column_stack([a, a + 0.1 * b])  # nearly the same twice
+    >>> imp = ll.feature_importance(lambda X: X[:, 0], X, a, loss="squared_error", donors=ll.Within(), random_state=0)
+    >>> bool(imp["x0"].pfi < 0.2 * a.var())  # the permutation importance is twice the variance
+    True
     """
 
     tree: Any = None
@@ -172,6 +181,15 @@ class Residual(Lender):
         (a ridge regression on cubic splines) or boosted trees, whichever predicts better.
     given, m
         As in `Within`.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> a, b = np.random.default_rng(0).normal(size=(2, 300))
+    >>> X = np.column_stack([a, a + b])
+    >>> imp = ll.feature_importance(lambda X: X[:, 0], X, a, loss="squared_error", donors=ll.Residual(), random_state=0)
+    >>> bool(imp["x0"].pfi < 2 * a.var()), imp["x1"].pfi
+    (True, 0.0)
     """
 
     regressor: Any = None

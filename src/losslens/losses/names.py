@@ -119,6 +119,8 @@ def outputs(
         One for each output, in the order of y's columns or by their names; None: all alike. They are divided by their
         sum: outputs in different units need weights such as one over the variance of each.
 
+    Examples
+    --------
     >>> outputs("absolute_error", weights={"sales": 1.0, "returns": 3.0}).bound(["returns", "sales"]).weights
     (0.75, 0.25)
     """

@@ -273,21 +273,21 @@ def _hinge(y: Array, prediction: Array) -> FloatArray:
 # The named losses.
 
 squared_error = Loss("squared_error", "values", "squared error", _squared_error)
-"""(y - f)^2."""
+"""``(y - f)^2``."""
 absolute_error = Loss("absolute_error", "values", "absolute error", _absolute_error)
-"""|y - f|."""
+"""``|y - f|``."""
 poisson_deviance = Loss("poisson_deviance", "values", "Poisson deviance", _poisson, domains=(NON_NEGATIVE, POSITIVE))
-"""2 (y log(y/f) - y + f)."""
+"""``2 (y log(y/f) - y + f)``."""
 gamma_deviance = Loss("gamma_deviance", "values", "gamma deviance", _gamma, domains=(POSITIVE, POSITIVE))
-"""2 (y/f - 1 - log(y/f))."""
+"""``2 (y/f - 1 - log(y/f))``."""
 log_loss = Loss("log_loss", "probabilities", "log loss", _log_loss)
-"""-log of the probability of the true class, clipped to [eps, 1 - eps] with the eps of its dtype."""
+"""``-log`` of the probability of the true class, clipped to ``[eps, 1 - eps]`` with the eps of its dtype."""
 brier = Loss("brier", "probabilities", "Brier score", _brier)
-"""(p1 - y)^2 for two classes; the sum over classes of (p_k - [y = k])^2 for more."""
+"""``(p1 - y)^2`` for two classes; the sum over classes of ``(p_k - [y = k])^2`` for more."""
 zero_one = Loss("zero_one", "labels", "zero-one loss", _zero_one)
 """1 where the label is wrong, else 0."""
 hinge = Loss("hinge", "scores", "hinge loss", _hinge)
-"""max(0, 1 - margin): the margin is s or -s for two classes, s_y - max of the other scores for more."""
+"""``max(0, 1 - margin)``; the margin is s or -s for two classes, s_y less the largest other score for more."""
 
 
 def _is_real(parameter: object) -> bool:
@@ -295,7 +295,7 @@ def _is_real(parameter: object) -> bool:
 
 
 def huber(delta: float = 1.0) -> Loss:
-    """Half the squared error up to delta, linear beyond: r^2/2 or delta (|r| - delta/2).
+    """Half the squared error up to delta, linear beyond: ``r^2/2`` or ``delta (|r| - delta/2)``.
 
     >>> huber(1.0)([0.0, 0.0], [0.5, 3.0])
     array([0.125, 2.5  ])
@@ -306,7 +306,7 @@ def huber(delta: float = 1.0) -> Loss:
 
 
 def pinball(alpha: float | Sequence[float] = 0.5) -> Loss:
-    """The loss of a quantile: alpha (y - f) where y >= f, (1 - alpha) (f - y) elsewhere.
+    """The loss of a quantile: ``alpha (y - f)`` where ``y >= f``, ``(1 - alpha) (f - y)`` elsewhere.
 
     Several quantiles are outputs: predictions are (N, Q), one column for each, and the loss is the mean over them.
 
@@ -325,8 +325,9 @@ def pinball(alpha: float | Sequence[float] = 0.5) -> Loss:
 
 
 def tweedie_deviance(power: float = 1.5) -> Loss:
-    """The deviance with variance ~ mean^p: 0 squared error, 1 Poisson, 2 gamma, 3 inverse Gaussian, else
-    2 (max(y, 0)^(2-p) / ((1-p)(2-p)) - y f^(1-p) / (1-p) + f^(2-p) / (2-p)).
+    """The deviance with ``variance ~ mean^p``: 0 squared error, 1 Poisson, 2 gamma, 3 inverse Gaussian.
+
+    Else ``2 (max(y, 0)^(2-p) / ((1-p)(2-p)) - y f^(1-p) / (1-p) + f^(2-p) / (2-p))``.
 
     >>> tweedie_deviance(2)([1.0], [1.0])
     array([0.])

@@ -203,6 +203,8 @@ def brier_survival(times: Sequence[float] | Floats | None = None, *, censoring: 
         structured array or a frame; None: y itself. Or a plain array (n, len(times)) of weights, which replace 1 / G:
         of each row at each time, or at its event if that is earlier.
 
+    Examples
+    --------
     >>> loss = brier_survival([1.0, 4.0])
     >>> known = loss.encode([(True, 1), (False, 2), (True, 3), (True, 5)])
     >>> loss.by_output(known, np.full((4, 2), 0.5)).mean(axis=0)

@@ -15,9 +15,18 @@ from losslens.results.files import atomic_file
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """A report on a model: `summary` is what the page shows, as plain data."""
+    """A report on a model: `summary` is what the page shows, as plain data.
 
-    summary: dict[str, Any]
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> page = ll.report(lambda X: X[:, 0], X, 2 * X[:, 0], loss="squared_error", interactions=False, random_state=0)
+    >>> "<html" in page.html(), page.summary["words"]["question"]
+    (True, 'What does this model need to predict the target?')
+    """
+
+    summary: dict[str, Any]  #: what the page shows, as plain data
 
     def json(self) -> str:
         """The data of the page, without the page."""

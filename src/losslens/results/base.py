@@ -81,7 +81,7 @@ class ResultMapping(Mapping[str, T], Grouped, Saveable):
     """A mapping from features to their results, in the requested order."""
 
     features: dict[str, T]
-    n_predictions: int  # rows that the model predicted, unchanged ones included
+    n_predictions: int  #: rows that the model predicted, unchanged ones included
 
     @property
     def design(self) -> str:

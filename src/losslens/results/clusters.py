@@ -37,18 +37,28 @@ class Clusters(Result):
     cluster; `chance` is the share of the largest cluster.
 
     `to_frame()` has one row a cluster: cluster, n, share, stability, rule, and its mean local SFIMP of each feature.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> X[:, 2] = X[:, 2] > 0
+    >>> f = lambda X: np.where(X[:, 2] == 1, X[:, 0], 10 + X[:, 1])
+    >>> found = ll.clusters(ll.shapley_importance(f, X, f(X), loss="squared_error"), X, k=2, random_state=0)
+    >>> found.k, found.profiles.shape, bool(len(found.rows(0)) == found.sizes[0])
+    (2, (2, 3), True)
     """
 
-    labels: Indices  # (n,): 0 for the largest cluster; -1 for rows with weight 0 or without donors
-    weight: Floats  # (n,), sums to one
-    profiles: Floats  # (k, p): mean local SFIMP
-    rules: tuple[str, ...]  # of each cluster; "" where there is none
-    columns: tuple[str, ...]  # columns of X that occur in rules
-    described: float
-    stability: float
-    cluster_stability: Floats  # (k,): mean Jaccard index with the most similar cluster of a half
+    labels: Indices  #: the cluster of each row, (n,): 0 for the largest; -1 for rows with weight 0 or without donors
+    weight: Floats  #: weights of the rows, (n,): they sum to one
+    profiles: Floats  #: mean local SFIMP of each cluster and feature, (k, p)
+    rules: tuple[str, ...]  #: a rule for each cluster; "" where there is none
+    columns: tuple[str, ...]  #: columns of X that occur in rules
+    described: float  #: the share of rows that rules learnt from other rows assign to their cluster
+    stability: float  #: mean adjusted Rand index of clusterings of halves
+    cluster_stability: Floats  #: mean Jaccard index of each cluster with the most similar one of a half, (k,)
     tried: tuple[Tried, ...]
-    features: tuple[str, ...]
+    features: tuple[str, ...]  #: names of the features
     title: str  # of the loss
     backend: str
     row_labels: Labels | None = None  # (n,), of a pandas index

@@ -37,11 +37,21 @@ MOVED = (
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Comparison(Result):
-    """Importances of several models on the same rows and donors, or each on its own rows."""
+    """Importances of several models on the same rows and donors, or each on its own rows.
 
-    importances: dict[str, Importances]
-    shapley: dict[str, ShapleyImportance]  # empty if not requested
-    paired: bool  # whether the rows are the same
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 0]}
+    >>> found = ll.compare(models, X, X[:, 0] + X[:, 1], loss="squared_error", shapley=False)
+    >>> found.names, found.features, bool(found.error_difference("one", "both").low > 0)
+    (('both', 'one'), ('x0', 'x1'), True)
+    """
+
+    importances: dict[str, Importances]  #: the importances by the name of the model, or of the set of rows
+    shapley: dict[str, ShapleyImportance]  #: the Shapley importances likewise; empty if not requested
+    paired: bool  #: whether the rows are the same
     # Of every two sets of rows, by their names: the values of each feature in the second, compared with the first
     shifts: dict[str, dict[str, tuple[DistributionShift, ...]]] = field(default_factory=dict)
 

@@ -23,9 +23,19 @@ from losslens.uncertainty.bands import Band
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class FeatureEffect(FeatureResult, Tabular):
-    """How the prediction depends on one feature: an ICE curve for each row, and their mean, the PD curve."""
+    """How the prediction depends on one feature: an ICE curve for each row, and their mean, the PD curve.
 
-    target: str | None = None  # the class whose probability is shown
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0]])
+    >>> x0 = ll.feature_effect(lambda X: X[:, 0] * X[:, 1], X)["x0"]
+    >>> x0.grid, x0.ice, x0.pd
+    (array([0., 1.]), array([[0., 1.],
+           [0., 3.]]), array([0., 2.]))
+    """
+
+    target: str | None = None  #: the class whose probability is shown
 
     @property
     def pd(self) -> Floats:
@@ -131,7 +141,15 @@ def plain(values: NDArray[Any]) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effects(ResultMapping[FeatureEffect]):
-    """Effects of several features: a mapping from name to `FeatureEffect`."""
+    """Effects of several features: a mapping from name to `FeatureEffect`.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0]])
+    >>> {name: effect.pd.tolist() for name, effect in ll.feature_effect(lambda X: X[:, 0] * X[:, 1], X).items()}
+    {'x0': [0.0, 2.0], 'x1': [0.5, 1.5]}
+    """
 
     def _table(self) -> ResultTable:
         columns = {

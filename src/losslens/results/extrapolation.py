@@ -39,16 +39,25 @@ class Extrapolation(Stored):
     A replaced row keeps its own values of the other columns and has the feature's value of a donor. Where the feature
     is correlated with other columns, such rows may be unlike any real one, and the model's predictions for them were
     never checked against data.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> a, b, c = np.random.default_rng(0).normal(size=(3, 500))
+    >>> X = np.column_stack([a, a + 0.1 * b, c])
+    >>> one = ll.feature_importance(lambda X: X[:, 0], X, a, loss="squared_error")["x0"].extrapolation
+    >>> one.warns, one.ties
+    (True, ('x1',))
     """
 
-    name: str
-    auc: float  # of a cross-fitted classifier; NaN where there are too few rows
-    share: float  # of the replaced rows: those at least `RARER` times as frequent as similar real rows
-    grid: NDArray[Any]  # (g,); none for a group of columns
-    at: Floats  # (g,): the share among the rows at each grid value
-    ties: tuple[str, ...] = ()  # the columns most associated with the feature
-    threshold: float = WARNING  # the AUC above which it warns: higher for few rows, where 0.6 may occur by chance
-    drawn: bool = False  # values were drawn given the other columns
+    name: str  #: name of the feature
+    auc: float  #: AUC of a cross-fitted classifier of replaced and real rows; NaN where there are too few rows
+    share: float  #: of the replaced rows: those at least `RARER` times as frequent as similar real rows
+    grid: NDArray[Any]  #: values of the feature, (g,); none for a group of columns
+    at: Floats  #: the share among the rows at each grid value, (g,)
+    ties: tuple[str, ...] = ()  #: the columns most associated with the feature
+    threshold: float = WARNING  #: the AUC above which it warns: higher for few rows, where 0.6 may occur by chance
+    drawn: bool = False  #: whether values were drawn given the other columns
 
     @property
     def warns(self) -> bool:
@@ -131,6 +140,15 @@ class Extrapolations(Mapping[str, Extrapolation], Result):
     """Extrapolation of several features: a mapping from name to `Extrapolation`, without pairs on a product grid.
 
     `to_frame()` has one row a feature, the largest AUC first: feature, auc, share, warns, tied_to.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> a, b, c = np.random.default_rng(0).normal(size=(3, 500))
+    >>> X = np.column_stack([a, a + 0.1 * b, c])
+    >>> imp = ll.feature_importance(lambda X: X[:, 0], X, a, loss="squared_error")
+    >>> {name: one.warns for name, one in imp.extrapolation.items()}
+    {'x0': True, 'x1': True, 'x2': False}
     """
 
     features: dict[str, Extrapolation]

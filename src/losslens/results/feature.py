@@ -35,21 +35,21 @@ MIN_CURVES = 30  # rows with kept cells that the mean curve of a streamed group 
 class FeatureResult(Grouped):
     """Cells of one feature and their means."""
 
-    name: str
-    columns: tuple[str, ...]
+    name: str  #: name of the feature
+    columns: tuple[str, ...]  #: the columns that are replaced
     values: tuple[NDArray[Any], ...] = lazy()  # the grid: one array, or two for a pair
-    ordered: bool
-    design: Design
-    engine: str
-    exact: bool
-    n_predictions: int
+    ordered: bool  #: whether its values have an order
+    design: Design  #: the donor design that was used
+    engine: str  #: the engine that computed the cells
+    exact: bool  #: whether the number is the mean over all pairs
+    n_predictions: int  #: rows that the model predicted
     meeting: Layout = lazy()
     sample: Sample
     at: Indices  # positions in the sample of the rows of this result
     means: Means
     cells: Cells
     backend: str
-    declined: str = ""  # why the model was asked; empty if an exact engine computed everything
+    declined: str = ""  #: why the model was asked; empty if an exact engine computed everything
     observed: Floats | None = None  # (len(at), 2), of a pair: positions of these rows on both grids
     conditioning: Conditioning | None = None  # what conditional samplers condition on; None: donors from all rows
     extrapolated: ReplacedRows | Extrapolation | None = None  # of all rows, also where some are selected

@@ -39,25 +39,34 @@ class Gap(Result):
 
     `to_frame()` has one row a line, which sum to `total`: what the groups differ in without any feature, and for each
     feature how much less it takes off the error in the first group than in the second.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = X[:, 1] * np.where(X[:, 0] > 0, 1, 2)
+    >>> gap = ll.shapley_importance(lambda X: X[:, 1], X, y, loss="squared_error").gap(X[:, 0] <= 0)
+    >>> gap.lines, bool(np.isclose(gap.parts.sum(), gap.total)), bool(gap.total > 0)
+    (('(without any feature)', 'x0', 'x1'), True, True)
     """
 
-    names: tuple[str, ...]  # of the two groups
-    features: tuple[str, ...]
-    n: Indices  # (2,): rows with weight
-    error: Floats  # (2,): of each group
-    without: Floats  # (2,): the error of each group with all values from other rows
-    shares: Floats  # (2, p): how much each feature takes off the error of each group
+    names: tuple[str, ...]  #: names of the two groups
+    features: tuple[str, ...]  #: names of the features
+    n: Indices  #: rows with weight in each group, (2,)
+    error: Floats  #: error of each group, (2,)
+    without: Floats  #: error of each group with all values from other rows, (2,)
+    shares: Floats  #: how much each feature takes off the error of each group, (2, p)
     title: str  # of the loss
     backend: str
     # Of the lines and, last, of the total, (p + 2,): empty where there are too few rows, for the reason in `why`
     centre: Floats  # without pairs of a row with itself
-    std_error: Floats
+    std_error: Floats  #: standard errors of the lines and, last, of the total, (p + 2,)
     skewness: Floats
     freedom: Floats
     effective: float  # the smaller group counts as so many rows, or groups of rows, of equal weight
     grouped: bool  # groups of rows were left out as wholes
     covers_table: bool  # every column belongs to a feature
-    why: str = ""
+    why: str = ""  #: why there are no standard errors; empty if there are
     remarks: tuple[str, ...] = ()
 
     @property

@@ -36,9 +36,21 @@ CURVES_ONLY = "curves only"  # shown instead of a number for pairs and for grids
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class FeatureImportance(FeatureResult, Tabular):
-    """How much the loss increases when a feature's values come from other rows: on average, by value, and by row."""
+    """How much the loss increases when a feature's values come from other rows: on average, by value, and by row.
 
-    loss: Loss
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> x0 = ll.feature_importance(lambda X: 2 * X[:, 0], X, 2 * X[:, 0], loss="squared_error")["x0"]
+    >>> low, high = x0.interval()
+    >>> bool(low < x0.pfi < high)
+    True
+    >>> bool(np.isclose(x0.pi @ x0.weights, x0.pfi)), bool(np.isclose(x0.local.mean(), x0.pfi))
+    (True, True)
+    """
+
+    loss: Loss  #: the loss whose change is reported
 
     @property
     def pfi(self) -> float:

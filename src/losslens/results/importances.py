@@ -32,6 +32,16 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
     """Importances of several features: a mapping from name to `FeatureImportance`.
 
     `to_frame()` has one row a feature, the most important first.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> imp = ll.feature_importance(lambda X: 2 * X[:, 0], X, 2 * X[:, 0], loss="squared_error")
+    >>> list(imp), imp.error, imp["x1"].pfi
+    (['x0', 'x1'], 0.0, 0.0)
+    >>> bool(imp.difference("x0", "x1").low > 0)
+    True
     """
 
     by_output: dict[str | float, Importances] = field(default_factory=dict)  # of a loss of several outputs

@@ -47,18 +47,27 @@ class Interactions(Result):
     `to_frame()` has one row a pair, the strongest first: with standard error, 95% interval and p-values, then the same
     of the parts; the column `interaction` is the whole, `model_interaction` the part. The last column, `caution`, says
     where the interval of the whole cannot be trusted.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> f = lambda X: X[:, 0] * X[:, 1] + X[:, 2]
+    >>> found = ll.pair_interactions(f, X, f(X), loss="squared_error")
+    >>> found.features, found.interaction["x0", "x2"], bool(found.interaction["x0", "x1"] > 1)
+    (('x0', 'x1', 'x2'), 0.0, True)
     """
 
-    features: tuple[str, ...]
-    index: Floats  # 0 on the diagonal, NaN for pairs that were not requested
-    kind: str  # what the numbers are
+    features: tuple[str, ...]  #: names of the features
+    index: Floats  #: the numbers, (p, p): 0 on the diagonal, NaN for pairs that were not requested
+    kind: str  #: what the numbers are
     title: str  # of the loss
     backend: str
-    unbiased: Floats | None = None  # the U-statistics: the centres of intervals
-    std_error: Floats | None = None
+    unbiased: Floats | None = None  #: the U-statistics: the centres of intervals
+    std_error: Floats | None = None  #: standard errors, (p, p)
     units: float = 0  # effective number of rows, or groups of rows
-    absent: str = ""  # why some or all pairs have no standard error
-    n_predictions: int = 0  # rows that the model predicted
+    absent: str = ""  #: why some or all pairs have no standard error
+    n_predictions: int = 0  #: rows that the model predicted
     skewness: Floats | None = None  # of the estimates, by which intervals are bent; None: 0
     grouped: bool = False  # units are groups of rows
     parts: dict[str, Interactions] = field(default_factory=dict)  # of the whole, by name

@@ -29,15 +29,26 @@ class Observations(Result):
 
     `to_frame()` has one line for each row, the least important first: importance, loss, target, prediction, suspicious,
     influence.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = X[:, 0] + 0.1 * X[:, 1]
+    >>> y[7] = -10 * X[7, 0]  # a wrong target
+    >>> found = ll.observations(ll.shapley_importance(lambda X: X[:, 0], X, y, loss="squared_error"))
+    >>> found.suspicious, bool(found.importance[7] < found.fence)
+    (array([7]), True)
     """
 
-    importance: Floats  # (n,)
-    loss: Floats  # (n,): of the unchanged rows
-    weight: Floats  # (n,), sums to one
-    target: NDArray[Any] | None  # (n,): numbers or labels
-    prediction: NDArray[Any] | None  # (n,): numbers, or the likeliest label
-    influence: Floats | None  # (n,): the `RowInfluence.total` of the feature where it is largest in absolute value
-    influence_on: NDArray[Any] | None  # (n,): names of these features
+    importance: Floats  #: how much all features together reduce the loss of each row, (n,)
+    loss: Floats  #: loss of the unchanged rows, (n,)
+    weight: Floats  #: weights of the rows, (n,): they sum to one
+    target: NDArray[Any] | None  #: true values, (n,): numbers or labels
+    prediction: NDArray[Any] | None  #: predictions, (n,): numbers, or the likeliest label
+    #: the `RowInfluence.total` of each row, (n,), of the feature where it is largest in absolute value
+    influence: Floats | None
+    influence_on: NDArray[Any] | None  #: names of these features, (n,)
     title: str  # of the loss
     backend: str
     row_labels: Labels | None = None  # (n,), of a pandas index

@@ -27,6 +27,14 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
     """A mapping from outputs, points in time or quantiles to the importances for each.
 
     `to_frame()` has one row an output and feature.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> imp = ll.feature_importance(lambda X: X, X, X, loss="squared_error")
+    >>> {name: bool(one["x0"].pfi > 0) for name, one in imp.outputs.items()}
+    {'y0': True, 'y1': False}
     """
 
     of: dict[str | float, Any]  # `Importances`, which are made of this module

@@ -37,26 +37,36 @@ class OverTime(Result):
     `to_frame()` has one line for each feature and stretch of time, `changes()` one for each feature: where the
     importance before differs most from that afterwards, and the p-value of a constant importance. That test assumes
     what all standard errors do, that rows, or groups of rows, are independent: pass `time_blocks` as ``groups=``.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> y = np.where(np.arange(400) < 200, X[:, 0], 0.2 * X[:, 0])
+    >>> imp = ll.feature_importance(lambda X: X[:, 0], X, y, loss="squared_error")
+    >>> over = imp.over(np.arange(400), bins=4)
+    >>> over.importance.shape, int(over.step[0]), bool(over.p[0] < 0.001)
+    ((4, 2), 2, True)
     """
 
-    features: tuple[str, ...]
-    start: NDArray[Any]  # (b,): where each stretch begins; those without rows are left out
-    end: NDArray[Any]  # (b,): where it ends, not included
-    middle: NDArray[Any]  # (b,): the mean time of its rows
-    rows: Indices  # (b,): how many
-    importance: Floats  # (b, p)
-    std_error: Floats  # (b, p); NaN where there is none
-    low: Floats  # (b, p)
-    high: Floats  # (b, p)
-    overall: Floats  # (p,): of all rows
-    step: Indices  # (p,): the stretch that the largest step leads to; -1: too few rows, or groups, to tell
-    before: Floats  # (p,): the importance before the step
-    after: Floats  # (p,)
-    p: Floats  # (p,): of a constant importance
-    level: float
+    features: tuple[str, ...]  #: names of the features
+    start: NDArray[Any]  #: where each stretch begins, (b,); those without rows are left out
+    end: NDArray[Any]  #: where it ends, not included, (b,)
+    middle: NDArray[Any]  #: the mean time of its rows, (b,)
+    rows: Indices  #: how many rows it has, (b,)
+    importance: Floats  #: importance of each feature in each stretch, (b, p)
+    std_error: Floats  #: standard errors, (b, p); NaN where there is none
+    low: Floats  #: low ends of the band, (b, p)
+    high: Floats  #: high ends of the band, (b, p)
+    overall: Floats  #: importance over all rows, (p,)
+    step: Indices  #: the stretch that the largest step leads to, (p,); -1: too few rows, or groups, to tell
+    before: Floats  #: the importance before the step, (p,)
+    after: Floats  #: and from the step on, (p,)
+    p: Floats  #: p-value of a constant importance, (p,)
+    level: float  #: probability of the band
     title: str  # of the loss
     grouped: bool  # whether standard errors leave out groups of rows
-    why: str  # why there is no band; empty if there is one
+    why: str  #: why there is no band; empty if there is one
     backend: str
 
     @property

@@ -15,11 +15,21 @@ from losslens.uncertainty.inference import Adjustment, columns_of_tests
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class PermutedTarget(Result):
-    """Importances compared with those of refits to a permuted target, where there is nothing to learn."""
+    """Importances compared with those of refits to a permuted target, where there is nothing to learn.
 
-    features: tuple[str, ...]
-    importance: Floats  # (p,)
-    null: Floats  # (B, p): with the target permuted
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> test = ll.permuted_target_test(LinearRegression(), X, 2 * X[:, 1], permutations=19, random_state=0)
+    >>> test.null.shape, test.p_values[1].item()
+    ((19, 2), 0.05)
+    """
+
+    features: tuple[str, ...]  #: names of the features
+    importance: Floats  #: importances with the target as it is, (p,)
+    null: Floats  #: importances with the target permuted, (B, p)
     what: str  # what the numbers are, such as "increase in squared error"
     backend: str
 

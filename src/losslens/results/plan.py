@@ -22,37 +22,46 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The cost of a call; fields that do not apply to this kind of call are None."""
+    """The cost of a call; fields that do not apply to this kind of call are None.
 
-    features: tuple[str, ...]
-    engines: tuple[str, ...]  # one a feature
-    designs: tuple[str, ...] | None = None  # one a feature
-    predictions: tuple[int, ...] | None = None  # rows to predict for each feature, without more donors
-    n_predictions: int  # all of them, unchanged rows included
-    most: int | None = None  # predictions, at most
-    upper: bool = False  # some rows get a value twice, or their own, and are predicted once: these are upper bounds
-    calls: int | None = None  # of the model
-    memory: int  # bytes, of the result and the run; for data in parts, on each worker
-    seconds: float  # expected, with the donors or walks beyond the fewest that precision will need
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> found = ll.plan(ll.feature_importance, lambda X: X[:, 0], X, X[:, 0], loss="squared_error")
+    >>> found.features, found.engine, found.n_predictions
+    (('x0', 'x1'), 'blackbox', 20100)
+    """
+
+    features: tuple[str, ...]  #: names of the features
+    engines: tuple[str, ...]  #: the engine of each feature
+    designs: tuple[str, ...] | None = None  #: the donor design of each feature
+    predictions: tuple[int, ...] | None = None  #: rows to predict for each feature, without more donors
+    n_predictions: int  #: all of them, unchanged rows included
+    most: int | None = None  #: predictions, at most
+    upper: bool = False  #: some rows get a value twice, or their own, and are predicted once: these are upper bounds
+    calls: int | None = None  #: calls of the model
+    memory: int  #: bytes, of the result and the run; for data in parts, on each worker
+    seconds: float  #: expected, with the donors or walks beyond the fewest that precision will need
     backend: str
-    workers: int = 0  # threads of the cluster; 0: in this process
+    workers: int = 0  #: threads of the cluster; 0: in this process
     # Importances and effects of data in memory
-    complete: bool | None = None  # all cells are kept; otherwise the result is streamed
-    grows: tuple[str, ...] | None = None  # features whose number of donors is doubled until the error is small
+    complete: bool | None = None  #: all cells are kept; otherwise the result is streamed
+    grows: tuple[str, ...] | None = None  #: features whose number of donors is doubled until the error is small
     # Shapley importances
-    way: str | None = None  # the method
-    exact: bool | None = None
+    way: str | None = None  #: the method
+    exact: bool | None = None  #: whether nothing is sampled
     # Data that are read in parts
-    n: int | None = None  # rows
-    parts: int | None = None
-    passes: int | None = None
-    read: int | None = None  # bytes, in all passes
-    travels: int | None = None  # bytes sent to the cluster and back
-    scratch: int | None = None  # bytes of a temporary file
+    n: int | None = None  #: rows
+    parts: int | None = None  #: parts that the data are read in
+    passes: int | None = None  #: passes over them
+    read: int | None = None  #: bytes read, in all passes
+    travels: int | None = None  #: bytes sent to the cluster and back
+    scratch: int | None = None  #: bytes of a temporary file
     # Calls that consist of several steps
-    stages: tuple[Stage, ...] | None = None
-    fits: int | None = None  # of the learner
-    timed_rows: int | None = None  # rows of the largest fit that was timed; if fewer than a fit has, extrapolated
+    stages: tuple[Stage, ...] | None = None  #: the steps of the call, each with its seconds
+    fits: int | None = None  #: fits of the learner
+    timed_rows: int | None = None  #: rows of the largest fit that was timed; if fewer than a fit has, extrapolated
 
     @property
     def engine(self) -> str:

@@ -25,25 +25,36 @@ SENTENCES = 2  # in the title of the table
 
 @dataclass(frozen=True, eq=False)
 class Region(Stored):
-    """Rows that satisfy a rule."""
+    """Rows that satisfy a rule.
 
-    feature: str
-    rule: str  # "" for all rows
-    depth: int
-    rows: NDArray[Any]  # labels, or positions where there are none
-    pfi: float
-    low: float
-    high: float
-    p: float  # of no difference from the other side of the last split, times the number of features; NaN for all rows
-    found: float  # permutation p-value of that split, as the best of all splits
-    leaf: bool
-    difference: float = np.nan  # of the importance from that of the other side, with its 95% interval
-    difference_low: float = np.nan
-    difference_high: float = np.nan
-    ratio: float = np.nan  # likewise; NaN unless the importance of the other side is surely above 0
-    ratio_low: float = np.nan
-    ratio_high: float = np.nan
-    strength: float = np.nan  # target="interaction": mean divergence between predictions with other values
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> X[:, 1] = X[:, 1] > 0
+    >>> f = lambda X: X[:, 0] * (1 + X[:, 1])
+    >>> _, first, second = ll.regions(ll.feature_importance(f, X, f(X), loss="squared_error"), X).of("x0")
+    >>> first.rule, second.rule, first.n + second.n, bool(first.pfi < second.pfi)
+    ('x1 = 0', 'x1 = 1', 300, True)
+    """
+
+    feature: str  #: name of the feature
+    rule: str  #: "" for all rows
+    depth: int  #: number of conditions
+    rows: NDArray[Any]  #: labels of its rows, or positions where there are none
+    pfi: float  #: importance of the feature there
+    low: float  #: low end of its 95% interval
+    high: float  #: high end
+    p: float  #: of no difference from the other side of the last split, times the number of features; NaN for all rows
+    found: float  #: permutation p-value of that split, as the best of all splits
+    leaf: bool  #: whether it is not split further
+    difference: float = np.nan  #: of the importance from that of the other side, with its 95% interval
+    difference_low: float = np.nan  #: low end of that interval
+    difference_high: float = np.nan  #: high end
+    ratio: float = np.nan  #: of the two importances; NaN unless that of the other side is surely above 0
+    ratio_low: float = np.nan  #: low end of its 95% interval
+    ratio_high: float = np.nan  #: high end
+    strength: float = np.nan  #: target="interaction": mean divergence between predictions with other values
 
     @property
     def n(self) -> int:
@@ -57,9 +68,19 @@ class Regions(Result):
 
     `to_frame()` has one row a region: feature, rule ("" for all rows), n, pfi, low, high, p, and the difference from
     and the ratio to the other side of the last split, each with its interval.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> X[:, 1] = X[:, 1] > 0
+    >>> f = lambda X: X[:, 0] * (1 + X[:, 1])
+    >>> found = ll.regions(ll.feature_importance(f, X, f(X), loss="squared_error"), X)
+    >>> found.found, [region.rule for region in found.of("x0")]
+    (('x0', 'x1'), ['', 'x1 = 0', 'x1 = 1'])
     """
 
-    regions: tuple[Region, ...]  # by feature, all rows first
+    regions: tuple[Region, ...]  #: by feature, all rows first
     features: dict[str, FeatureImportance]
     target: Target
 

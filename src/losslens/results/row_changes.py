@@ -38,10 +38,10 @@ class RowChanges(Result, Inference):
 
     _notes: ClassVar[Sequence[str]] = ("p is not adjusted; .test() adjusts for the number of features",)
 
-    features: tuple[str, ...]
-    local: Floats  # (n, p): the change of each row's loss; NaN where it is unknown
-    weight: Floats  # (n,), sums to one
-    error: float  # the mean loss with all features
+    features: tuple[str, ...]  #: names of the features
+    local: Floats  #: (n, p): the change of each row's loss; NaN where it is unknown
+    weight: Floats  #: weights of the rows, (n,): they sum to one
+    error: float  #: the mean loss with all features
     title: str  # of the loss
     backend: str
     block: Indices | None = None  # groups of rows
@@ -165,7 +165,18 @@ class RowChanges(Result, Inference):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ConditionalImpact(RowChanges):
-    """How much the loss increases when a feature's values are drawn given the other features."""
+    """How much the loss increases when a feature's values are drawn given the other features.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> cpi = ll.conditional_predictive_impact(
+    ...     lambda X: X[:, 0], X, X[:, 0], ll.Within(), loss="squared_error", random_state=0
+    ... )
+    >>> cpi.features, (cpi.importance > 0.5).tolist()
+    (('x0', 'x1'), [True, False])
+    """
 
     conditioning: tuple[Conditioning, ...] = ()  # how each feature was drawn; empty in files of older versions
 
@@ -215,14 +226,23 @@ class LeftOut(Grouped, RowChanges):
     to the variance is as much as the noise that training adds to the changes of the rows, `training_variance`: little
     for a feature that helps, and half of the variance for one that is worth nothing.
     ``interval(target="learner")`` is about fits on other training rows.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> loco = ll.leave_one_covariate_out(LinearRegression(), X, X[:, 0], random_state=0)
+    >>> (loco.interval()[0] > 0).tolist(), loco.per_fold.shape
+    ([True, False], (5, 2))
     """
 
-    loss: Floats  # (n,): of each row, with all features; NaN for rows in no test set
-    per_fold: Floats  # (M, p): the mean of each fold; empty after `given`
-    correction: float  # Nadeau and Bengio's 1/M + n_test/n_train: folds share training rows
-    how: How
-    # (n, p): the variance of each row's change over training rows, which is n_train/n_test times that between the fits;
-    # None: unknown, in older files
+    loss: Floats  #: loss of each row with all features, (n,); NaN for rows in no test set
+    per_fold: Floats  #: the mean of each fold, (M, p); empty after `given`
+    correction: float  #: Nadeau and Bengio's 1/M + n_test/n_train: folds share training rows
+    how: How  #: how a feature is left out: "drop" or "constant"
+    #: the variance of each row's change over training rows, (n, p): n_train/n_test times that between the fits; None:
+    #: unknown, in older files
     training_variance: Floats | None = None
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:

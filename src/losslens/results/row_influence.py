@@ -29,13 +29,22 @@ class RowInfluence(Result):
     without weights, over all pairs, ``influence.moved = sqrt((n - 1) / n) total``.
 
     `to_frame()` has one line for each row: row, as_row, as_donor, total; the largest influences first.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> x0 = ll.feature_importance(lambda X: X[:, 0], X, X[:, 0], loss="squared_error")["x0"]
+    >>> found = x0.row_influence
+    >>> bool(np.isclose(found.without[0], x0.drop([0]).unbiased)), bool(abs(found.total.sum()) < 1e-9)
+    (True, True)
     """
 
-    name: str
+    name: str  #: name of the feature
     title: str  # of the loss
-    unbiased: float  # U, of all rows
-    as_row: Floats  # (n,)
-    as_donor: Floats  # (n,)
+    unbiased: float  #: importance over all rows (U)
+    as_row: Floats  #: influence as an observation, (n,)
+    as_donor: Floats  #: influence as a donor, (n,)
     backend: str
     row_labels: Labels | None = None  # (n,), of a pandas index
 

@@ -38,27 +38,40 @@ def _absent(what: str) -> property:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class FeatureScore(Grouped, Tabular):
-    """How much a score decreases when one feature's values come from other rows."""
+    """How much a score decreases when one feature's values come from other rows.
 
-    name: str
-    columns: tuple[str, ...]
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> y = X[:, 0] + X[:, 1] > 0
+    >>> model = LogisticRegression().fit(X, y)
+    >>> x0 = ll.feature_importance(model, X, y, loss="roc_auc")["x0"]
+    >>> low, high = x0.interval()
+    >>> bool(0 < low < x0.pfi < high)
+    True
+    """
+
+    name: str  #: name of the feature
+    columns: tuple[str, ...]  #: the columns that are replaced
     values: tuple[NDArray[Any], ...]
     ordered: bool
-    design: Design
-    engine: str
-    exact: bool
-    n_predictions: int
-    title: str  # of the scorer
-    score: float  # with nothing replaced
+    design: Design  #: the donor design that was used
+    engine: str  #: the engine that computed the predictions
+    exact: bool  #: whether nothing is sampled
+    n_predictions: int  #: rows that the model predicted
+    title: str  #: name of the score
+    score: float  #: the score with nothing replaced
     column_scores: Floats | None  # (m,): of each column of the design; None for a grid
     column_shares: Floats | None  # (m,): weight of each column
-    curve: Floats | None  # (g,): the score with every row at that value; None if not computed
+    curve: Floats | None  #: (g,): the score with every row at that value; None if not computed
     shares: Floats | None
     backend: str
     clipped: float = 0.0
     complete: bool = True
     known_as_streamed: bool = False
-    declined: str = ""  # why no exact engine was used
+    declined: str = ""  #: why no exact engine was used
     own_share: float = 0.0  # of the pairs, those of a row with itself
     without: Floats | None = None  # (u,): the importance without each unit; None where there is no jackknife
     units: Literal["rows", "groups", "blocks"] = "rows"  # what is left out
@@ -67,7 +80,7 @@ class FeatureScore(Grouped, Tabular):
     own: ScoredRows | None = None  # the rows that are scored; None where the scorer may read the model or the rows
     column_cells: ScoredCells | None = None  # with the columns of the design
     curve_cells: ScoredCells | None = None  # with those of the curve
-    undefined: str = ""  # why these rows have no score
+    undefined: str = ""  #: why these rows have no score
     # (m,): of the rows of each column, with the weights that they have there, nothing replaced; None: all have `score`
     column_bases: Floats | None = None
     extrapolation: ClassVar[None] = None  # not computed for scorers
@@ -318,7 +331,19 @@ class FeatureScore(Grouped, Tabular):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Scores(Importances):
-    """Importances by a scorer: a mapping from name to `FeatureScore`."""
+    """Importances by a scorer: a mapping from name to `FeatureScore`.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> y = X[:, 0] > 0
+    >>> model = LogisticRegression().fit(X, y)
+    >>> imp = ll.feature_importance(model, X, y, loss="roc_auc")
+    >>> imp.score, bool(imp["x0"].pfi > 0.3)
+    (1.0, True)
+    """
 
     features: dict[str, FeatureScore]  # type: ignore[assignment]
 

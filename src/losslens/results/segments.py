@@ -18,24 +18,35 @@ from losslens.typing import Axes, Mask
 
 @dataclass(frozen=True, eq=False)
 class Segment(Stored):
-    """Rows that fulfil a rule. Its numbers are of rows that had no part in finding it."""
+    """Rows that fulfil a rule. Its numbers are of rows that had no part in finding it.
 
-    rule: str
-    columns: tuple[str, ...]  # that the rule reads
-    rows: NDArray[Any]  # labels of all rows that fulfil it, or positions where there are none
-    share: float  # of all rows, by weight
-    error: float
-    low: float  # 95% interval of the error
-    high: float
-    other: float  # error of the other rows
-    difference: float  # of the two errors, with its 95% interval
-    difference_low: float
-    difference_high: float
-    ratio: float  # likewise; NaN where losses may be negative
-    ratio_low: float
-    ratio_high: float
-    p: float  # one-sided, of no larger error there; allows for all rules that were tested
-    judged: int  # rows of the segment that the numbers are of
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> rng = np.random.default_rng(0)
+    >>> X, noise = rng.normal(size=(1000, 4)), rng.normal(size=1000)
+    >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3.0, 1.0) * noise
+    >>> worst = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error").segments[0]
+    >>> worst.columns, bool(worst.low > worst.other), bool(worst.p < 0.05)
+    (('x1',), True, True)
+    """
+
+    rule: str  #: the rule, in words
+    columns: tuple[str, ...]  #: columns that the rule reads
+    rows: NDArray[Any]  #: labels of all rows that fulfil it, or positions where there are none
+    share: float  #: share of all rows, by weight
+    error: float  #: error of its rows
+    low: float  #: low end of its 95% interval
+    high: float  #: high end
+    other: float  #: error of the other rows
+    difference: float  #: of the two errors, with its 95% interval
+    difference_low: float  #: low end of that interval
+    difference_high: float  #: high end
+    ratio: float  #: ratio of the two errors, with its 95% interval; NaN where losses may be negative
+    ratio_low: float  #: low end of that interval
+    ratio_high: float  #: high end
+    p: float  #: one-sided, of no larger error there; allows for all rules that were tested
+    judged: int  #: rows of the segment that the numbers are of
 
     @property
     def n(self) -> int:
@@ -49,15 +60,25 @@ class WeakSegments(Result):
 
     `to_frame()` has one row a segment, the clearest first: rule, n, share, error, low, high, other (the error of the
     other rows), difference and ratio with their intervals, p, judged.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> rng = np.random.default_rng(0)
+    >>> X, noise = rng.normal(size=(1000, 4)), rng.normal(size=1000)
+    >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3.0, 1.0) * noise
+    >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
+    >>> len(found.segments), bool(found.segments[0].error > found.error)
+    (1, True)
     """
 
-    segments: tuple[Segment, ...]
-    why: str  # there are none; "" if there are
-    error: float  # of all rows, with its 95% interval
-    low: float
-    high: float
-    n: int  # rows
-    level: float  # the probability of any false finding
+    segments: tuple[Segment, ...]  #: the segments, the clearest first
+    why: str  #: why there are none; "" if there are
+    error: float  #: error of all rows
+    low: float  #: low end of its 95% interval
+    high: float  #: high end
+    n: int  #: number of rows
+    level: float  #: the probability of any false finding
     title: str  # of the error
     backend: str
     row_labels: Labels | None = None  # (n,); None: rows are known by position

@@ -116,37 +116,46 @@ class ShapleyImportance(Grouped, Result, Inference):
     """How much of a model's performance each feature contributes; the shares sum to ``error_none - error_all``.
 
     `to_frame()` has one row a feature, the most important first.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> shares = ll.shapley_importance(lambda X: X[:, 0] + X[:, 1], X, X[:, 0] + X[:, 1], loss="squared_error")
+    >>> bool(np.isclose(shares.sfimp.sum(), shares.error_none - shares.error_all)), round(float(shares.share.sum()), 9)
+    (True, 1.0)
     """
 
-    features: tuple[str, ...]
-    sfimp: Floats  # (p,): positive = useful
-    error_all: float  # GE_P: nothing replaced
-    error_none: float  # GE_0: all features replaced
+    features: tuple[str, ...]  #: names of the features
+    sfimp: Floats  #: Shapley importance of each feature, (p,): positive = useful
+    error_all: float  #: error of the model, nothing replaced (GE_P)
+    error_none: float  #: error with all features replaced (GE_0)
     title: str  # of the loss or the scorer
-    loss: Loss | None  # None: a scorer, whose errors are scores with a minus sign
-    aggregate: Literal["loss", "prediction"]
-    method: str  # a description of the method
-    engine: str
-    design: str
-    exact: bool
-    n_predictions: int
+    loss: Loss | None  #: None: a scorer, whose errors are scores with a minus sign
+    aggregate: Literal["loss", "prediction"]  #: what is averaged over donors
+    method: str  #: how it was computed, in words
+    engine: str  #: the engine that computed the predictions
+    design: str  #: the donor design that was used
+    exact: bool  #: whether nothing is sampled
+    n_predictions: int  #: rows that the model predicted
     sample: Sample
     at: Indices  # positions in the sample of the rows of this result
     values: Values
-    monte_carlo_error: Floats  # (p,): standard error due to sampled orders and donors; 0 without sampling
+    monte_carlo_error: Floats  #: standard error due to sampled orders and donors, (p,); 0 without sampling
     backend: str
     freedom: float = np.inf  # degrees of freedom of the Monte-Carlo error
     leaves_out_own: bool = False  # without pairs of a row with itself: the U-statistic
     shares: Shares | None = None
     both: Floats | None = None  # (n, p): shares of each row plus those of it as a donor, where there are no others
     gains: Floats | None = None  # (r,): how much all features together reduce each row's loss
-    table: Floats | None = None  # (2^p,): the error of every coalition; bit j: feature j is kept
+    #: the error of every coalition, (2^p,); bit j: feature j is kept; None where not all were computed
+    table: Floats | None = None
     sampling: Floats | None = None  # (p,): the sampling error, where there are no shares to compute it from
     index: Floats | None = None  # (p, p): interactions, where they were computed without a table
     absent: str = ""  # how to obtain shares of single rows
     remarks: tuple[str, ...] = ()
-    declined: str = ""  # why the model was asked; empty if an exact engine computed everything
-    complete: bool = True  # False: interrupted
+    declined: str = ""  #: why the model was asked; empty if an exact engine computed everything
+    complete: bool = True  #: False: the run was interrupted
     covers_table: bool = False  # whether every column belongs to a feature; not known of older files
 
     @property

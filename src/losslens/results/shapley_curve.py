@@ -39,13 +39,23 @@ def values_of(players: Sequence[Any], names: Sequence[str]) -> Values:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShapleyCurve(Tabular):
-    """A feature's Shapley importance along its values: ``importance @ weights`` is its SFIMP."""
+    """A feature's Shapley importance along its values: ``importance @ weights`` is its SFIMP.
 
-    name: str
-    by: Literal["own", "donor"]
-    grid: NDArray[Any]  # (g,), or (g, columns) for a group
-    weights: Floats  # (g,): the share of the rows, or donors, at each value
-    importance: Floats  # (g,)
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> shares = ll.shapley_importance(lambda X: X[:, 0], X, X[:, 0], loss="squared_error")
+    >>> curve = shares.curve("x0")
+    >>> bool(np.isclose(curve.importance @ curve.weights, shares.sfimp[0]))
+    True
+    """
+
+    name: str  #: name of the feature
+    by: Literal["own", "donor"]  #: whether over the rows' own values or those of their donors
+    grid: NDArray[Any]  #: values of the feature, (g,), or (g, columns) for a group
+    weights: Floats  #: the share of the rows, or donors, at each value, (g,)
+    importance: Floats  #: the mean at each value, (g,)
     columns: tuple[str, ...]
     ordered: bool
     title: str  # of the loss

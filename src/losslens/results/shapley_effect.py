@@ -19,23 +19,32 @@ from losslens.uncertainty.standard_errors import check_level
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ShapleyEffect(Grouped, Result):
-    """What each feature adds to each row's prediction; a row sums to ``prediction - base``."""
+    """What each feature adds to each row's prediction; a row sums to ``prediction - base``.
 
-    features: tuple[str, ...]
-    local: Floats  # (r, p)
-    prediction: Floats  # (r,)
-    base: Floats  # (r,): mean prediction over the donors, with all features replaced that are not kept
-    std_error: Floats  # (r, p): due to sampled orders and donors; 0 without sampling
-    target: str | None  # the class whose probability, or score, it is
-    response: str = "probability"  # or "value", "score"
-    method: str
-    engine: str
-    exact: bool
-    n_donors: int
-    n_predictions: int
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.array([[0.0, 0.0], [2.0, 4.0]])
+    >>> effect = ll.shapley_effect(lambda X: X[:, 0] + X[:, 0] * X[:, 1], X, 1)
+    >>> effect.base, effect.local, effect.prediction
+    (array([5.]), array([[3., 2.]]), array([10.]))
+    """
+
+    features: tuple[str, ...]  #: names of the features
+    local: Floats  #: what each feature adds to each row's prediction, (r, p)
+    prediction: Floats  #: predictions of the rows, (r,)
+    base: Floats  #: mean prediction over the donors, with all features replaced that are not kept, (r,)
+    std_error: Floats  #: standard errors due to sampled orders and donors, (r, p); 0 without sampling
+    target: str | None  #: the class whose probability, or score, it is
+    response: str = "probability"  #: "probability", "value" or "score"
+    method: str  #: how it was computed, in words
+    engine: str  #: the engine that computed the predictions
+    exact: bool  #: whether nothing is sampled
+    n_donors: int  #: donors of each row
+    n_predictions: int  #: rows that the model predicted
     values: Values  # of the rows that are explained
     backend: str
-    complete: bool = True  # False: interrupted
+    complete: bool = True  #: False: the run was interrupted
     row_labels: Labels | None = None  # (r,), of a pandas index
 
     @property

@@ -79,9 +79,14 @@ def load(path: str | Path, memory: str | int | None = None) -> Any:
         The most that the content may take, such as ``"8 GiB"``; by default 1 GiB, or 100 times the size of the file if
         that is more. Genuine results rarely shrink to less than a tenth in a file.
 
-    >>> load("no such file")
-    Traceback (most recent call last):
-    FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
+    Examples
+    --------
+    >>> import tempfile, numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ll.feature_importance(lambda X: X[:, 0], X, X[:, 0], loss="squared_error").save(f"{folder}/small.losslens")
+    ...     ll.load(f"{folder}/small.losslens")["x1"].pfi
+    0.0
     """
     check_name(path)
     if not S_ISREG(Path(path).stat().st_mode):

@@ -17,13 +17,23 @@ from losslens.uncertainty.cautions import few_groups
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TimeBlocks:
-    """A label for each row, the number of its block of time: for ``groups=`` of the verbs, and for ``by``."""
+    """A label for each row, the number of its block of time: for ``groups=`` of the verbs, and for ``by``.
 
-    labels: Indices  # (n,): 0, 1, ... in the order of time; stretches without rows have no number
-    start: NDArray[Any]  # (G,): the first time of the rows in each block
-    end: NDArray[Any]  # (G,): the last
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> hours = np.datetime64("2024-03-01T00") + np.arange(100)
+    >>> blocks = ll.time_blocks(hours, "2D")
+    >>> blocks.sizes.tolist(), blocks.labels[:3].tolist()
+    ([48, 48, 4], [0, 0, 0])
+    """
+
+    #: the block of each row, (n,): 0, 1, ... in the order of time; stretches without rows have no number
+    labels: Indices
+    start: NDArray[Any]  #: the first time of the rows in each block, (G,)
+    end: NDArray[Any]  #: the last, (G,)
     span: Length
-    chosen: str = ""  # how the length was chosen; empty if it was given
+    chosen: str = ""  #: how the length was chosen; empty if it was given
     row_order: Labels | None = None  # (n,): labels of a pandas series of times, compared with those of X
 
     @property

@@ -24,17 +24,27 @@ MAX_DIFFERENCES = 4_000_000  # held in memory at a time, 8 bytes each
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two estimates of the same run."""
+    """The difference of two estimates of the same run.
 
-    first: str
-    second: str
-    value: float
-    std_error: float
-    low: float
-    high: float
-    p_value: float  # two-sided, of the hypothesis of no difference
-    level: float
-    caution: str = ""  # why the interval is to be taken with caution; empty if it is not
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> imp = ll.feature_importance(lambda X: 2 * X[:, 0], X, 2 * X[:, 0], loss="squared_error")
+    >>> difference = imp.difference("x0", "x1")
+    >>> bool(difference.low > 0), bool(difference.p_value < 0.001)
+    (True, True)
+    """
+
+    first: str  #: name of the one
+    second: str  #: and of the other
+    value: float  #: the first less the second
+    std_error: float  #: its standard error
+    low: float  #: low end of the interval
+    high: float  #: high end
+    p_value: float  #: two-sided, of the hypothesis of no difference
+    level: float  #: level of the interval
+    caution: str = ""  #: why the interval is to be taken with caution; empty if it is not
 
     def __repr__(self) -> str:
         ends = f"{in_digits(self.low)} to {in_digits(self.high)} ({self.level:.0%})"

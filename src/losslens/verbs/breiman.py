@@ -43,7 +43,7 @@ def breiman_importance(
 
     O_t are the out-of-bag rows of tree t, tau is a random permutation of them, and the importance is the mean of d_t
     over the trees. A random permutation sends a row to each row of O_t, itself included, with the same probability
-    1/|O_t|. So the expectation of d_t over all permutations is the mean over all pairs,
+    ``1/|O_t|``. So the expectation of d_t over all permutations is the mean over all pairs,
 
     ``E d_t = 1/|O_t|^2 sum over i and k in O_t of L(f_t(x_i with the values of row k), y_i) - L(f_t(x_i), y_i)``
 

@@ -68,7 +68,7 @@ def conditional_predictive_impact(
     >>> cpi = ll.conditional_predictive_impact(
     ...     lambda X: X[:, 0], X, 2 * X[:, 0], shuffled, loss="squared_error", random_state=0
     ... )
-    >>> (cpi.estimates.p_values() < 0.05).tolist()
+    >>> (cpi.interval()[0] > 0).tolist()
     [True, False]
     """
     options = Options(

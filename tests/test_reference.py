@@ -1,0 +1,131 @@
+"""The reference of the site has every public name, and names nothing that isn't there."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+import losslens
+from losslens import datasets, losses, plots
+from losslens.cli import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
+# Of `losslens.losses`: what the other rooms of the library share, and what loss functions return.
+NOT_FOR_USERS = {
+    "LARGEST", "POSITIVE", "TOO_LARGE", "FunctionScorer", "OutputLoss", "OutputsLoss", "Response", "SurvivalLoss",
+    "as_scorer", "call_read_only", "for_outputs", "from_metadata", "is_scorer", "names_of", "outputs_of", "resolve",
+    "same_outputs",
+}  # fmt: skip
+
+
+def documented():
+    """The full names in the lists of the reference, and of what it documents one by one."""
+    for page in PAGES:
+        module = "losslens"
+        for block in re.findall(r"^```\{eval-rst\}\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
+            listing = False
+            for line in block.splitlines():
+                if found := re.match(r" *\.\. (\w+):: *(.*)$", line):
+                    kind, rest = found.groups()
+                    listing = kind == "autosummary"
+                    module = rest if kind == "currentmodule" else module
+                    if kind.startswith("auto") and not listing:
+                        yield (rest if rest.startswith("losslens.") else f"{module}.{rest}").replace(".rows.", ".")
+                elif listing and re.match(r" +~?[\w.]+$", line):
+                    yield f"{module}.{line.strip().removeprefix('~')}"
+
+
+NAMES = list(documented())
+
+
+def find(name):
+    """What a full name stands for."""
+    parts = name.split(".")
+    for k in range(len(parts) - 1, 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:k]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[k:]:
+            found = getattr(found, part)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+def public():
+    yield from (f"losslens.{name}" for name in losslens.__all__ if not inspect.ismodule(getattr(losslens, name)))
+    yield from (f"losslens.losses.{name}" for name in losses.__all__ if name not in NOT_FOR_USERS)
+    yield from (f"losslens.plots.{name}" for name in plots.__all__)
+    yield "losslens.sklearn.permutation_importance"
+    for name, one in vars(datasets).items():
+        if inspect.isfunction(one) and not name.startswith("_"):
+            yield f"losslens.datasets.{name}"
+
+
+def test_every_public_name_is_in_the_reference():
+    assert sorted(set(public()) - set(NAMES)) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_reference_names_exists_and_has_a_docstring(name):
+    assert inspect.getdoc(find(name))
+
+
+def test_no_name_has_two_places():
+    assert sorted({name for name in NAMES if NAMES.count(name) > 1}) == []
+
+
+def test_names_that_users_do_not_need_are_still_there():
+    assert set(losses.__all__) >= NOT_FOR_USERS
+
+
+def test_every_page_is_in_the_contents():
+    index = ROOT / "docs" / "reference" / "index.md"
+    listed = re.search(r"```\{toctree\}\n(.*?)```", index.read_text("utf-8"), re.DOTALL)[1]
+    listed = [line for line in listed.splitlines() if re.fullmatch(r"\w+", line)]
+    assert sorted(listed) == sorted(page.stem for page in PAGES if page != index)
+
+
+# -- what is shown of results -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def members():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT))
+        yield importlib.import_module("docs.reference.members")
+
+
+def test_members_that_are_hidden_exist(members):
+    classes = {one.__name__: one for one in members.result_classes().values()}
+    assert [name for name in members.INTERNAL if not any(hasattr(one, name) for one in classes.values())] == []
+    for name, hidden in members.INTERNAL_IN.items():
+        assert [member for member in hidden if not hasattr(classes[name], member)] == []
+
+
+def test_results_that_only_the_reference_names_are_in_it(members):
+    assert set(members.OTHERS) <= set(NAMES)
+
+
+def test_what_is_shown_has_a_docstring(members):
+    importances = members.result_classes()["losslens.Importances"]
+    shown = dict(members.members(importances))
+    assert {"plot", "test", "ranks", "to_frame", "given", "with_loss", "error"} <= set(shown)
+    assert not {"stored", "kinds", "keys", "values", "estimates"} & set(shown)
+
+
+# -- the command line ---------------------------------------------------------------------------------------------
+
+
+def test_every_command_and_option_is_in_the_reference(members):
+    text = "\n".join(importlib.import_module("docs.reference.commands").lines())
+    for name, command in typer.main.get_command(app).commands.items():
+        assert f"## {name}\n" in text
+        section = text.split(f"## {name}\n")[1].split("\n## ")[0]
+        options = [option for one in command.params if one.name != "help" for option in one.opts]
+        assert [option for option in options if option.startswith("-") and f"`{option}`" not in section] == []
+    assert r"`--embed` all\|sample\|none" in text
