@@ -1,6 +1,7 @@
 """The site: `make docs` builds it into docs/build, offline; a warning or an example that fails stops the build."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for docs.*: gallery, reference
@@ -35,6 +36,11 @@ nb_execution_mode = "force"
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+# torch takes gigabytes on some systems, and is no part of losslens[docs]: elsewhere its page says that it was not run.
+if find_spec("torch"):
+    tags.add("torch")  # noqa: F821  a name that Sphinx gives
+else:
+    nb_execution_excludepatterns = ["tutorials/torch.md"]
 copybutton_exclude = ".linenos, .gp, .go"
 
 # -- reference: one page a name, made from its docstring --

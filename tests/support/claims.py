@@ -320,6 +320,10 @@ def _clipped_pairs(case: Case, text: str) -> bool:
     return case.kind.loss == "log_loss" and text.startswith(share_in_words(float(np.mean(_pair_losses(case) > 36))))
 
 
+def _up_to(share: float) -> str:
+    return f"up to {share:.1%} of" if share >= 0.0005 else "under 0.1% of"
+
+
 def _clipped_cells(case: Case, text: str) -> bool:
     """The largest share of the cells of a feature, and of the feature that is named."""
     n = len(case.y)
@@ -330,7 +334,7 @@ def _clipped_cells(case: Case, text: str) -> bool:
         X[:, j] = case.X[donors, j]
         found.append(float(np.mean(again.losses(case.kind.model(X)) > 36)))
     own = found[int(named(text)[0][1:])]
-    return case.kind.loss == "log_loss" and own == max(found) and f"up to {own:.1%} of" in text
+    return case.kind.loss == "log_loss" and own == max(found) and text.startswith(_up_to(own))
 
 
 def _negative_rows(case: Case, text: str) -> bool:

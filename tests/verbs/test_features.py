@@ -338,6 +338,16 @@ def test_the_share_of_clipped_cells_is_stated():
     assert explain(forest, y=WORDS, loss="brier")["x0"].clipped == 0
 
 
+def test_a_few_clipped_cells_are_not_told_as_none():
+    """Class 1 is impossible at x0 = 0: of 10,000 cells that is wrong where row 99 has the value of row 0, alone."""
+    table = np.arange(100.0)[:, None]
+    found = ll.feature_importance(
+        lambda X: np.where(X[:, 0] == 0, 0.0, 0.5), table, (np.arange(100) == 99).astype(int), loss="log_loss"
+    )
+    assert found["x0"].clipped == pytest.approx(1e-4)
+    assert "under 0.1% of the cells (x0) give the true class probability 0" in repr(found)
+
+
 # Models.
 
 

@@ -204,8 +204,9 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         worst = max(self.features.values(), key=lambda f: f.clipped)
         if not worst.clipped > 0:
             return ""
+        share = f"up to {worst.clipped:.1%}" if worst.clipped >= 0.0005 else "under 0.1%"
         return (
-            f"up to {worst.clipped:.1%} of the cells ({worst.name}) give the true class probability 0: "
+            f"{share} of the cells ({worst.name}) give the true class probability 0: "
             "their log loss is set to the clipping bound"
         )
 
