@@ -49,12 +49,12 @@ def test_features_are_chosen_ordered_and_named(imp):
 
 
 def test_groups_have_the_colours_asked_for(imp):
-    red, own = to_hex("red", keep_alpha=True), COLOURS
+    red, own = to_hex("red"), COLOURS
     ax = looked_at(imp.by(GROUPS).plot(colors={"_south": "red"}))
     drawn = {name.strip().split(" (")[0]: line.get_color() for name, line in zip(legend(ax), ax.lines, strict=False)}
     assert drawn == {label: red if label == "_south" else own[k] for k, label in enumerate(imp.by(GROUPS))}
     dots = looked_at(imp["x0"].by(GROUPS).plot(colors="red")).collections[0]
-    assert {to_hex(colour, keep_alpha=True) for colour in dots.get_facecolor()} == {red}
+    assert {to_hex(colour) for colour in dots.get_facecolor()} == {red}
 
 
 @pytest.mark.parametrize(
