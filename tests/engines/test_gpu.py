@@ -252,7 +252,10 @@ OPTIONS = [
     {"features": ["x0", "x2"]},
     {"features": {"both": ["x0", "x1"], "x2": ["x2"], "x3": ["x3"]}},
 ]
-BY = [("totals", options) for options in OPTIONS]
+# Totals of coalitions are computed where a column belongs to no player: otherwise they are covariances.
+WITHOUT_A_COLUMN = [{}, {"sample_weight": cases.UNEQUAL}, {"donors": ll.Derangements()}]
+BY = [("totals", {"features": ["x0", "x2"]} | options) for options in WITHOUT_A_COLUMN]
+BY += [("totals", {"features": {"both": ["x0", "x1"], "x3": ["x3"]}})]
 BY += [("pairs", options) for options in [*OPTIONS, {"loss": "absolute_error"}]]
 
 
@@ -269,12 +272,12 @@ def test_shapley_importance_with_options(boosting, options, by, monkeypatch):
 
 def test_who_is_not_asked_earns_nothing(monkeypatch):
     flat = GradientBoostingRegressor(n_estimators=5, random_state=0).fit(TRAIN * [1, 1, 1, 0], TARGET)
+    monkeypatch.setattr(TreePairs, "limit", 0)
     for most in (PairsOnDevice.limit, 0):  # pairs, then totals
         monkeypatch.setattr(PairsOnDevice, "limit", most)
-        monkeypatch.setattr(TreePairs, "limit", 0)
-        found = shares(flat, "cpu")
+        found = shares(flat, "cpu", features=["x0", "x2", "x3"])
         assert found.engine == "trees on cpu"
-        assert found.sfimp[3] == 0
+        assert found.sfimp[2] == 0
 
 
 def test_log_loss_of_a_classifier():

@@ -20,10 +20,12 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, TweedieRegressor
 from sklearn.metrics import get_scorer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
+from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
 import brute
@@ -33,6 +35,7 @@ from losslens import losses
 from losslens.donors.layout import CommonGrid
 from losslens.results.shapley import Shares
 from losslens.shapley import by_engine, by_model
+from losslens.shapley.covariance import CovarianceOfProducts
 
 N = 13
 SMALL = {"max_iter": 6, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
@@ -97,6 +100,12 @@ CASES = {
     "xgboost, counts": (lambda: xgboost("XGBRegressor", objective="count:poisson"), "poisson_deviance", "counts"),
     "log link": (PoissonRegressor, "poisson_deviance", "counts"),
     "Tweedie": (lambda: TweedieRegressor(power=1, alpha=0.1), losses.tweedie_deviance(1), "counts"),
+    "machine": (lambda: SVR(C=10, gamma=0.2), "squared_error", None),
+    "kernel ridge": (lambda: make_pipeline(StandardScaler(), KernelRidge(kernel="rbf")), "squared_error", None),
+    "polynomial": (lambda: make_pipeline(PolynomialFeatures(3), LinearRegression()), "squared_error", None),
+    "polynomial, 2 classes": (lambda: make_pipeline(PolynomialFeatures(), LogisticRegression(C=0.1)), "log_loss", 2),
+    "polynomial, counts": (lambda: make_pipeline(PolynomialFeatures(), PoissonRegressor(alpha=1)), "poisson_deviance",
+                           "counts"),
 }  # fmt: skip
 SINGLE = 2e-5  # XGBoost adds up in single precision
 
@@ -156,14 +165,14 @@ def test_totals_and_errors_are_those_of_all_pairs_and_coalitions(case, weight):
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
-@pytest.mark.parametrize("case", ["boosting", "boosting, 3 classes", "logistic", "linear"])
+@pytest.mark.parametrize("case", ["boosting", "boosting, 3 classes", "logistic", "linear", "machine"])
 def test_pairs_of_different_rows(case, weight):
     native, respond, y, judge = fitted(case)
     found = share(native, X, y, CASES[case][1], sample_weight=weight, donors=ll.Derangements())
     agree(found, coalitions.shares(respond, X, y, judge, weight=weight, apart=True), weight, apart=True)
 
 
-@pytest.mark.parametrize("case", ["forest", "forest, 3 classes", "logistic, 3 classes", "boosted counts"])
+@pytest.mark.parametrize("case", ["forest", "forest, 3 classes", "logistic, 3 classes", "boosted counts", "machine"])
 def test_columns_that_play_together(case):
     native, respond, y, judge = fitted(case)
     found = share(native, X, y, CASES[case][1], features={"a": [0, 2], "b": [3], "c": [1]})
@@ -226,7 +235,7 @@ BLOCKS = np.array(list("aabcbbdeadcef"))
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT + 0.5], ids=["alike", "weights"])
-@pytest.mark.parametrize("case", ["boosting", "forest, 3 classes", "logistic", "linear"])
+@pytest.mark.parametrize("case", ["boosting", "forest, 3 classes", "logistic", "linear", "machine"])
 @pytest.mark.filterwarnings("ignore:.*groups")
 def test_rows_of_a_group_are_not_donors_of_each_other(case, weight):
     """Standard errors by leaving out whole groups: U_(-g) from the pairs of the other groups alone."""
@@ -336,6 +345,28 @@ def test_rows_by_walks_agree_with_the_covariance(monkeypatch):
         part = found.given([0, 1, 2, 3])
         assert not part.exact
         assert (part.monte_carlo_error > 0).any()
+
+
+def test_kernel_machines_of_more_columns_than_coalitions_allow(monkeypatch):
+    """20 columns: shares sum to the gain, single rows come by walks; beyond the limit all shares do."""
+    X, rng = columns(40, 20, np.random.default_rng(3)), np.random.default_rng(4)
+    y = mean(X) + 0.1 * rng.normal(size=40)
+    native = SVR(C=10).fit(X, y)
+    found = ll.shapley_importance(native, X, y)
+    assert (found.method, found.engine, found.exact) == ("covariance", "products", True)
+    prediction = native.predict(X)
+    np.testing.assert_allclose(found.error_none, np.mean((y[:, None] - prediction) ** 2), rtol=1e-12)
+    plan = ll.plan(ll.shapley_importance, native, X, y)
+    assert (plan.engine, plan.exact) == ("products", True)
+    with pytest.raises(ValueError, match="use rows=True"):
+        found.local  # noqa: B018
+    rows = ll.shapley_importance(native, X, y, rows=True, random_state=0, budget=20_000)
+    np.testing.assert_allclose(rows.sfimp, found.sfimp, rtol=1e-12)
+    np.testing.assert_allclose(rows.local.mean(axis=0), found.sfimp, rtol=1e-9)
+    monkeypatch.setattr(CovarianceOfProducts, "limit", 0)
+    walked = ll.shapley_importance(native, X, y, random_state=0)
+    assert walked.method == "walks"
+    assert np.all(np.abs(walked.sfimp - found.sfimp) < 5 * walked.monte_carlo_error)
 
 
 def test_what_a_covariance_does_not_cover():

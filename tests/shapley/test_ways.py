@@ -25,6 +25,7 @@ import losslens as ll
 from losslens import losses
 from losslens.shapley.by_engine import TreePairs
 from losslens.shapley.by_model import Paper
+from losslens.shapley.covariance import CovarianceOfProducts
 
 RNG = np.random.default_rng(0)
 N = 14
@@ -314,15 +315,24 @@ def test_a_single_tree_knows_rows_and_donors_without_pairs(case, weight, monkeyp
 
 
 def test_totals_of_a_kernel_machine():
+    """Where a column belongs to no player, so that they are no covariances."""
+    native, predict, y, _, judge = fitted("machine")
+    found = share(model=native, y=y, features=["x2", "x0"], budget=1)
+    expected = coalitions.shares(predict, X, Y, judge, players=[[2], [0]])
+    assert (found.engine, found.method, found.exact) == ("products", "all coalitions", True)
+    np.testing.assert_allclose(found.sfimp, expected.sfimp, atol=1e-9)
+    with pytest.raises(ValueError, match="no shares of single rows"):
+        _ = found.local
+
+
+def test_totals_of_a_kernel_machine_beyond_the_limit_of_pairs(monkeypatch):
+    monkeypatch.setattr(CovarianceOfProducts, "limit", 0)
     native, predict, y, _, judge = fitted("machine")
     found = share(model=native, y=y, budget=1)
     expected = coalitions.shares(predict, X, Y, judge)
-    assert found.engine == "products"
-    assert found.exact
+    assert (found.engine, found.method) == ("products", "all coalitions")
     np.testing.assert_allclose(found.sfimp, expected.sfimp, atol=1e-9)
     np.testing.assert_allclose(found.observations, expected.gains, atol=1e-9)
-    with pytest.raises(ValueError, match="no shares of single rows"):
-        _ = found.local
 
 
 @pytest.mark.parametrize(("p", "orders"), [(1, 3), (2, 1), (2, 4), (3, 1), (3, 2), (3, 5), (4, 2)])

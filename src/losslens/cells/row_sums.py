@@ -85,6 +85,41 @@ def _plus(a: Any, b: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
+class JointSums(PartSums):
+    """Sums over the rows of a part of products of x and o: ``u = x - 2 U o`` are influences on p importances U."""
+
+    x: Floats  # (p,)
+    xx: Floats  # (p, p)
+    xxx: Floats  # (p, p): of x_j^2 x_k
+    xxo: Floats  # (p, p)
+    xo: Floats  # (2, p): of x o and x o^2
+    o: Floats  # (3,): of o, o^2 and o^3
+
+    @classmethod
+    def of(cls, both: Floats, weight: Floats, deletion: Deletion) -> Self:
+        """Of rows with the sum of their shares in both roles, (rows, p)."""
+        a, o = deletion.of_pairs(weight)
+        x, powers = a[:, None] * both, np.stack([o, o**2])
+        return cls(
+            x.sum(axis=0), x.T @ x, np.square(x).T @ x, (o[:, None] * x).T @ x, powers @ x,
+            np.array([o.sum(), o @ o, powers[1] @ o]),
+        )  # fmt: skip
+
+    def about_mean(self, sfimp: Floats, deletion: Deletion) -> tuple[Floats, Floats]:
+        """Sums of ``v_j v_k`` and of ``v_j^2 v_k``, (p, p) each, v = u less its mean."""
+        U, (o, oo, ooo), (xo, xoo) = 2 * sfimp / deletion.pairs, self.o, self.xo
+        u, UU = self.x - U * o, np.outer(U, U)
+        uu = self.xx - np.outer(xo, U) - np.outer(U, xo) + UU * oo
+        uuu = self.xxx - np.outer(np.diagonal(self.xxo), U) - 2 * U[:, None] * self.xxo + 2 * UU * xoo[:, None]
+        uuu += np.outer(U**2, xoo - U * ooo)
+        mean = u / deletion.units
+        cubes = uuu - np.outer(np.diagonal(uu), mean) - 2 * mean[:, None] * uu
+        cubes += 2 * deletion.units * np.outer(mean**2, mean)
+        square = uu - np.outer(u, mean)
+        return (square + square.T) / 2, cubes  # symmetric to the last bit
+
+
+@dataclass(frozen=True, eq=False)
 class RowSums(PartSums):
     """Sums of one feature over the rows of a part."""
 

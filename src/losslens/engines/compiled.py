@@ -23,6 +23,7 @@ MODULES = {
     "losslens.engines.additive_sums": 1,
     "losslens.engines.interpolation_kernels": 1,
     "losslens.engines.own_group_sums": 1,
+    "losslens.engines.product_kernels": 1,
     "losslens.engines.step_sums": 1,
     "losslens.engines.trees.small_trees": 3,
     "losslens.engines.trees.large_trees": 4,

@@ -32,10 +32,12 @@ from losslens.engines.base import (
     PlayerGames,
     ReadModel,
     Site,
+    SumEffects,
     Wrapped,
     coalition_count,
     spread,
 )
+from losslens.engines.loss_scales import slope_on_sums, weights_of_sums
 from losslens.losses import Loss, squared_error
 from losslens.progress import Tick
 from losslens.tables.sample import Sample
@@ -57,6 +59,7 @@ ROUNDING_LIMIT = 1e-11  # rounding error of the model's own predictions, relativ
 MIN_DIVISOR = 1e-200  # digits lost by underflow stay negligible in the sum if a product is divided by no less
 # Rows of a block, at least, and rows times terms: its arrays stay in the processor's cache.
 MIN_BLOCK_ROWS, BLOCK_TERMS = 64, 1 << 16
+AT_LEAST = 3e6  # multiply-adds in the time of a coalition's total of few rows and terms
 TOTAL_BYTES = 1 << 27  # of the terms in memory at a time while a coalition's total is computed
 IGNORE_RANGE: dict[str, Any] = {"under": "ignore", "over": "ignore"}  # np.errstate: the factor of a distant centre is 0
 MAX_CACHED = 32  # columns whose factors a block caches; with more columns, factors are computed twice
@@ -530,25 +533,61 @@ class Products(ExactEngine):
 
 @dataclass(frozen=True, eq=False)
 class ProductGames(PlayerGames):
-    """Total squared losses, one coalition after the other."""
+    """Shapley values of the sum, pair by pair; total squared losses, one coalition after the other."""
 
     engine: Products
     players: Sequence[Subject]
 
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
-        """Totals over all coalitions, with the number of multiply-adds."""
+        """The covariance, see `losslens.shapley.covariance`; totals over all coalitions, in multiply-adds."""
+        from losslens.engines.product_effects import operations
+
         n, terms = len(self.engine.matrix), len(self.engine.form.coef)
-        products = coalition_count(len(self.players)) * (float(n) * terms * min(n, terms))
-        summed = self.engine.form.respond is None
-        return {"product totals": products} if loss == squared_error and summed and not averaged else {}
+        if averaged or self._slope(loss) is None:
+            return {}
+        ways = {"covariance of products": operations(self.engine.form, self._columns, n)}
+        if loss == squared_error and self.engine.form.respond is None:
+            ways["product totals"] = coalition_count(len(self.players)) * max(
+                float(n) * terms * min(n, terms), AT_LEAST
+            )
+        return ways
+
+    @property
+    def _columns(self) -> list[list[int]]:
+        """The columns of the estimator's input that each player replaces."""
+        asks = (pose(player, All(), len(self.engine.matrix), 0).ask for player in self.players)
+        return [[int(j) for j in self.engine.images(ask)[0]] for ask in asks]
+
+    def _slope(self, loss: Loss) -> float | None:
+        return slope_on_sums(loss, partial(_then, self.engine.form.respond, None), 1)
+
+    def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:
+        """b of the sum, (n, 1)."""
+        slope = self._slope(loss)
+        return None if slope is None else weights_of_sums(loss, y, slope, 1)
+
+    def range_of_sums(self) -> tuple[Floats, Floats]:
+        """Bounds of the sums that rows with replaced values may have, (1,) each: term by term."""
+        form, reach = self.engine.form, np.abs(self.engine.form.coef)
+        with np.errstate(**IGNORE_RANGE):
+            for j in filter(form.moves, range(form.width)):
+                reach = reach * np.abs(form.factor(self.engine.matrix[:, j], j)).max(axis=0)
+        return np.array([form.intercept - reach.sum()]), np.array([form.intercept + reach.sum()])
+
+    def effects_on_sums(self, weights: Floats, n_jobs: int | None, tick: Tick) -> SumEffects:
+        """Shapley values of the sums of some rows, summed over the donors with each of the weights (D, n)."""
+        from losslens.engines.product_effects import effects_on_sum
+
+        engine = self.engine
+        return effects_on_sum(engine.form, engine.matrix, self._columns, weights, engine.block_bytes, n_jobs, tick)
 
     def total_errors(self, sample: Sample, loss: Loss, tick: Tick) -> Callable[[Mask], tuple[float, float]]:
         """The mean losses of a coalition and of its complement."""
-        images = [self.engine.images(pose(player, All(), sample.n, 0).ask)[0] for player in self.players]
+        columns = self._columns
 
         def error(S: Mask) -> float:
             tick(1)
-            replaced, y = sorted({int(j) for k in np.flatnonzero(~S) for j in images[k]}), np.asarray(sample.y, float)
+            replaced, y = sorted({j for k in np.flatnonzero(~S) for j in columns[k]}), np.asarray(sample.y, float)
             return coalition_error(self.engine.form, self.engine.matrix, replaced, y, sample.weight)
 
         return lambda S: (error(S), error(~S))

@@ -151,6 +151,8 @@ class ShapleyImportance(Grouped, Result, Inference):
     #: the error of every coalition, (2^p,); bit j: feature j is kept; None where not all were computed
     table: Floats | None = None
     sampling: Floats | None = None  # (p,): the sampling error, where there are no shares to compute it from
+    covariance: Floats | None = None  # (p, p): of the shares over new data, where no row was kept
+    cubes: Floats | None = None  # (p, p): likewise their third moments, of j twice and k once
     index: Floats | None = None  # (p, p): interactions, where they were computed without a table
     absent: str = ""  # how to obtain shares of single rows
     remarks: tuple[str, ...] = ()
@@ -241,6 +243,8 @@ class ShapleyImportance(Grouped, Result, Inference):
         """Standard error of this model's importance on new data, without the Monte-Carlo error, (p,)."""
         if self.sampling is not None:
             return self.sampling
+        if self.covariance is not None:
+            return np.asarray(np.sqrt(np.diagonal(self.covariance)))
         return np.sqrt([one.variance for one in self._influences])
 
     @property
@@ -284,7 +288,8 @@ class ShapleyImportance(Grouped, Result, Inference):
             raise ValueError("no test and no difference: the covariance of the shares was not computed")
         if np.isnan(self.std_error).any():
             raise ValueError("no test and no difference: the Monte-Carlo error of the shares is unknown")
-        covariance, cubes = self._exact_moments() if self.both is not None else self._moments_of_differences()
+        exact = self.both is not None or self.covariance is not None
+        covariance, cubes = self._exact_moments() if exact else self._moments_of_differences()
         freedom = standard_errors.degrees_of_freedom(self._units)
         grouped = self.sample.block is not None
         return Estimates(
@@ -293,10 +298,13 @@ class ShapleyImportance(Grouped, Result, Inference):
 
     def _exact_moments(self) -> tuple[Floats, Floats]:
         """Covariances, and third moments of differences: influences on these are differences, as nothing is sampled."""
-        moved = np.stack([one.moved for one in self._influences])
-        cubes = np.square(moved) @ moved.T
+        if self.covariance is not None and self.cubes is not None:
+            covariance, cubes = self.covariance, self.cubes
+        else:
+            moved = np.stack([one.moved for one in self._influences])
+            covariance, cubes = moved @ moved.T, np.square(moved) @ moved.T
         own = np.diagonal(cubes)
-        return moved @ moved.T, np.asarray(own[:, None] - own - 3 * (cubes - cubes.T))
+        return covariance, np.asarray(own[:, None] - own - 3 * (cubes - cubes.T))
 
     def _moments_of_differences(self) -> tuple[Floats, Floats]:
         """The same, difference by difference."""
@@ -349,7 +357,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         none = error + float(sfimp.sum())
         new = replace(
             self, sfimp=sfimp, error_all=error, error_none=none, at=at, shares=shares, gains=gains, table=None,
-            both=None, sampling=None, index=None, exact=self.exact and known.is_complete,
+            both=None, sampling=None, covariance=None, cubes=None, index=None, exact=self.exact and known.is_complete,
         )  # fmt: skip
         return replace(new, monte_carlo_error=new._monte_carlo(self.monte_carlo_error))
 
@@ -598,6 +606,9 @@ class ShapleyImportance(Grouped, Result, Inference):
         """Skewness of each estimate, (p,); 0 where there are no shares of single rows."""
         if self.sampling is not None:
             return np.zeros(len(self.features))
+        if self.cubes is not None:
+            error = np.where(self.std_error > 0, self.std_error, np.inf)
+            return np.asarray(np.diagonal(self.cubes) / error / error / error)
         pairs = zip(self._influences, self.std_error.tolist(), strict=True)
         return np.array([replace(influence, total=error**2).skewness for influence, error in pairs])
 

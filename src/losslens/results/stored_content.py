@@ -74,8 +74,8 @@ SHAPES = {
         "features": "p", "local": "r p", "prediction": "r", "base": "r", "std_error": "r p", "row_labels": "r",
     },
     "ShapleyImportance": {
-        "features": "p", "sfimp": "p", "monte_carlo_error": "p", "sampling": "p", "index": "p p", "at": "r",
-        "gains": "r", "table": "t", "both": "r p",
+        "features": "p", "sfimp": "p", "monte_carlo_error": "p", "sampling": "p", "covariance": "p p",
+        "cubes": "p p", "index": "p p", "at": "r", "gains": "r", "table": "t", "both": "r p",
     },
     "Shares": {"local": "r p", "caused": "n p", "cells": "r m p"},
     "Shifts": {"place": "n", "donor": "n", "shifts": "m"},
@@ -434,6 +434,10 @@ def _shapley(result: Any) -> None:
     _need(result.table is None or len(result.table) == 1 << min(p, 62), "errors of some coalitions only")
     _need(result.freedom > 0, "no degrees of freedom")
     _need(result.both is None or result.both.shape == (n, p), "both roles of other rows or features")
+    _need((result.covariance is None) == (result.cubes is None), "covariances without third moments")
+    if result.covariance is not None:
+        variance = np.diagonal(result.covariance)
+        _need(np.array_equal(result.covariance, result.covariance.T) and (variance >= 0).all(), "no covariances")
     if shares is None:
         return
     _need(result.sample.loss is not None, "shares without losses")

@@ -44,13 +44,15 @@ class Covariance(EngineWay):
     unit = "rows"
     operations = "rows and leaves"
     rows = False
+    limit = np.inf
 
     def cost(self, request: Request) -> Cost | None:
-        """Without a limit; None where columns are left out of the game, or where a log loss is clipped."""
+        """As the engine counts; None where columns are left out of the game, or where a log loss is clipped."""
         operations = request.engine_work.get(self.name)
         if operations is None or not request.covers_table or _is_clipped(request):
             return None
-        return Cost(operations, self.operations)
+        more = EXACT_FACTOR if request.settings.method == "exact" else 1
+        return Cost(operations, self.operations, more * self.limit)
 
     def kept_bytes(self, request: Request) -> int:
         """A number for each row and feature."""
@@ -70,6 +72,26 @@ class Covariance(EngineWay):
         )  # fmt: skip
 
 
+class CovarianceOfProducts(Covariance):
+    """The same of kernel machines and polynomials, whose Shapley values are computed pair by pair."""
+
+    name = "covariance of products"
+    operations = "factors of pairs"
+    limit = 3e10
+
+
+COVARIANCES = (Covariance(), CovarianceOfProducts())
+
+
+def covariance(request: Request, times: float = 1.0) -> tuple[Covariance, Cost] | None:
+    """The covariance that applies, with its cost, if that is within its limit for `times` as many rows."""
+    for way in COVARIANCES:
+        cost = way.cost(request)
+        if cost is not None and times * cost.amount <= cost.limit:
+            return way, cost
+    return None
+
+
 class TreeBoxes(Covariance):
     """Totals by the covariance, and the shares of rows and donors in a squared loss from products of two nodes."""
 
@@ -85,9 +107,8 @@ class TreeBoxes(Covariance):
         operations = request.engine_work.get(self.name)
         if operations is None or not request.covers_table:
             return None
-        return Cost(
-            operations, self.operations, self.limit * (EXACT_FACTOR if request.settings.method == "exact" else 1)
-        )
+        more = EXACT_FACTOR if request.settings.method == "exact" else 1
+        return Cost(operations, self.operations, more * self.limit)
 
     def kept_bytes(self, request: Request) -> int:
         """Shares of rows and of donors."""
@@ -116,7 +137,7 @@ class WalksForRows(Walks):
 
     def cost(self, request: Request) -> Cost | None:
         """That of walks, where rows are wanted and the totals are known."""
-        if request.settings.rows is not True or request.p < 2 or Covariance().cost(request) is None:
+        if request.settings.rows is not True or request.p < 2 or covariance(request) is None:
             return None
         return super().cost(request)
 

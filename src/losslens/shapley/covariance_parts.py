@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.row_sums import Deletion, PartSums
+from losslens.cells.row_sums import Deletion, JointSums, PartSums
 from losslens.engines.choice import check_predictions
 from losslens.engines.linked_sums import LinkedLinear
 from losslens.engines.loss_scales import weights_of_sums
@@ -45,19 +45,28 @@ class SharesOfParts:
 
     sfimp: Floats  # (p,)
     error: float
-    sampling: Floats  # (p,)
+    covariance: Floats  # (p, p)
+    cubes: Floats  # (p, p): third moments
     method: str
     engine: str
     index: Floats | None = None  # (p, p): interactions
     remarks: tuple[str, ...] = ()
 
 
+def jackknife(sums: JointSums, sfimp: Floats, deletion: Deletion) -> tuple[Floats, Floats]:
+    """Covariances and third moments of the importances, (p, p) each, by leaving out each row."""
+    square, cube = sums.about_mean(sfimp, deletion)
+    factor = jackknife_factor(deletion.units)
+    np.fill_diagonal(square, np.maximum(np.diagonal(square), 0.0))
+    return factor * square, factor**1.5 * cube
+
+
 @dataclass(frozen=True, eq=False)
 class BothRoles(PartSums):
     """Sums over the rows of a part."""
 
-    shares: Floats  # (4, p): of w s, a s, (a s)^2 and a s o, s the sum of a row's shares in both roles
-    alone: Floats  # (2,): of o and o^2
+    both: Floats  # (p,): of a row's shares in both roles, with weights
+    joint: JointSums
     error: float  # of the losses
     least: list[float]  # the smallest prediction of each part, where it may be clipped
     ends: list[Floats]  # (2, ...) of each part: what a column adds at least and at most
@@ -67,14 +76,10 @@ class BothRoles(PartSums):
         """Of rows with their predictions."""
         losses = sample.with_loss(loss).loss
         assert losses is not None
-        w, (a, o) = sample.weight, deletion.of_pairs(sample.weight)
-        x = a[:, None] * both
+        w = sample.weight
         some = sample.prediction[w > 0]
         least = [float(some.min())] if loss == log_loss and len(some) else []
-        return cls(
-            np.stack([w @ both, x.sum(axis=0), np.sum(x**2, axis=0), o @ x]), np.array([o.sum(), o @ o]),
-            float(w @ losses), least, ends,
-        )  # fmt: skip
+        return cls(w @ both, JointSums.of(both, w, deletion), float(w @ losses), least, ends)
 
     def shared(
         self, counted: Counted, engine: str, low: Floats, high: Floats, like: NDArray[Any]
@@ -88,14 +93,10 @@ class BothRoles(PartSums):
                 "a prediction is beyond the clipping bound of the log loss, so that Shapley importances of data that "
                 "are read in parts are not exact; pass a sample of the rows in memory"
             )
-        both, x, xx, xo = self.shares
-        o, oo = self.alone.tolist()
-        sfimp = both / 2
-        U = 2 * sfimp / counted.deletion.pairs
-        square = xx - 2 * U * xo + U**2 * oo - (x - U * o) ** 2 / counted.units
-        sampling = np.sqrt(jackknife_factor(counted.units) * np.maximum(square, 0.0))
+        sfimp = self.both / 2
+        moments = jackknife(self.joint, sfimp, counted.deletion)
         remarks = (UNCLIPPED,) if self.least and beyond_bound(low, high, like.dtype) else ()
-        return counted, SharesOfParts(sfimp, self.error, sampling, "covariance", engine, remarks=remarks)
+        return counted, SharesOfParts(sfimp, self.error, *moments, "covariance", engine, remarks=remarks)
 
 
 # Trees.

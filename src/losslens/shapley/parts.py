@@ -15,7 +15,7 @@ from operator import add
 
 import numpy as np
 
-from losslens.cells.row_sums import Deletion
+from losslens.cells.row_sums import Deletion, JointSums, PartSums
 from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED, check_predictions
 from losslens.losses import Loss
@@ -29,12 +29,11 @@ from losslens.passes.task import Options
 from losslens.progress import Tick
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import Values
-from losslens.shapley.covariance_parts import SharesOfParts, run_linked, run_trees
+from losslens.shapley.covariance_parts import SharesOfParts, jackknife, run_linked, run_trees
 from losslens.shapley.stopping import ShapleySettings
 from losslens.tables.loading import Opened
 from losslens.tables.sample import Sample, Totals
 from losslens.typing import Floats
-from losslens.uncertainty.standard_errors import jackknife_factor
 
 ABSENT = "this result comes from files and keeps no rows; pass a sample of the rows in memory"
 
@@ -108,12 +107,20 @@ class ShareWork:
         return 2 * (self.with_residual + self.with_sum)
 
 
-def evaluate(work: ShareWork, stretch: Stretch, tick: Tick) -> Floats:
-    """Sums over the rows of a stretch, (2 + k, k): of u, the influence of a row, of u^2, and of w c c'."""
+@dataclass(frozen=True, eq=False)
+class AddedSums(PartSums):
+    """Sums over the rows of a part."""
+
+    joint: JointSums
+    products: Floats  # (k, k): of w c c'
+
+
+def evaluate(work: ShareWork, stretch: Stretch, tick: Tick) -> AddedSums:
+    """Sums over the rows of a stretch."""
     return reduce(add, (_evaluate(work, rows) for rows in work.data.rows(stretch, tick)))
 
 
-def _evaluate(work: ShareWork, rows: PartRows) -> Floats:
+def _evaluate(work: ShareWork, rows: PartRows) -> AddedSums:
     g, f = work.sums.parts(rows.table)
     sample = part_sample(rows, work.sums.model, work.sums.loss, None, work.mass)
     c, w = g - work.mean, sample.weight
@@ -121,9 +128,7 @@ def _evaluate(work: ShareWork, rows: PartRows) -> Floats:
     reach = 2 * (np.asarray(sample.y) - f) + total
     local = c * reach[:, None] + work.with_sum
     caused = 2 * work.with_residual + work.with_sum - c * (2 * work.residual - total)[:, None]
-    a, o = work.deletion.of_pairs(w)
-    u = a[:, None] * (local + caused) - 2 * work.sfimp / work.deletion.pairs * o[:, None]
-    return np.vstack([np.sum(u, axis=0), np.sum(u**2, axis=0), (c * w[:, None]).T @ c])
+    return AddedSums(JointSums.of(local + caused, w, work.deletion), (c * w[:, None]).T @ c)
 
 
 def _moments(stream: Stream) -> tuple[Counted, SharesOfParts]:
@@ -141,11 +146,11 @@ def _moments(stream: Stream) -> tuple[Counted, SharesOfParts]:
     work = _work(stream, counted, sums)
     of_rows = sum_over_parts(stream, counted, evaluate, work, "Shapley values")
     assert counted.sums is not None
-    square, index = np.maximum(of_rows[1] - of_rows[0] ** 2 / counted.units, 0.0), -4 * of_rows[2:]
+    index = -4 * of_rows.products
     np.fill_diagonal(index, 0.0)
-    sampling = np.sqrt(jackknife_factor(counted.units) * square)
+    moments = jackknife(of_rows.joint, work.sfimp, counted.deletion)
     error = float(counted.sums[2, -1] / counted.sums[0, -1])
-    return counted, SharesOfParts(work.sfimp, error, sampling, "closed form", "additive", index)
+    return counted, SharesOfParts(work.sfimp, error, *moments, "closed form", "additive", index)
 
 
 def _work(stream: Stream, counted: Counted, sums: ShareSums) -> ShareWork:
@@ -169,7 +174,7 @@ def _result(stream: Stream, counted: Counted, found: SharesOfParts) -> ShapleyIm
         title=stream.loss.title, loss=stream.loss, aggregate="loss", method=found.method, engine=found.engine,
         design="all pairs", exact=True, n_predictions=min(CHECKED, stream.head.n),
         sample=Sample(none, none, totals=totals), at=no_rows, monte_carlo_error=np.zeros(len(names)),
-        sampling=found.sampling,
+        covariance=found.covariance, cubes=found.cubes,
         values=Values(tuple(none for _ in names), np.empty((0, len(names)), np.int32), (True,) * len(names),
                       tuple((name,) for name in names)),
         backend="pandas" if stream.head.backend == "numpy" else stream.head.backend, index=found.index, absent=ABSENT,

@@ -47,7 +47,7 @@ class ProductTotals(EngineWay):
     name = "product totals"
     words = "all coalitions' totals, from the kernel's factors; no single rows"
     operations = "multiply-adds"
-    limit = 2e12
+    limit = 1e11
     rows = False
     absent = "only totals were computed; raise budget= to let the model predict the pairs, or use method='walk'"
 

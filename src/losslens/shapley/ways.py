@@ -16,13 +16,13 @@ from losslens.shapley import conditional
 from losslens.shapley.allotment import Cost, Way, as_result, without_own_groups, without_own_pairs
 from losslens.shapley.by_engine import ClosedForm, LeafMeans, PairsOnDevice, SingleTree, SumMeans, TreeMeans, TreePairs
 from losslens.shapley.by_model import WALKS, Coalitions, Paper, Walks
-from losslens.shapley.covariance import Covariance, TreeBoxes, WalksForRows
+from losslens.shapley.covariance import TreeBoxes, WalksForRows, covariance
 from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import set_up
 from losslens.shapley.totals import ProductTotals, TreeTotals
 from losslens.text import size_in_words
 
-COVARIANCE, COALITIONS, PAPER = Covariance(), Coalitions(), Paper()
+COALITIONS, PAPER = Coalitions(), Paper()
 # The first within its limit is used; those with shares of single rows and pairs come first.
 WAYS: tuple[Way, ...] = (
     ClosedForm(), SumMeans(), PairsOnDevice(), TreePairs(), LeafMeans(), TreeMeans(), SingleTree(), TreeBoxes(),
@@ -45,10 +45,10 @@ def choose(request: Request, times: float = 1.0) -> tuple[Way, Cost]:
         ways = tuple(way for way in ways if way.rows)
     offers = [(way, cost) for way in ways if (cost := way.cost(request)) is not None]
     of_all = [(way, replace(cost, amount=times * cost.amount)) for way, cost in offers]
-    if named is None and rows is not True and (at_once := COVARIANCE.cost(request)) is not None:
+    if named is None and rows is not True and (at_once := covariance(request, times)) is not None:
         quick = (way for way, cost in of_all if rows and way.exact and cost.fits and cost.amount <= way.quick)
-        way = next(quick, COVARIANCE)
-        return way, at_once if way is COVARIANCE else dict(offers)[way]
+        way = next(quick, None)
+        return at_once if way is None else (way, dict(offers)[way])
     for way, cost in of_all:
         if cost.fits:
             return way, dict(offers)[way]
@@ -57,22 +57,23 @@ def choose(request: Request, times: float = 1.0) -> tuple[Way, Cost]:
 
 def _in_groups(request: Request, times: float) -> tuple[Way, Cost]:
     """The covariance, or a way that keeps all pairs: those inside groups are left out of their means."""
-    rows, at_once = request.settings.rows, COVARIANCE.cost(request)
+    rows, at_once = request.settings.rows, covariance(request, times)
     kept = request.all_pairs and request.keeps_pairs(int(times**2 * request.n))
     costs = [(way, way.cost(request)) for way in WAYS if way.pairs and kept]
     offers = [(way, cost) for way, cost in costs if cost is not None and times * cost.amount <= cost.limit]
     if request.settings.method in ("auto", "exact"):
         if rows is not True and at_once is not None:
             quick = [(way, cost) for way, cost in offers if rows and times * cost.amount <= way.quick]
-            return quick[0] if quick else (COVARIANCE, at_once)
+            return quick[0] if quick else at_once
         if offers:
             return offers[0]
     needs = size_in_words(8 * CELLS_SHARE * request.n**2 * request.p)
     raise ValueError(
-        "with groups= importances are computed as covariances, without single rows (of trees, linear models and "
-        "logistic or log links of them, for the squared error, the Brier score, the log loss or the Poisson deviance, "
-        f"with every column in a feature), or from the shares of all pairs, which take memory='{needs}' and are "
-        "computed for few features; leave out groups=, or method=, donors=, aggregate= and rows="
+        "with groups= importances are computed as covariances, without single rows (of trees, linear models, kernel "
+        "machines and logistic or log links of them, for the squared error, the Brier score, the log loss or the "
+        "Poisson deviance, with every column in a feature), or from the shares of all pairs, which take "
+        f"memory='{needs}' and are computed for few features; leave out groups=, or method=, donors=, aggregate= and "
+        "rows="
     )
 
 

@@ -59,10 +59,11 @@ def shapley_importance(
         The players: columns, or ``{"name": [columns]}`` for columns that play together; no column in two of them.
         Columns that are not named keep their own values.
     method
-        ``"auto"``: exact where that is cheap, otherwise walks. Of trees, linear models and logistic or log links of
-        them, importances are covariances, exact for any number of features, where the loss is linear in y on the scale
-        of their sums (squared error, Brier score, log loss, Poisson deviance). Otherwise all coalitions are cheap
-        inside trees, and of any model where they take at most a million predictions a feature, or `budget`.
+        ``"auto"``: exact where that is cheap, otherwise walks. Of trees, linear models, kernel machines, polynomials
+        and logistic or log links of them, importances are covariances, exact for any number of features, where the loss
+        is linear in y on the scale of their sums (squared error, Brier score, log loss, Poisson deviance). Otherwise
+        all coalitions are cheap inside trees, and of any model where they take at most a million predictions a feature,
+        or `budget`.
         ``"exact"``: exact, or an error that states the cost. ``"walk"``: random walks from donors to rows.
         ``"paper"``: the paper's own algorithm.
     donors

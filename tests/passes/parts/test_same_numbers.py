@@ -1,6 +1,7 @@
 """Data larger than memory: part by part the same numbers as in memory."""
 
 import os
+from dataclasses import replace
 
 import lightgbm
 import numpy as np
@@ -172,6 +173,18 @@ def test_additive_models(folder, weight):
     np.testing.assert_allclose(effect["few"].pd, ll.feature_effect(model, X, sample_weight=weights)["few"].pd)
 
 
+def assert_same_inference(found, whole):
+    """Intervals bent by skewness, tests, ranks and differences of two features."""
+    np.testing.assert_allclose(found.interval(), whole.interval(), rtol=1e-8)
+    np.testing.assert_allclose(found.estimates.covariance, whole.estimates.covariance, rtol=1e-8, atol=1e-16)
+    np.testing.assert_allclose(found.estimates.cubes, whole.estimates.cubes, rtol=1e-6, atol=1e-20)
+    for ask in (lambda result: result.test(), lambda result: result.ranks()):
+        one, two = (ask(result).select_dtypes("number").to_numpy(float) for result in (found, whole))
+        np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-14)
+    one, two = (result.difference(*result.features[:2]) for result in (found, whole))
+    np.testing.assert_allclose([one.low, one.high], [two.low, two.high], rtol=1e-7)
+
+
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_shapley_importances_of_linear_models(folder, tmp_path, weight):
     model, weights = LinearRegression().fit(X[["many", "few"]], Y), None if weight is None else W
@@ -180,8 +193,13 @@ def test_shapley_importances_of_linear_models(folder, tmp_path, weight):
     for what in ("sfimp", "error_all", "error_none", "std_error", "unbiased", "share"):
         np.testing.assert_allclose(getattr(found, what), getattr(whole, what), rtol=1e-9, err_msg=what)
     np.testing.assert_allclose(found.interactions["many", "few"], whole.interactions["many", "few"])
+    assert_same_inference(found, whole)
     found.save(tmp_path / "shares")
     assert repr(ll.load(tmp_path / "shares")) == repr(found)
+    for odd, why in (({"cubes": None}, "without third moments"), ({"covariance": -found.covariance}, "no covariances")):
+        replace(found, **odd).save(tmp_path / "odd")
+        with pytest.raises(ValueError, match=why):
+            ll.load(tmp_path / "odd")
     with pytest.raises(ValueError, match="comes from files and keeps no rows"):
         found.local  # noqa: B018
 
@@ -210,8 +228,9 @@ def test_shapley_importances_that_are_covariances(folder, tmp_path, name, weight
     assert found.method == whole.method == "covariance"
     for what in ("sfimp", "error_all", "error_none", "std_error", "unbiased"):
         np.testing.assert_allclose(getattr(found, what), getattr(whole, what), rtol=1e-9, err_msg=what)
+    assert_same_inference(found, whole)
     found.save(tmp_path / "shares")
-    assert repr(ll.load(tmp_path / "shares")) == repr(found)
+    assert_same_inference(ll.load(tmp_path / "shares"), whole)
 
 
 def test_far_from_0_shares_lose_no_digits(tmp_path):
