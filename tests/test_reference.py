@@ -18,7 +18,7 @@ PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
 NOT_FOR_USERS = {
     "LARGEST", "POSITIVE", "TOO_LARGE", "FunctionScorer", "OutputLoss", "OutputsLoss", "Response", "SurvivalLoss",
     "as_scorer", "call_read_only", "for_outputs", "from_metadata", "is_scorer", "names_of", "outputs_of", "resolve",
-    "same_outputs",
+    "same_outputs", "title_of",
 }  # fmt: skip
 
 

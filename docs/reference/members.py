@@ -18,6 +18,7 @@ INTERNAL = {
 }  # fmt: skip
 # In these classes only: others have something for users under this name.
 INTERNAL_IN = {
+    "ByGroup": {"values"},
     "Extrapolation": {"on", "percent"},
     "Extrapolations": {"values"},
     "Effects": {"values"},

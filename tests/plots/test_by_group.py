@@ -1,6 +1,7 @@
 """Groups of rows side by side."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
@@ -38,6 +39,11 @@ def test_several_features_have_their_groups_below_each_other(imp):
     assert [name.strip() for name in legend(ax)] == [f"{label} (n = {(label == GROUPS).sum()})" for label in parts]
     for line, part in zip(ax.lines, parts.values(), strict=False):
         np.testing.assert_array_equal(line.get_xdata(), [part[feature].pfi for feature in parts._ranked])
+
+
+def test_the_legend_names_the_column_of_the_groups(imp):
+    ax = looked_at(imp.by(pd.Series(GROUPS, name="site")).plot())
+    assert [name.split(" (")[0] for name in legend(ax)] == [f"site {label}" for label in imp.by(GROUPS)]
 
 
 def test_features_are_chosen_ordered_and_named(imp):

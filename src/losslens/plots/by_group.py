@@ -121,9 +121,10 @@ def _of_several(
     _need_some(value)
     bend(ax.xaxis, scale, value)
     names = short_labels([value_label(groups._labels[k]) for k in chosen], 30)
+    column = "" if groups.name == "group" else f"{groups.name} "
     for place, (k, name) in enumerate(zip(chosen, names, strict=True)):
-        blank = " " if name.startswith("_") else ""  # matplotlib omits names that begin with _
-        label = f"{blank}{name} (n = {groups.n[k]:,})"
+        label = f"{column}{name} (n = {groups.n[k]:,})"
+        label = f" {label}" if label.startswith("_") else label  # matplotlib omits names that begin with _
         draw_series(ax, place, len(chosen), value[place], ends[place], label, fill[place])
     separate_rows(ax, len(order))
     rows = short_labels(shown_as.all(order), named_rows.letters_beside(ax))

@@ -74,10 +74,10 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
     True
     """
 
-    every: Any  # the result for all rows
-    labels: NDArray[Any]  # (k,): of the groups, in their order
-    codes: Indices  # (n,): the group of each row, as a position in `labels`
-    name: str = "group"  # what the rows are grouped by
+    every: Any  #: the result for all rows
+    labels: NDArray[Any]  #: (k,): of the groups, in their order
+    codes: Indices  #: (n,): the group of each row, as a position in `labels`
+    name: str = "group"  #: what the rows are grouped by
 
     # -- a mapping ------------------------------------------------------------------------------------------------
 
