@@ -1,15 +1,19 @@
 """Sums inside a link: importances over all pairs are those of the model's own predictions."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from sklearn import clone
 from sklearn import linear_model as linear
 from sklearn import naive_bayes as bayes
-from sklearn.compose import make_column_transformer
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import BaggingClassifier
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, SplineTransformer, StandardScaler
@@ -19,6 +23,7 @@ import losslens as ll
 from losslens import losses
 from losslens.donors.questions import Subjects
 from losslens.engines.base import Declined
+from losslens.engines.choice import DIFFERENT
 from losslens.engines.linked_sums import PARTS, TIED, LinkedLinear, LinkedSums
 from losslens.engines.readers.linear import read_linked
 from losslens.engines.readers.naive_bayes import read_naive_bayes
@@ -66,7 +71,17 @@ TABLE = {
     "rare": (LOGISTIC, X, np.where(np.arange(N) % 12, "yes", "no"), ("log_loss",)),
     "descent": (SGD, X, TWO, CLASSES),
     "descent of three": (SGD, X, THREE, CLASSES),
-    "one against the rest": (OneVsRestClassifier(LOGISTIC), X, THREE, ("log_loss", "brier")),
+    "one against the rest": (OneVsRestClassifier(LOGISTIC), X, THREE, CLASSES),
+    "one against the other": (OneVsRestClassifier(LOGISTIC), X, TWO, CLASSES),
+    "bagged": (BaggingClassifier(LOGISTIC, 3, random_state=0), X, TWO, CLASSES[:2]),
+    "bagged by column": (columnwise(BaggingClassifier(LOGISTIC, 3, random_state=0)), FRAME, TWO, CLASSES[:2]),
+    "threshold": (FixedThresholdClassifier(LOGISTIC, threshold=0.4, pos_label="yes"), X, TWO, CLASSES),
+    "of log(1 + y)": (
+        TransformedTargetRegressor(linear.Ridge(), func=np.log1p, inverse_func=np.expm1),
+        X,
+        AMOUNTS,
+        NUMBERS,
+    ),
     "discriminant": (LinearDiscriminantAnalysis(), X, TWO, CLASSES),
     "discriminant of three": (LinearDiscriminantAnalysis(), X, THREE, CLASSES),
     "ridge": (linear.RidgeClassifier(), X, THREE, ("zero_one",)),
@@ -114,6 +129,64 @@ def test_every_number_is_that_of_the_models_own_predictions(name, loss):
         pd_there, spread = other.means.pd, np.abs(other.means.pd).max()
         np.testing.assert_allclose(one.means.pd, pd_there, rtol=0, atol=1e-10 * spread, err_msg=feature)
         assert one.clipped == pytest.approx(other.clipped, abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.2, 3.0, 60.0])
+def test_means_of_logistic_functions_at_nodes(scale):
+    """More rows than nodes. Slopes of both signs: a mean of logistic functions then has zeros closer to the real line
+    than their poles. Scores of 60 are clipped, and leave no digits to 1 - p, which is the model's first probability.
+    """
+    rng = np.random.default_rng(3)
+    table = rng.normal(size=(330, 2))
+    y = (table[:, 0] + rng.normal(size=330) > 0).astype(int)
+    model = BaggingClassifier(LOGISTIC, 3, random_state=0).fit(table, y)
+    for one, slope in zip(model.estimators_, (1.0, -0.8, 0.3), strict=True):
+        one.coef_ = scale * np.array([[slope, 0.5]])
+        one.intercept_ = scale * slope / 3 * np.ones(1)
+
+    def with_all_digits(rows):
+        scores = np.stack([one.decision_function(rows) for one in model.estimators_])
+        return np.column_stack([expit(-scores).mean(axis=0), expit(scores).mean(axis=0)])
+
+    np.testing.assert_allclose(with_all_digits(table), model.predict_proba(table), rtol=0, atol=1e-15)
+    for loss in ("log_loss", "brier"):
+        options = {"features": ["x0"], "loss": loss, "donors": "all", "progress": False}
+        found, asked = (ll.feature_importance(one, table, y, **options)["x0"] for one in (model, with_all_digits))
+        assert (found.engine, asked.engine) == ("link", "blackbox")
+        for what in ("local", "pi", "clipped", "std_error"):
+            np.testing.assert_allclose(
+                getattr(found, what), getattr(asked, what), rtol=0, atol=1e-9 * asked.error, err_msg=what
+            )
+        np.testing.assert_allclose(found.means.pd, asked.means.pd, rtol=0, atol=1e-12)
+        assert (found.clipped > 0) == (scale == 60.0 and loss == "log_loss")
+
+
+def test_labels_that_rounding_of_a_probability_decides_are_the_models():
+    """Sums of 0 have a probability of 0.5, and one of 0.3 is compared with 0.3."""
+    for threshold in (0.5, 0.3):
+        model = FixedThresholdClassifier(LOGISTIC, threshold=threshold, pos_label="yes").fit(WHOLE[:, :2], TWO)
+        model.estimator_.coef_[:] = [1.0, -1.0]
+        model.estimator_.intercept_[:] = np.log(threshold / (1 - threshold))
+        found = ll.feature_importance(model, WHOLE[:, :2], TWO, loss="zero_one")
+        asked = ll.feature_importance(model.predict, WHOLE[:, :2], TWO, loss="zero_one", donors="all")
+        assert set(found.declined.values()) <= {TIED, DIFFERENT}
+        assert [one.pfi for one in found.values()] == [one.pfi for one in asked.values()]
+
+
+def test_tiny_values_of_log1p_and_those_that_overflow_are_asked_for():
+    """Where 1 + y has few digits of y, and where rows with replaced values exceed what squares allow."""
+    model = TransformedTargetRegressor(linear.Ridge(), func=np.log1p, inverse_func=np.expm1)
+    small = ll.feature_importance(model.fit(X, 1e-9 * AMOUNTS), X, 1e-9 * AMOUNTS)
+    assert all("vary by less than 0.0001" in why for why in small.declined.values())
+    assert len(small.declined) == 4
+    table = np.array([[60.0, -60.0], [-60.0, 60.0], [0.0, 1.0]])
+    line, frame = linear.LinearRegression().fit(table, [1.0, 2.0, 3.0]), as_table(table)
+    for slope, reach in ((1.0, "exceed 1e"), (0.5, "")):
+        read = LinkedLinear(np.full((1, 2), slope), np.ones(1), "log1p", "values")
+        engine = LinkedSums(read.sums(unwrap(line, frame), frame), "log1p", "values")
+        feature = Subjects(frame).subject(resolve(None, frame.labels, by_position=True)[0])
+        with pytest.raises(Declined, match=reach) if reach else nullcontext():
+            assert engine.way(feature, losses.squared_error, blocked=False) == "sums"
 
 
 def test_sums_far_from_zero_are_known_as_well_as_the_model_knows_them():
@@ -189,6 +262,8 @@ def test_what_is_not_read():
         read_linked(huber, "probabilities")
     assert read_linked(OneVsRestClassifier(linear.RidgeClassifier()).fit(X, THREE), "probabilities") is None
     assert read_linked(LOGISTIC.fit(X, TWO), "values") is None
+    single = BaggingClassifier(LOGISTIC, 2).fit(X.astype(np.float32), TWO)
+    assert "double precision" in ll.feature_importance(single, X, TWO)["x0"].declined
     assert read_naive_bayes(bayes.GaussianNB(), "probabilities") is None
     own = losses.pointwise(lambda y, f: f[:, 0], reads="probabilities", name="mine")
     linked = LinkedLinear(np.ones((1, 2)), np.zeros(1), "logistic", "probabilities")

@@ -539,7 +539,9 @@ def test_exact_engines_fill_the_cells_of_other_designs_too(case):
     options = {"loss": get_scorer(scorer), "random_state": 1}
     for design in (ll.Latin(4), ll.Systematic(3), ll.Grid(5)):
         found = ll.feature_importance(model, TABLE, y, donors=design, **options)
-        assert (found.engine, found.declined, found["x0"].n_predictions) == (engine, {}, 0)
+        assert (found.engine, found["x0"].n_predictions) == (engine, 0)
+        assert set(found.declined.values()) == {f"donors={design!r} asks for some of the pairs of rows"}
+        assert not any("no exact engine" in note for note in found.notes)
         planned = ll.plan(ll.feature_importance, model, TABLE, y, donors=design, **options)
         assert (planned.n_predictions, set(planned.engines)) == (found.n_predictions, {engine})
         if design.common:
@@ -989,3 +991,18 @@ def test_a_function_of_estimator_and_rows_is_wrapped():
         ll.feature_importance(LINEAR, X, Y, loss=lambda y, prediction: np.abs(y - prediction).mean())
     with pytest.raises(TypeError, match="loss='score' needs an estimator with a method score"):
         ll.feature_importance(lambda X: X[:, 0], X, Y, loss="score")
+
+
+def test_a_score_of_some_shifts_says_why_not_of_all():
+    """Of 410 rows all shifts take more than 400 calls; an AUC of as many rows takes them all."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(410, 2))
+    for model, y, scorer, exact in (
+        (LinearRegression(), X[:, 0], "r2", False),
+        (LogisticRegression(), (X[:, 0] + rng.normal(size=410) > 0).astype(int), "roc_auc", True),
+    ):
+        found = ll.feature_importance(model.fit(X, y), X, y, loss=scorer, progress=False)
+        assert (found.engine, found.exact) == ("additive", exact)
+        assert (found.declined == {}) == exact
+        assert all("called over 400 times" in why for why in found.declined.values())
+        assert not any("no exact engine" in note for note in found.notes)

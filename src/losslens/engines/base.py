@@ -281,7 +281,9 @@ class Wrapped:
     labels: bool = False  # `after` compares numbers: where they tie, rounding decides
     level: bool = False  # `after` is level on stretches, on which comparisons tie
     # Where `after` is link(slope x + shift): these three.
-    form: tuple[Literal["identity", "log", "logistic"], float, float] | None = None
+    form: tuple[Literal["identity", "log", "log1p", "logistic"], float, float] | None = None
+    # Where it is a label: the threshold of that, or of x without a form, and whether it is one of the second class.
+    cut: tuple[float, bool] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,7 +105,9 @@ class ProductForm(ReadModel):
 
     def check_parts(self, loss: Loss | None) -> None:
         """Squared norms can be added up over parts."""
-        if self.respond is not None or (loss is not None and loss != squared_error):
+        if self.respond is not None:
+            raise Declined("sums of products inside a link are not computed part by part; pass a sample of the rows")
+        if loss is not None and loss != squared_error:
             raise Declined("of sums of products that are read part by part the squared error has a closed form")
 
     def then(self, wrapped: Wrapped) -> ProductForm:

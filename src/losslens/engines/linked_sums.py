@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,18 @@ from numpy.typing import NDArray
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates, several_sums, sum_losses
 from losslens.engines.additive import Additive, SumGames, SumRows, fill_cells
-from losslens.engines.base import SINGLE_TOLERANCE, Answer, AnswerWay, Declined, ExactEngine, Losses, ReadModel, Site
+from losslens.engines.base import (
+    SINGLE_TOLERANCE,
+    Answer,
+    AnswerWay,
+    Declined,
+    ExactEngine,
+    Losses,
+    Mean,
+    ReadModel,
+    Site,
+    Wrapped,
+)
 from losslens.engines.interpolation import STEPS
 from losslens.engines.loss_scales import slope_on_sums
 from losslens.engines.readers.unwrapped import UnwrappedModel, as_numbers, dense
@@ -35,6 +46,7 @@ CLIPPED_IN_SINGLE = "its log losses are so small that the clipping of float32 pr
 FAR_IN_SINGLE = "some of its log losses are those of 1 - p, of a float32 p too close to 1 to leave digits"
 DOUBLE = np.dtype(np.float64)
 LEAST_SUM = -700.0  # of which the exponential is not rounded to 0
+LEAST_SPREAD = 1e-4  # of exp(sum) - 1: smaller ones lose digits where 1 is added again
 MOST_STEPS = 1 << 15  # of the grid on which functions of sums are interpolated
 
 
@@ -49,6 +61,9 @@ def _respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
     if link == "log":
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(sums[:, 0]))
+    if link == "log1p":
+        with np.errstate(over="ignore"):
+            return np.asarray(np.expm1(sums[:, 0]))
     if link == "sign":
         return np.asarray(sums[:, 0] > 0, np.intp)
     if link == "largest":
@@ -69,6 +84,8 @@ def mean_losses(
         return sum_losses.of_identity(loss, y, u, lent)
     if link == "log":
         return sum_losses.of_log(loss, y, u, lent)
+    if link == "log1p":  # y - (exp(sum) - 1): a loss of their difference is that of y + 1
+        return sum_losses.of_log(loss, np.asarray(y, float) + 1, u, lent)
     if link == "sign":
         return sum_losses.of_sign(y, u)
     if link in ("logistic", "odds"):
@@ -82,11 +99,11 @@ def mean_response(link: Link, response: Response, u: Floats, lent: Floats, weigh
     """The mean prediction over the rows where each of these is lent: (m,), or shares of the classes, (m, K)."""
     if link == "identity":
         return np.asarray(weight @ u + lent)
-    if link == "log":
-        return np.asarray(np.exp(lent + u.max()) * (weight @ np.exp(u - u.max())))
+    if link in ("log", "log1p"):
+        return np.asarray(np.exp(lent + u.max()) * (weight @ np.exp(u - u.max())) - (link == "log1p"))
     if link == "largest":
         return several_sums.shares_of_labels(u, lent, weight)
-    if link in ("softmax", "one-vs-rest"):
+    if link in ("softmax", "one-vs-rest", "mean-logistic"):
         return several_sums.mean_probabilities(link, u, lent, weight)
     if link == "sign":
         second = 1 - sum_losses.of_sign(np.ones(len(u)), u).over_rows(lent, weight)
@@ -122,6 +139,7 @@ class LinkedLinear(ReadModel):
     response: Response
     functions: ColumnFunctions | None = None
     single: bool = False  # whether coefficients are float32
+    blurred: float = 0.0  # of labels of rounded probabilities: how close to 0 a sum is tied, in units of rounding
     kind: ClassVar[str] = "link"
     donor_sums: ClassVar[str] = "additions"
 
@@ -140,8 +158,10 @@ class LinkedLinear(ReadModel):
         """The sums on a table."""
         in_single = self.single and unwrapped.gives_single(site.table)
         sums = self.sums(unwrapped, site.table)
-        rounding = self.rounding(in_single=in_single)
-        return LinkedSums(sums, self.link, self.response, rounding, in_single, losses=site.losses, weight=site.weight)
+        rounding, blurred = self.rounding(in_single=in_single), self.blurred * 2.0 ** (-23 if in_single else -52)
+        return LinkedSums(
+            sums, self.link, self.response, rounding, blurred, in_single, losses=site.losses, weight=site.weight
+        )
 
     def rounding(self, *, in_single: bool) -> float:
         """The most that rounding moves the sums, of all that is added up, in the model and here.
@@ -158,6 +178,37 @@ class LinkedLinear(ReadModel):
         if loss is not None and (loss.custom or loss.name not in known):
             names = " and ".join(name.replace("_", " ") for name in known)
             raise Declined(f"of sums inside a {self.link} link the means of {names} are known, not of {loss.title}")
+
+    def then(self, wrapped: Wrapped) -> ReadModel:
+        """Labels, from a threshold of two classes' probabilities."""
+        if wrapped.cut is None or wrapped.form is not None or self.link not in ("logistic", "odds"):
+            return super().then(wrapped)
+        return self.labels(*wrapped.cut)
+
+    def labels(self, threshold: float, second: bool) -> LinkedLinear:
+        """The second class where its probability is above a threshold, or that of the first below it."""
+        if not 0 < threshold < 1:
+            raise Declined("its threshold of probabilities is not between 0 and 1")
+        at = np.log(threshold) - np.log1p(-threshold)
+        return replace(
+            self, intercept=self.intercept - (at if second else -at), link="sign", response="labels",
+            blurred=4 / (threshold * (1 - threshold)),
+        )  # fmt: skip
+
+    @classmethod
+    def mean(cls, parts: Sequence[Self], of: Mean) -> Self:
+        """A sum for each of several models of two classes."""
+        if of.largest or any(part.link != "logistic" or part.response != "probabilities" for part in parts):
+            return super().mean(parts, of)
+        if any(part.functions is not None or part.single for part in parts):
+            raise Declined("means of logistic functions are of sums of columns in double precision, not of others")
+        if len({member.weight for member in of.members}) > 1:
+            raise Declined("means of logistic functions with unequal weights are not supported")
+        coef = np.zeros((len(parts), of.width))
+        for one, part, member in zip(coef, parts, of.members, strict=True):
+            np.add.at(one, np.arange(of.width) if member.columns is None else member.columns, part.coef[0])
+        intercept = np.concatenate([part.intercept for part in parts])
+        return cls(coef, intercept, "logistic" if len(parts) == 1 else "mean-logistic", "probabilities")
 
     def slope(self, loss: Loss) -> float | None:
         """Where the link leads to the loss's scale."""
@@ -176,6 +227,7 @@ class LinkedSums(ExactEngine):
     link: Link
     response: Response
     rounding: float = 0.0  # of the sums, relative to `magnitude`
+    blurred: float = 0.0  # how close to 0 a sum is whose label the rounding of probabilities decides
     in_single: bool = False  # whether the model adds up in float32
     dtype: np.dtype[Any] = DOUBLE  # of its predictions
     losses: Losses | None = None  # as the site's
@@ -239,7 +291,7 @@ class LinkedSums(ExactEngine):
             self._check_log_losses(u, lent)
         tied = TIED_IN_SINGLE if self.in_single else TIED
         if self.link == "sign":
-            several_sums.check_ties(-u, lent, self.rounding * self.magnitude, tied)
+            several_sums.check_ties(-u, lent, self.rounding * self.magnitude + self.blurred, tied)
         elif self.link == "largest":
             several_sums.OfLargest.check(u, lent, self.rounding * self.magnitude, tied)
         elif self.link == "log":
@@ -250,6 +302,11 @@ class LinkedSums(ExactEngine):
                     f"predictions of rows with replaced values are below {1 / largest:g} or above {largest:g}"
                 )
             sum_losses.check_deltas(loss, float(np.exp(high)))
+        elif self.link == "log1p":
+            high = float(u.max() + lent.max())
+            if not (high <= np.log(LARGEST) and np.std(np.expm1(self.sum)) >= LEAST_SPREAD):
+                raise Declined(f"predictions exceed {LARGEST:g}, or vary by less than {LEAST_SPREAD:g}")
+            sum_losses.check_deltas(loss, float(np.exp(high)))
         elif self.link in ("logistic", "odds"):
             reached = sum_losses.within_reach(u, lent)
             if max(float(np.ptp(x)) for x in reached) * STEPS > MOST_STEPS:
@@ -258,7 +315,7 @@ class LinkedSums(ExactEngine):
             raise Declined(
                 f"sums below {LEAST_SUM:g} have a probability of 0 before probabilities are made to sum to 1"
             )
-        elif self.link in ("softmax", "one-vs-rest"):
+        elif self.link in ("softmax", "one-vs-rest", "mean-logistic"):
             several_sums.nodes_of(self.link, u, lent, None if loss != log_loss else loss.ceiling(self.dtype))
 
     def _check_log_losses(self, u: Floats, lent: Floats) -> None:

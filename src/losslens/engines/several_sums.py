@@ -1,4 +1,4 @@
-"""Mean losses over all pairs of models with one sum for each of several classes.
+"""Mean losses over all pairs of models with one sum for each of several classes, or of several models of two.
 
 What a donor lends moves all sums. If it moves them along one line, by ``t_k direction``, a row's loss is an analytic
 function of one number, which Chebyshev nodes give: its mean over the donors is a weighted sum over the nodes, and its
@@ -35,6 +35,8 @@ def transform(link: Link, sums: Floats) -> Floats:
     if link == "softmax":
         powers = np.exp(sums - sums.max(axis=-1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+    if link == "mean-logistic":
+        return np.stack([logistic(sign * sums).mean(axis=-1) for sign in (-1, 1)], axis=-1)
     chances = logistic(sums)
     total = chances.sum(axis=-1, keepdims=True)
     return np.where(total == 0, 1 / sums.shape[-1], chances / np.where(total == 0, 1, total))
@@ -42,6 +44,10 @@ def transform(link: Link, sums: Floats) -> Floats:
 
 def _log_losses(link: Link, sums: Floats, y: NDArray[Any]) -> Floats:
     """Unclipped, for sums (rows, nodes, K)."""
+    if link == "mean-logistic":
+        chances = -np.logaddexp(0.0, np.where(y == 1, -1.0, 1.0)[:, None, None] * sums)
+        largest = chances.max(axis=2)
+        return np.asarray(-largest - np.log(np.exp(chances - largest[:, :, None]).mean(axis=2)))
     if link == "one-vs-rest":
         sums = -np.logaddexp(0.0, -sums)  # logarithms of the chances of each class against the rest
     largest = sums.max(axis=2)
@@ -115,9 +121,15 @@ class ChebyshevNodes(LentNodes):
 
     @classmethod
     def of(cls, line: Line, link: Link) -> ChebyshevNodes:
-        """As many as reach rounding: singularities are pi / slope away, slope the largest difference of sums."""
+        """As many as reach rounding: singularities are pi / slope away, slope the largest difference of sums.
+
+        Of a mean of logistic functions also its zeros: none where all sums are less than pi / 2 from the real line,
+        since logistic functions have positive real parts there.
+        """
         ends = line.direction if link == "softmax" else np.append(line.direction, 0.0)
         low, high, slope = float(line.t.min()), float(line.t.max()), float(np.ptp(ends))
+        if link == "mean-logistic":
+            slope = 2 * float(np.abs(line.direction).max())
         pieces = max(1, ceil((high - low) * slope / PIECE))
         half = (high - low) / (2 * pieces) or 1.0
         reach = pi / max(slope * half, 1e-3)
@@ -188,7 +200,13 @@ def nodes_of(link: Link, u: Floats, lent: Floats, ceiling: float | None) -> list
 
 
 def _may_be_clipped(link: Link, u: Floats, line: Line, ceiling: float) -> Mask:
-    """Whether a log loss of each row may be above the ceiling: it is largest at an end of the line."""
+    """Whether a log loss of each row may be above the ceiling: it is largest at an end of the line.
+
+    That of a mean of K functions is at most log K above the least of theirs, which are largest at an end.
+    """
+    if link == "mean-logistic":
+        ends = [np.abs(u + t * line.direction) for t in (line.t.min(), line.t.max())]
+        return np.asarray(log(u.shape[1]) + np.logaddexp(0.0, np.maximum(*ends).min(axis=1)) >= ceiling)
     found = np.zeros(len(u), bool)
     for t in (line.t.min(), line.t.max()):
         sums = u + t * line.direction
@@ -252,7 +270,10 @@ class AtNodes:
             if self.loss == brier:
                 others = transform(self.link, sums)
                 np.put_along_axis(others, y[:, None, None], 0.0, axis=2)
-                yield rows, np.einsum("imk,imk->im", others, others) + others.sum(axis=2) ** 2
+                squares = others.sum(axis=2) ** 2
+                if others.shape[2] > 2:  # that of two classes is one square
+                    squares += np.einsum("imk,imk->im", others, others)
+                yield rows, squares
             else:
                 losses = _log_losses(self.link, sums, y)
                 yield rows, losses if self.ceiling is None else np.minimum(losses, self.ceiling)
@@ -269,7 +290,7 @@ def _sums_at(u: Floats, some: Indices, nodes: LentNodes) -> Iterator[tuple[Indic
 def mean_probabilities(link: Link, u: Floats, lent: Floats, weight: Floats) -> Floats:
     """The mean over the rows where each of these is lent, (n, K)."""
     ((some, nodes),) = nodes_of(link, u, lent, None)
-    means = np.zeros(nodes.lent.shape)
+    means = np.zeros((len(nodes.lent), 2 if link == "mean-logistic" else nodes.lent.shape[1]))
     for rows, sums in _sums_at(u, some, nodes):
         means += np.tensordot(weight[rows], transform(link, sums), 1)
     return nodes.values(means)

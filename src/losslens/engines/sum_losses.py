@@ -21,9 +21,11 @@ from losslens.engines.interpolation import GridAxis, means_of_sums
 from losslens.losses import Loss
 from losslens.typing import Floats
 
-# How predictions follow from sums. "logistic": the first probability is 1 - the second; "odds": it is computed by
-# itself, and keeps its digits; "sign" and "largest": labels.
-Link = Literal["identity", "log", "logistic", "odds", "sign", "softmax", "one-vs-rest", "largest"]
+# How predictions follow from sums. "log1p": exp(sum) - 1; "logistic": the first probability is 1 - the second; "odds":
+# it is computed by itself, and keeps its digits; "mean-logistic": the mean of several; "sign" and "largest": labels.
+Link = Literal[
+    "identity", "log", "log1p", "logistic", "odds", "mean-logistic", "sign", "softmax", "one-vs-rest", "largest"
+]
 SATURATED = 40.0  # sums beyond: a logistic function is 0 or 1 to 4e-18, below the clip of log losses
 MOST_DELTAS = 100_000  # what donors change, in units of a Huber loss's delta: rounding is then up to 1e-10 of the loss
 _DEVIANCES = ("poisson_deviance", "gamma_deviance", "tweedie_deviance")
@@ -32,8 +34,10 @@ _ON_RESPONSE = ("squared_error", "absolute_error", "pinball", "huber")
 LOSSES: dict[Link, tuple[str, ...]] = {
     "identity": (*_ON_RESPONSE, "hinge"),
     "log": (*_ON_RESPONSE, *_DEVIANCES),
+    "log1p": _ON_RESPONSE,
     "logistic": ("log_loss", "brier", "squared_error"),
     "odds": ("log_loss", "brier"),
+    "mean-logistic": ("log_loss", "brier"),
     "sign": ("zero_one",),
     "softmax": ("log_loss", "brier"),
     "one-vs-rest": ("log_loss", "brier"),

@@ -203,7 +203,7 @@ def _feature_score(
         ordered=on_grid.filled.ordered,
         design=answer.design.remembered,
         engine=answer.engine,
-        declined=answer.declined,
+        declined=answer.declined or _why_sampled(task, method, answer),
         exact=answer.design.is_exact(task.n) and number.meeting.has_mass,
         n_predictions=answer.filled.n_predictions + (0 if drawn is None else drawn.filled.n_predictions),
         shares=on_grid.filled.means.weights,
@@ -214,6 +214,15 @@ def _feature_score(
         column_cells=number if kept else None,
         curve_cells=grid if kept else None,
     )
+
+
+def _why_sampled(task: Task, method: ScorerMethod, answer: budget.Answered) -> str:
+    """Why an exact engine filled the cells of some shifts, not of all; empty if nothing is sampled."""
+    if answer.design.is_exact(task.n) or answer.feature.kind == "pair":
+        return ""
+    if task.design is not None:
+        return f"donors={answer.design.remembered!r} asks for some of the pairs of rows"
+    return f"with all shifts the scorer would be called over {most_calls(method):,} times, or there are too many cells"
 
 
 def _cells(task: Task, method: ScorerMethod, answer: budget.Answered) -> ScoredCells:

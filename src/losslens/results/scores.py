@@ -71,7 +71,8 @@ class FeatureScore(Grouped, Tabular):
     clipped: float = 0.0
     complete: bool = True
     known_as_streamed: bool = False
-    declined: str = ""  #: why no exact engine was used
+    #: why no exact engine was used, or why it computed a sample; empty if it computed all pairs
+    declined: str = ""
     own_share: float = 0.0  # of the pairs, those of a row with itself
     without: Floats | None = None  # (u,): the importance without each unit; None where there is no jackknife
     units: Literal["rows", "groups", "blocks"] = "rows"  # what is left out

@@ -3,11 +3,15 @@
 The oracle is the model itself, called as a bare function, of which no engine can read anything.
 """
 
+import re
 from functools import partial, wraps
+from pathlib import Path
 
 import lightgbm as lgb
 import numpy as np
+import pandas as pd
 import pytest
+import sklearn
 import xgboost as xgb
 from sklearn import calibration, compose, dummy, ensemble, model_selection, multioutput, pipeline, preprocessing
 from sklearn import linear_model as linear
@@ -17,9 +21,11 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
+from tests.oldest import constraints
 
 import losslens as ll
 from losslens.engines.base import Declined
+from losslens.engines.readers import recognition
 from losslens.engines.readers.recognition import class_names, kind_of, kinds_of
 
 RNG = np.random.default_rng(0)
@@ -170,9 +176,54 @@ def test_a_patched_class_is_asked(last, cls, name, monkeypatch):
     assert f"{name} of {cls.__name__} was replaced" in found["x0"].declined
 
 
+@pytest.mark.parametrize(
+    ("oldest", "newest", "read"),
+    [
+        *(("1.6", "1.8", True), ("1.0", "1.0", True), ("1.10", "2.1", False), ("0.2", "0.9", False)),
+        *(("2.0", "2.3", False),),
+    ],
+)
+def test_releases_that_no_test_has_seen_are_asked(oldest, newest, read, monkeypatch):
+    """Of scikit-learn 1.9: read from the oldest tested release on, and up to a change of the first number."""
+    monkeypatch.setattr(sklearn, "__version__", "1.9.1")
+    monkeypatch.setitem(recognition.TESTED, "sklearn", (oldest, newest))
+    found = ll.feature_importance(linear.Ridge().fit(X, Y), X, Y)["x0"]
+    assert (found.engine == "additive") == read
+    assert found.declined == ("" if read else f"models of sklearn 1.9.1 are not read: tested was {oldest} to {newest}")
+
+
+def test_a_release_after_0_may_store_something_else(monkeypatch):
+    for release, read in (("0.7.8", True), ("0.8.0", False), ("0.6.11", False), ("1.0", False), ("?", False)):
+        monkeypatch.setattr(sklearn, "__version__", release)
+        monkeypatch.setitem(recognition.TESTED, "sklearn", ("0.7", "0.7"))
+        found = ll.feature_importance(linear.Ridge().fit(X, Y), X, Y)["x0"]
+        assert (found.engine == "additive") == read
+
+
+def test_the_tested_releases_are_those_of_the_tests_and_of_the_docs():
+    """The oldest are the lower bounds of `pyproject.toml`, which `make test-oldest` installs."""
+    names = {"sklearn": "scikit-learn", "xgboost": "xgboost-cpu"}
+    oldest = dict(line.split("==") for line in constraints())
+    page = (Path(__file__).parents[3] / "docs" / "engines.md").read_text(encoding="utf-8")
+    for library, (first, last) in recognition.TESTED.items():
+        if (bound := oldest.get(names.get(library, library))) is not None:
+            assert (*map(int, bound.split(".")[:2]),) == recognition._numbers(first)
+        told = first if first == last else f"{first} to {last}"
+        assert re.search(rf"(?i){names.get(library, library).removesuffix('-cpu')} {re.escape(told)}\b", page), library
+
+
+def test_properties_that_pandas_keeps_are_those_of_the_library():
+    """As those of statsmodels 0.14: the function inside says whose they are."""
+    properties = pytest.importorskip("pandas._libs.properties")
+    assert recognition._is_of_a_library(properties.cache_readonly(linear.Ridge.predict))
+    assert not recognition._is_of_a_library(properties.cache_readonly(floored))
+    assert not recognition._is_of_a_library(pd.Series([1]))
+
+
 def test_classifiers_and_several_outputs_are_asked():
     labels, two = (Y > 0).astype(int), np.column_stack([Y, -Y])
-    calibrated = calibration.CalibratedClassifierCV(linear.LogisticRegression(), cv=2).fit(X, labels)
+    calibrated = calibration.CalibratedClassifierCV(linear.LogisticRegression(), method="isotonic", cv=2)
+    calibrated.fit(X, labels)
     assert ll.feature_importance(calibrated, X, labels).engine == "blackbox"
     shadow = shadowed(ensemble.RandomForestClassifier(3, random_state=0).fit(X, labels), "predict_proba")
     assert ll.feature_importance(shadow, X, labels, loss="zero_one").engine == "blackbox"

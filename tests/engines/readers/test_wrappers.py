@@ -13,6 +13,7 @@ import xgboost as xgb
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     BaggingClassifier,
     BaggingRegressor,
@@ -36,6 +37,7 @@ from sklearn.model_selection import (
     RandomizedSearchCV,
     TunedThresholdClassifierCV,
 )
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -47,7 +49,7 @@ from sklearn.preprocessing import (
     SplineTransformer,
     StandardScaler,
 )
-from sklearn.svm import SVR
+from sklearn.svm import SVR, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import brute
@@ -336,8 +338,55 @@ EXACT = {
     "sigmoid of sums": (
         CalibratedClassifierCV(LogisticRegression(), ensemble=False, cv=2),
         "two",
+        ["log_loss", "brier", "zero_one"],
+    ),
+    "log1p of the target, sums": (
+        transformed(Ridge(), **LOGS),
+        "positive",
+        ["squared_error", "absolute_error", "pinball", "huber"],
+    ),
+    "five calibrated sums": (CalibratedClassifierCV(LogisticRegression()), "two", ["log_loss", "brier"]),
+    "calibrated pipelines of sums": (
+        CalibratedClassifierCV(make_pipeline(StandardScaler(), LinearSVC()), cv=3),
+        "two",
         ["log_loss", "brier"],
     ),
+    "bagged sums": (
+        BaggingClassifier(LogisticRegression(), 4, max_features=0.5, random_state=0),
+        "two",
+        ["log_loss", "brier"],
+    ),
+    "soft voting of sums": (
+        VotingClassifier([("a", LogisticRegression()), ("b", LinearDiscriminantAnalysis())], voting="soft"),
+        "two",
+        ["log_loss", "brier"],
+    ),
+    "threshold of sums": (
+        FixedThresholdClassifier(LogisticRegression(), threshold=0.3),
+        "two",
+        ["zero_one", "log_loss", "brier"],
+    ),
+    "threshold of the first class of sums": (
+        FixedThresholdClassifier(GaussianNB(), threshold=0.7, pos_label=0),
+        "two",
+        ["zero_one"],
+    ),
+    "threshold of scores of sums": (
+        FixedThresholdClassifier(LinearSVC(), threshold=0.4, response_method="decision_function"),
+        "two",
+        ["zero_one"],
+    ),
+    "threshold of scores of the first class of sums": (
+        FixedThresholdClassifier(LogisticRegression(), threshold=0.4, response_method="decision_function", pos_label=0),
+        "two",
+        ["zero_one"],
+    ),
+    "threshold of calibrated sums": (
+        FixedThresholdClassifier(CalibratedClassifierCV(LinearSVC(), ensemble=False, cv=2), threshold=0.6),
+        "two",
+        ["zero_one"],
+    ),
+    "tuned threshold of sums": (TunedThresholdClassifierCV(LogisticRegression(), cv=2), "two", ["zero_one"]),
     "bagged lines": (
         BaggingRegressor(Ridge(), 4, max_features=0.5, random_state=0),
         "values",
@@ -438,6 +487,13 @@ DECLINED = {
     ),
     "are broken": (CalibratedClassifierCV(classifier(), cv=2), "two", "zero_one"),
     "broken by": (TunedThresholdClassifierCV(frozen(classifier(), "two"), cv="prefit", refit=False), "two", "zero_one"),
+    "unequal weights": (
+        VotingClassifier([("a", LogisticRegression()), ("b", LogisticRegression())], voting="soft", weights=[1, 2]),
+        "two",
+        "log_loss",
+    ),
+    "'link'": (VotingClassifier([("a", LogisticRegression())], voting="soft"), "two", "zero_one"),
+    "not between 0 and 1": (FixedThresholdClassifier(LogisticRegression(), threshold=1.0), "two", "zero_one"),
     "'products'": (VotingRegressor([("a", SVR()), ("b", SVR())]), "values", "squared_error"),
     "is not a class of the library": (transformed(Own()), "values", "squared_error"),
 }
@@ -519,7 +575,11 @@ def test_shapley_importances_of_wrappers():
 
 
 @pytest.mark.parametrize(
-    "name", ["searched target", "tuned threshold", "five calibrated forests", "bagged votes", "voting", "threshold"]
+    "name",
+    [
+        *("searched target", "tuned threshold", "five calibrated forests", "bagged votes", "voting", "threshold"),
+        *("five calibrated sums", "threshold of sums", "log1p of the target, sums"),
+    ],
 )
 def test_skops_files(name, tmp_path):
     """As `test_exact`, after a way through a file; trusting what the message names."""
@@ -527,13 +587,20 @@ def test_skops_files(name, tmp_path):
     model, target, (loss, *_) = fitted(name), *EXACT[name][1:]
     path = str(tmp_path / "model.skops")
     io.dump(model, path)
-    with pytest.raises(ValueError, match="if you trust them, add --trust-type") as told:
+    names = []
+    if name in (
+        "threshold of sums",
+        "log1p of the target, sums",
+    ):  # scikit-learn's public classes and NumPy's functions
         model_from_file(path)
-    names = str(told.value).partition("--trust-type ")[2].split(" --trust-type ")
+    else:
+        with pytest.raises(ValueError, match="if you trust them, add --trust-type") as refused:
+            model_from_file(path)
+        names = str(refused.value).partition("--trust-type ")[2].split(" --trust-type ")
     X, y = (part[:EXPLAINED] for part in data(target))
     told, known = (
         ll.feature_importance(one, X, y, loss=loss, progress=False)
         for one in (model_from_file(path, trusted=names), model)
     )
-    assert told["x0"].engine == "trees"
+    assert told["x0"].engine == engine_of(name)
     assert [one.pfi for one in told.values()] == [one.pfi for one in known.values()]

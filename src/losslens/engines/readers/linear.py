@@ -48,15 +48,20 @@ class Linear(ReadModel):
         return 1.0 if loss == squared_error else None
 
     def then(self, wrapped: Wrapped) -> ReadModel:
-        """Scaled and shifted, and inside a link."""
+        """Scaled and shifted, and inside a link; labels are the sign of what is above a threshold."""
         if wrapped.form is None:
-            return super().then(wrapped)
+            if wrapped.cut is None:
+                return super().then(wrapped)
+            threshold, second = wrapped.cut
+            above = np.array([self.intercept - threshold if second else self.intercept + threshold])
+            return LinkedLinear(self.coef[None], above, "sign", "labels", self.functions, self.single)
         link, slope, shift = wrapped.form
         coef, intercept = slope * self.coef, slope * self.intercept + shift
         if link == "identity":
             return Linear(coef, intercept, self.functions, self.single)
-        response: Response = "values" if wrapped.response == "values" else "probabilities"
-        return LinkedLinear(coef[None], np.array([intercept]), link, response, self.functions, self.single)
+        response: Response = "probabilities" if link == "logistic" else "values"
+        linked = LinkedLinear(coef[None], np.array([intercept]), link, response, self.functions, self.single)
+        return linked if wrapped.cut is None else linked.labels(*wrapped.cut)
 
     @classmethod
     def mean(cls, parts: Sequence[Self], of: Mean) -> Self:
@@ -132,13 +137,17 @@ def _coefficients(estimator: Any) -> tuple[Floats, Floats, bool]:
 
 
 def _one_vs_rest(estimator: Any, response: Response) -> LinkedLinear | None:
-    """One classifier of two classes for each of several."""
+    """One classifier of two classes for each of several, or a single one; labels are those of the largest score."""
+    if response not in ("probabilities", "labels"):
+        return None
     each = [read_linked(one, response) for one in _fitted(estimator, "estimators_")]
-    if response != "probabilities" or len(each) < 3 or any(one is None or one.link != "logistic" for one in each):
+    inside: Link = "logistic" if response == "probabilities" else "sign"
+    if any(one is None or one.link != inside for one in each):
         return None
     coef, intercept = (np.concatenate([getattr(one, name) for one in each]) for name in ("coef", "intercept"))
+    several: Link = "one-vs-rest" if response == "probabilities" else "largest"
     single = any(one is not None and one.single for one in each)
-    return LinkedLinear(coef, intercept, "one-vs-rest", response, single=single)
+    return LinkedLinear(coef, intercept, inside if len(each) == 1 else several, response, single=single)
 
 
 def _is_linear(estimator: Any, ancestors: frozenset[str]) -> bool:

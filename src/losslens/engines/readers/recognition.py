@@ -2,18 +2,30 @@
 
 The one place where a model, or a part of a model, is recognised: readers come here each time they descend into a
 part. A class of the user's own, or a method replaced in an object or in a class, may predict anything: it is never
-read. No estimator library is imported.
+read, nor is a release of a library that no test has seen. No estimator library is imported.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable
 from functools import cached_property, partial
 from typing import Any
 
 from losslens.engines.base import Declined
 
-LIBRARIES = ("_catboost", "catboost", "interpret", "lightgbm", "sklearn", "statsmodels", "xgboost")
+# The oldest and the newest release that the readers were tested with. Others are read up to the next one that may store
+# something else, a change of the first number that is not 0: 1.10 after 1.9, but neither 2.0, nor 0.8 after 0.7.
+TESTED = {
+    "catboost": ("1.2", "1.2"),
+    "interpret": ("0.7", "0.7"),
+    "lightgbm": ("4.5", "4.7"),
+    "sklearn": ("1.6", "1.9"),
+    "statsmodels": ("0.14", "0.15"),
+    "xgboost": ("3.0", "3.2"),
+}
+LIBRARIES = ("_catboost", *TESTED)
 FUNCTIONS = ("builtins", "functools", "numpy")  # modules of the types of functions, partial ones and ufuncs
 # Methods on which no prediction depends: tools that record fits replace these.
 _NOT_READ = ("fit", "get_metadata", "get_params", "partial_fit", "score", "set_")
@@ -62,6 +74,7 @@ def _methods(cls: type) -> frozenset[str]:
     """The names of its methods, which are all the library's own."""
     if _root(cls.__module__) not in LIBRARIES:
         raise Declined(_unknown(cls))
+    _check_release(_root(cls.__module__).removeprefix("_"))
     names = set()
     for base in cls.__mro__[:-1]:
         for name, attribute in vars(base).items():
@@ -75,6 +88,35 @@ def _methods(cls: type) -> frozenset[str]:
     return frozenset(names)
 
 
+def _check_release(library: str) -> None:
+    """Raise `Declined` if this release of a library is older than those that were tested, or too new."""
+    release = str(getattr(sys.modules.get(library), "__version__", ""))
+    oldest, newest = TESTED[library]
+    if not _numbers(oldest) <= _numbers(release) < _next_change(_numbers(newest)):
+        tested = oldest if oldest == newest else f"{oldest} to {newest}"
+        raise Declined(f"models of {library} {release or 'of an unknown release'} are not read: tested was {tested}")
+
+
+def _numbers(release: str) -> tuple[int, int]:
+    """The first two numbers.
+
+    >>> _numbers("1.10.dev0")
+    (1, 10)
+    """
+    found = re.match(r"(\d+)\.(\d+)", release)
+    return (int(found[1]), int(found[2])) if found else (-1, 0)
+
+
+def _next_change(release: tuple[int, int]) -> tuple[int, int]:
+    """The first release that may store something else.
+
+    >>> _next_change((1, 9)), _next_change((0, 7))
+    ((2, 0), (0, 8))
+    """
+    first, second = release
+    return (first + 1, 0) if first else (0, second + 1)
+
+
 def _unknown(cls: type) -> str:
     if _root(cls.__module__) in FUNCTIONS:
         return "a function can be called, but not read"
@@ -86,8 +128,8 @@ def _unknown(cls: type) -> str:
 
 def _is_of_a_library(attribute: Any) -> bool:
     """Whether the code that runs when a method is called is that of a library, or compiled."""
-    if isinstance(attribute, property):
-        attribute = attribute.fget
+    if isinstance(attribute, property) or _root(type(attribute).__module__) == "pandas":  # its cached properties
+        attribute = getattr(attribute, "fget", attribute)
     elif isinstance(attribute, (cached_property, partial)):
         attribute = attribute.func
     attribute = getattr(attribute, "__func__", attribute)  # of static, class and bound methods

@@ -90,7 +90,8 @@ def _form(transformer: Any) -> Any:
     """Of inverses that are a link of a sum."""
     kind = kind_of(transformer)
     if kind == "sklearn.FunctionTransformer":
-        return ("log", 1.0, 0.0) if transformer.inverse_func is np.exp else None
+        link = {np.exp: "log", np.expm1: "log1p"}.get(transformer.inverse_func)
+        return None if link is None else (link, 1.0, 0.0)
     if kind not in _LINEAR_INVERSES:
         return None
     ends = _inverse(transformer, np.array([0.0, 1.0]))
@@ -123,7 +124,8 @@ def _calibrated(native: Any, estimator: Any, response: Response) -> Wrapped:
         return wrapped
     if wrapped.level or len(native.classes_) > 2:
         raise Declined(TIES)
-    return replace(wrapped, after=partial(_most_likely, wrapped.after), labels=True, form=None)
+    cut = None if wrapped.form is None else (0.5, True)
+    return replace(wrapped, after=partial(_most_likely, wrapped.after), labels=True, cut=cut)
 
 
 def _alone(native: Any) -> Any:
@@ -207,7 +209,8 @@ def _compared(native: Any, estimator: Any, asked: Response, threshold: float, po
     if len(classes) != 2:
         raise Declined("its threshold is not one between two classes")
     second = positive is None or classes[1] == positive
-    return Wrapped(estimator, asked, partial(_above, threshold, second), labels=True)
+    above = partial(_above, threshold, second)
+    return Wrapped(estimator, asked, above, labels=True, cut=(float(threshold), bool(second)))
 
 
 def _above(threshold: float, second: bool, response: Array) -> Array:
