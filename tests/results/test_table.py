@@ -133,3 +133,7 @@ def test_a_long_name_has_a_line_of_its_own_and_is_not_cut():
     assert found.text().splitlines()[1:] == ["  age  1.000", f"  {long}", "       2.000"]
     only = ranked([long], np.array([2.0]))
     assert only.text().splitlines()[1:] == [f"  {long}", "      2.000"]
+
+
+def test_a_share_just_below_0_has_no_sign():
+    assert ResultTable("", {"share": [-0.0001, -0.01]}).texts(["share"]) == [["0.0%"], ["-1.0%"]]

@@ -261,7 +261,7 @@ def _side_by_side(
     if comparison.shapley:
         shares = {name: dict(zip(part.features, part.share, strict=True)) for name, part in comparison.shapley.items()}
         features = table.columns["feature"][1:]  # below the error
-        parts = [[f, *(f"{shares[name][f]:.1%}" for name in comparison.names)] for f in features]
+        parts = [[f, *(f"{shares[name][f]:z.1%}" for name in comparison.names)] for f in features]
         sheets.append(Sheet(head, parts, "Shapley shares"))
     columns = ["feature", "model", "difference", "low", "high", "p_adjusted"]
     values = {name: [row[name] for row in differences] for name in columns}

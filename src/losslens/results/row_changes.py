@@ -13,7 +13,7 @@ from losslens.donors.conditional import Conditioning
 from losslens.results.base import Result
 from losslens.results.selection import Grouped, positions, split
 from losslens.results.shapley import mean_of
-from losslens.results.table import FEATURE, IMPORTANCE, RANKED, ResultTable
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import by_unit, effective_number
 from losslens.text import in_digits
@@ -129,7 +129,7 @@ class RowChanges(Result, Inference):
             "p": p,
             "caution": self.caution,
         }
-        line, view = (*RANKED, "[p = {p}]"), (FEATURE, IMPORTANCE, ("p", "{p}"))
+        line, view = (*RANKED, "[p = {p}]"), (FEATURE, IMPORTANCE, ERROR, INTERVAL, ("p", "{p}"))
         notes = [*self.cautions, *self._notes] if self._has_errors else ()
         table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
@@ -228,7 +228,7 @@ class ConditionalImpact(RowChanges):
         mark = ["sampler in doubt" if name in self.doubted else "" for name in table.column("feature")]
         return replace(
             table, extra={"mark": mark}, line=(*RANKED, "[p = {p}][ ({mark})]"),
-            view=(FEATURE, IMPORTANCE, ("p", "{p}[ ({mark})]")),
+            view=(FEATURE, IMPORTANCE, ERROR, INTERVAL, ("p", "{p}[ ({mark})]")),
         )  # fmt: skip
 
     @property

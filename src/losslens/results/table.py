@@ -15,7 +15,7 @@ from losslens.typing import Indices
 
 NONE = "\N{EN DASH}"  # shown for a missing number
 MOST_COLUMNS, INDENT = 60, 2  # longest name with numbers beside it, in columns of a terminal; indent of other numbers
-FORMATS: dict[str, str] = {"p": ".3g", "p_adjusted": ".2g", "share": ".1%"}
+FORMATS: dict[str, str] = {"p": ".3g", "p_adjusted": ".2g", "share": "z.1%"}  # z: no "-0.0%"
 # Headings and cell templates that many tables share.
 FEATURE, IMPORTANCE = ("feature", "{feature}"), ("importance", "{importance}")
 ERROR, INTERVAL = ("std. error", "{std_error}"), ("95% interval", "[{low} to {high}]")
