@@ -124,8 +124,8 @@ def waiting(title: str, progress: bool | None) -> Iterator[None]:
             done.wait()
 
     thread = Thread(target=show, daemon=True)
-    thread.start()
     with _watching(progress):
+        thread.start()
         try:
             yield
         finally:
@@ -232,22 +232,27 @@ class _NotebookCell:
     def __init__(self) -> None:
         self.count, self.filled = -1, False
         self.place: Any = None  # IPython's handle of it
+        self.lock = Lock()  # threads of a bar and of a title may draw at once
 
     def show(self, html: str, text: str) -> None:
-        """Replace what is shown."""
+        """Replace what is shown; nothing once all calls have ended, as a thread that is late would leave its line."""
         content, count = {"text/html": html, "text/plain": text}, _kernel().execution_count
-        if self.place is None or count != self.count:
-            display: Any = import_module("IPython.display").display  # no dependency: only a notebook comes here
-            self.count, self.place = count, display(content, raw=True, display_id=True)
-        else:
-            self.place.update(content, raw=True)
-        self.filled = True
+        with self.lock:
+            if not _watched:
+                return
+            if self.place is None or count != self.count:
+                display: Any = import_module("IPython.display").display  # no dependency: only a notebook comes here
+                self.count, self.place = count, display(content, raw=True, display_id=True)
+            else:
+                self.place.update(content, raw=True)
+            self.filled = True
 
     def clear(self) -> None:
         """Show nothing."""
-        if self.filled:
-            self.filled = False
-            self.place.update({"text/html": "", "text/plain": ""}, raw=True)
+        with self.lock:
+            if self.filled:
+                self.filled = False
+                self.place.update({"text/html": "", "text/plain": ""}, raw=True)
 
 
 _CELL = _NotebookCell()

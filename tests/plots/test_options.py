@@ -488,3 +488,23 @@ def test_regions_pass_their_options_on():
 
 def test_check_takes_every_option_that_plots_have():
     assert set(options.CHOICES) | set(options.CHECKS) | {"colors", "center"} == OPTIONS
+
+
+def test_rows_of_a_colour_map_are_a_list_of_colours():
+    rows = plt.get_cmap("tab10")(range(2))
+    assert options.colours(rows, ["a", "b"], ["black", "black"], "feature") == [to_hex(row) for row in rows]
+
+
+def test_pairs_have_colours_by_name():
+    result = ll.pair_interactions(
+        lambda X: X[:, 0] * X[:, 1] * X[:, 2],
+        X := np.random.default_rng(0).normal(size=(40, 3)),
+        X[:, 0],
+        loss="squared_error",
+    )
+    ax = looked_at(result.plot_ranking(colors={("x0", "x2"): "red"}))
+    names = texts(ax.get_yticklabels())
+    edges = dict(zip(names, ax.collections[-1].get_edgecolors(), strict=True))
+    assert [name for name, edge in edges.items() if to_hex(edge) == to_hex("red")] == ["x0 × x2"]
+    with pytest.raises(ValueError, match="names \\('x0', 'x9'\\), which is no pair here"):
+        result.plot_ranking(colors={("x0", "x9"): "red"})

@@ -374,7 +374,7 @@ def test_effects_have_no_difference(found: dict[str, Any], kind: str) -> None:
 def test_streamed_groups_have_numbers_and_no_errors() -> None:
     rows = np.random.default_rng(0).normal(size=(200, 2))
     imp = ll.feature_importance(
-        lambda t: t[:, 0], rows, rows[:, 0] + 1, loss="squared_error", donors="all", memory="170 KB", progress=False
+        lambda t: t[:, 0], rows, 2 * rows[:, 0], loss="squared_error", donors="all", memory="170 KB", progress=False
     )
     assert not imp["x0"].complete
     parts = imp.by(np.arange(200) % 2)
@@ -445,3 +445,39 @@ def test_damaged_groups_are_refused(found: dict[str, Any], changed: dict[str, An
     check(ll.ByGroup(**known))
     with pytest.raises(ValueError, match=says):
         check(ll.ByGroup(**(known | changed)))
+
+
+def test_an_importance_of_0_has_its_error_in_the_table():
+    """Two rows gain and two lose by their donors: an estimate of 0, and not one that is known to be 0."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(24, 1)), rng.integers(0, 2, size=24)
+    found = []
+    for seed in range(40):
+        imp = ll.feature_importance(
+            lambda X: (X[:, 0] > 0).astype(int), X, y, loss="zero_one", donors=ll.Latin(4), random_state=seed
+        )["x0"]
+        parts = imp.by(np.repeat(["a", "b"], 12))
+        lines = repr(parts).splitlines()[2:]
+        found += [line for part, line in zip(parts.values(), lines, strict=False) if part.pfi == 0 < part.std_error]
+    assert found
+    assert all(" 0 ± 0." in line for line in found)
+
+
+def test_groups_that_agree_to_rounding_do_not_differ():
+    """Two rows of each unit have the same loss: the groups have the same error, whatever the order of its sum."""
+    rng = np.random.default_rng(0)
+    x, y = np.repeat(rng.normal(size=(100, 1)), 2, axis=0), np.repeat(rng.normal(size=100), 2)
+    imp = ll.feature_importance(
+        lambda X: X[:, 0], x, y, loss="squared_error", groups=np.repeat(np.arange(100), 2), donors="all"
+    )
+    parts = imp.by(np.arange(200) % 2)
+    for found in (parts.error_difference(0, 1), parts.difference(0, 1, "x0")):
+        assert (found.value, found.std_error, found.p_value) == (0, 0, 1)
+
+
+def test_labels_that_read_alike_are_told_apart():
+    X = np.random.default_rng(0).normal(size=(40, 1))
+    imp = ll.feature_importance(lambda X: X[:, 0], X, X[:, 0], loss="squared_error", donors="all")
+    labels = np.empty(40, object)
+    labels[:] = [1, "1"] * 20
+    assert sorted(set(imp.by(labels).to_frame()["group"])) == ["'1'", "1"]

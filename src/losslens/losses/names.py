@@ -43,10 +43,7 @@ def names_of(losses: Sequence[Any]) -> dict[str, Any]:
     if not losses:
         raise ValueError("the list of losses is empty; give at least one, or leave loss out")
     short = [_name_of(one) for one in losses]
-    names = [
-        name if short.count(name) == 1 else one.title if isinstance(one, Loss) else str(one)
-        for one, name in zip(losses, short, strict=True)
-    ]
+    names = [name if short.count(name) == 1 else _long_name(one) for one, name in zip(losses, short, strict=True)]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(
             f"two losses are called {twice[0]!r}; pass each in a call of its own, or name a function by "
@@ -59,6 +56,13 @@ def _name_of(loss: Any) -> str:
     if is_scorer(loss):
         return loss if isinstance(loss, str) else title_of(loss)
     return str(getattr(loss, "name", getattr(loss, "__name__", loss)))
+
+
+def _long_name(loss: Any) -> str:
+    """With the parameters that tell losses of one name apart; functions have none."""
+    if isinstance(loss, Loss):
+        return loss.title
+    return str(loss) if is_scorer(loss) else _name_of(loss)
 
 
 def from_metadata(metadata: Mapping[str, Any]) -> Loss:

@@ -40,9 +40,10 @@ def extent(mean: Floats, singles: Floats, band: Floats | None = None) -> tuple[f
     rows = singles[np.isfinite(singles)]
     if span == 0 or len(rows) == 0 or np.ptp([*core, rows.min(), rows.max()]) <= NEAR * span:
         return EVERYTHING
-    if band is not None:
-        low = min(low, max(float(np.nanmin(band)), low - FAR_BAND * span))
-        high = max(high, min(float(np.nanmax(band)), high + FAR_BAND * span))
+    known = np.array([]) if band is None else band[np.isfinite(band)]
+    if len(known):
+        low = min(low, max(float(known.min()), low - FAR_BAND * span))
+        high = max(high, min(float(known.max()), high + FAR_BAND * span))
     return low - REACH * span, high + REACH * span
 
 

@@ -187,7 +187,7 @@ def plot_interaction_ranking(
     scale
         Axis of the interactions: ``"linear"`` or ``"symlog"``; ``"log"`` only if all are above 0.
     colors
-        One colour for all dots, or a list from top to bottom.
+        One colour for all dots, a list from top to bottom, or a mapping from pairs of features to colours.
     labels
         Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
     ax
@@ -208,11 +208,13 @@ def plot_interaction_ranking(
         raise ValueError(f"there is nothing to draw: {result.absent or 'no pair has an interaction'}")
     most = most_of(top, len(ranked))
     check_scale(scale, np.array([result.index[pair] for pair in ranked[:most]]))
-    colours(colors, ranked[:1], [BLUE], "pair")  # before there is a figure
+    every = {pair: (result.features[pair[0]], result.features[pair[1]]) for pair in ranked}
+    colours(colors, list(every.values())[:1], [BLUE], "pair", list(every.values()))  # before there is a figure
     ax, most = named_rows.open_rows(ax, most, below=4)
     shown = _sorted_pairs(ranked[:most], names.all(result.features), sort)
     bend(ax.xaxis, scale, np.array([result.index[pair] for pair in shown]))
-    ends = _draw_dots(ax, result, shown, colours(colors, shown, [BLUE] * len(shown), "pair"))
+    fill = colours(colors, [every[pair] for pair in shown], [BLUE] * len(shown), "pair", list(every.values()))
+    ends = _draw_dots(ax, result, shown, fill)
     short = _pair_names(names.all(result.features), shown, named_rows.letters_beside(ax))
     width = named_rows.name_rows(ax, short, own)
     texts = [f" {text}" for text in alike([float(result.index[pair]) for pair in shown])]  # a blank after the dot

@@ -190,6 +190,8 @@ def colours(
             if name not in known:
                 raise ValueError(_unknown("colors", name, known, what))
         return [_hex(colors[thing]) if thing in colors else own for thing, own in zip(things, default, strict=False)]
+    if isinstance(colors, np.ndarray) and colors.ndim == 2:  # rows of a colour map
+        colors = list(colors)
     if isinstance(colors, str) or not isinstance(colors, Sequence):
         raise ValueError(
             f"colors is a colour, a list of colours, or a mapping from each {what} to a colour; got {colors!r}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -54,6 +54,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
     """The result for each group of rows, with donors from all rows: a mapping from the label of a group to its result.
 
     `to_frame()` has one row for each group and feature; `difference` compares two groups, `differences` all with one.
+    Labels that are neither numbers, text nor dates, such as intervals of pandas, are text in files.
 
     Examples
     --------
@@ -329,7 +330,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         """Cautions of each group: of all its features at once where they share one."""
         names: list[str] = []
         said: list[str] = []
-        for label, numbers in zip(map(label_text, self), self._numbers.values(), strict=True):
+        for label, numbers in zip(_texts(self), self._numbers.values(), strict=True):
             each = {feature: one.get("caution", "") for feature, one in numbers.items()}
             shared = len(set(each.values())) == 1
             names += [label] if shared else [f"{feature} in {label}" for feature in each]
@@ -338,7 +339,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
 
     def _table(self) -> ResultTable:
         shown, few = self._shown_features, len(self) <= MOST_LINES
-        groups = [*map(label_text, self), ALL]
+        groups = [*_texts(self), ALL]
         numbers = [*self._numbers.values(), self._numbers_of_all]
         columns: dict[str, Any] = {"group": groups, "n": [*self.n.tolist(), len(self.codes)]}
         by = f"{self.name} (group)" if self.name in shown else self.name  # a feature keeps its name
@@ -479,9 +480,19 @@ def _objects(labels: Mapping[Any, Any]) -> NDArray[Any]:
 def _plain(labels: list[Any]) -> list[Any]:
     """Labels as data frame libraries accept them: mixed types and other objects become text."""
     kinds = {type(label) for label in labels}
-    return (
-        labels if len(kinds) == 1 and all(isinstance(label, PLAIN) for label in labels) else [*map(label_text, labels)]
-    )
+    return labels if len(kinds) == 1 and all(isinstance(label, PLAIN) for label in labels) else _texts(labels)
+
+
+def _texts(labels: Iterable[Any]) -> list[str]:
+    """Labels as text, in which different ones differ: 1 and '1' are told apart.
+
+    >>> _texts(["a", 1]), _texts([1, "1", 1])
+    (['a', '1'], ['1', "'1'", '1'])
+    """
+    different = list(dict.fromkeys(labels := list(labels)))
+    if len({label_text(label) for label in different}) < len(different):
+        return [*map(repr, labels)]
+    return [*map(label_text, labels)]
 
 
 def _first(result: Any) -> Any:
@@ -545,9 +556,9 @@ def _cell(numbers: Mapping[str, Any]) -> str:
         return NONE
     if "largest" in numbers:
         return f"{in_digits(value)} to {in_digits(float(numbers['largest']))}"
-    if not value:
+    if not value and not error > 0:
         return "0"
-    return f"{in_digits(value)} ± {in_digits(error, value)}" if np.isfinite(error) else in_digits(value)
+    return f"{in_digits(value)} ± {in_digits(error, value or error)}" if np.isfinite(error) else in_digits(value)
 
 
 def _base(part: Any) -> float:

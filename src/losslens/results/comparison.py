@@ -454,7 +454,10 @@ def between_groups(
     (name, a), (other, b) = first, second
     moved = a.influence - b.influence
     value, freedom = a.unbiased - b.unbiased, _welch((a.influence, b.influence), (a._units, b._units))
-    return difference((name, other), value, moved.std_error, freedom, level, moved.skewness, grouped=a._grouped)
+    size = max(map(abs, (a.unbiased, b.unbiased, a.base, b.base)))
+    return difference(
+        (name, other), value, moved.std_error, freedom, level, moved.skewness, grouped=a._grouped, size=size
+    )
 
 
 def between_errors(
@@ -468,8 +471,9 @@ def between_errors(
     one, another = a.base_influence, b.base_influence
     moved, freedom = one - another, _welch((one, another), (a._units, b._units))
     return difference(
-        (name, other), a.base - b.base, moved.std_error, freedom, level, moved.skewness, grouped=a._grouped
-    )
+        (name, other), a.base - b.base, moved.std_error, freedom, level, moved.skewness, grouped=a._grouped,
+        size=max(abs(a.base), abs(b.base)),
+    )  # fmt: skip
 
 
 def _welch(moved: tuple[Influence, Influence], units: tuple[float, float]) -> float:

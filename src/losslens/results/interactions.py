@@ -271,7 +271,7 @@ class Interactions(Result):
         scale
             Axis of the interactions: ``"linear"`` or ``"symlog"``; ``"log"`` only if all are above 0.
         colors
-            One colour for all dots, or a list from top to bottom.
+            One colour for all dots, a list from top to bottom, or a mapping from pairs of features to colours.
         labels
             Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
         ax

@@ -19,7 +19,7 @@ from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample
 from losslens.text import in_digits, measured
-from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Limits, Mask
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Estimates, cross_products, cubed_differences
 from losslens.uncertainty.scored_cells import ScoredCells, ScoredRows, score_fields
@@ -294,22 +294,17 @@ class FeatureScore(Grouped, Tabular):
         return self._frame(curve_columns(self, {"importance": self.pi}))
 
     def plot(
-        self, ax: Axes | None = None, *, curves: bool = True, scale: AxisScale = "linear", limits: Limits = "pi",
-        colors: Colors | None = None, labels: FeatureLabels | None = None,
+        self, ax: Axes | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None,
+        labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the PI curve.
+        """Draw the PI curve; single rows have no score.
 
         Parameters
         ----------
-        curves
-            Whether single rows are drawn: their ICI curves, points or ranges.
         scale
             Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
-        limits
-            ``"pi"``: the axis follows the PI curve and its band, and the caption says how many rows leave it;
-            ``"all"``: it holds all rows that are drawn.
         colors
-            Colour of the PI curve and its band; of a pair, a colour map or its name.
+            Colour of the PI curve; of a pair, a colour map or its name.
         labels
             Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
         ax
@@ -318,16 +313,16 @@ class FeatureScore(Grouped, Tabular):
         Examples
         --------
         >>> import numpy as np, losslens as ll
+        >>> from sklearn.linear_model import LinearRegression
         >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-        >>> imp["x1"].plot().get_ylabel()
-        'increase in squared error'
-        >>> imp["x1"].plot(curves=False, labels={"x1": ("speed", "m/s")}).get_xlabel()
-        'speed (m/s)'
+        >>> imp = ll.feature_importance(LinearRegression().fit(X, X[:, 1]), X, X[:, 1], loss="r2")
+        >>> ax = imp["x1"].plot(labels={"x1": ("speed", "m/s")})
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('speed (m/s)', 'decrease in r2_score')
         """
         from losslens.plots.feature import plot_importance
 
-        return plot_importance(self, curves=curves, scale=scale, limits=limits, colors=colors, labels=labels, ax=ax)
+        return plot_importance(self, scale=scale, colors=colors, labels=labels, ax=ax)
 
     def _table(self) -> ResultTable:
         low, high = (number_of(self, name) for name in ("low", "high"))

@@ -20,6 +20,7 @@ from losslens.uncertainty.standard_errors import check_level, interval, p_value,
 Adjustment = Literal["holm", "benjamini_hochberg"]
 DRAWS, BATCH = 5000, 100  # simulated vectors of estimates, in all and at a time
 MAX_DIFFERENCES = 4_000_000  # held in memory at a time, 8 bytes each
+ROUNDING = 1e-12  # of the numbers compared: a difference with an error below it is one of their last bits
 
 
 @dataclass(frozen=True)
@@ -240,8 +241,14 @@ def difference(
     skewness: float = 0.0,
     *,
     grouped: bool = False,
+    size: float = 0.0,
 ) -> Difference:
-    """A difference with its interval and the two-sided p-value: the interval at level 1 - p ends at 0."""
+    """A difference with its interval and the two-sided p-value: the interval at level 1 - p ends at 0.
+
+    Of two numbers of this `size` that agree to rounding, for every row, it is 0 without an error.
+    """
+    if max(abs(value), error) <= ROUNDING * size:
+        value = error = 0.0
     low, high = interval(value, error, freedom + 1, level, skewness)
     p = (
         float(value == 0)

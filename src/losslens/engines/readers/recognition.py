@@ -2,7 +2,8 @@
 
 The one place where a model, or a part of a model, is recognised: readers come here each time they descend into a
 part. A class of the user's own, or a method replaced in an object or in a class, may predict anything: it is never
-read, nor is a release of a library that no test has seen. No estimator library is imported.
+read, nor is a release of a library that is older than those tested, or after a change of the version's first number.
+No estimator library is imported.
 """
 
 from __future__ import annotations
