@@ -145,7 +145,7 @@ class ShapleyImportance(Grouped, Result, Inference):
     index: Floats | None = None  # (p, p): interactions, where they were computed without a table
     absent: str = ""  # how to obtain shares of single rows
     remarks: tuple[str, ...] = ()
-    declined: str = ""  # why the model was asked; empty if an exact engine computed everything
+    declined: str = ""  # why the model was asked, or an engine a sample; empty if it computed everything exactly
     complete: bool = True  # False: interrupted
     covers_table: bool = False  # whether every column belongs to a feature; not known of older files
 
