@@ -263,5 +263,5 @@ def test_files_that_a_readme_names_exist(readme):
     assert all((readme.parent / target).exists() for target in targets if "://" not in target)
 
 
-def test_the_readme_leads_to_the_gallery():
-    assert "](docs/gallery/README.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_start_page_leads_to_the_paper():
+    assert "](paper.md)" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")

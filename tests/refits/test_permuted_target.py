@@ -292,9 +292,8 @@ def test_the_picture_has_a_stroke_a_permutation_and_a_diamond_a_feature():
     strokes = next(line for line in ax.lines if line.get_gid() == SINGLE)
     np.testing.assert_array_equal(strokes.get_xdata(), found.null[:, order].ravel())
     np.testing.assert_array_equal(strokes.get_ydata(), np.tile(np.arange(3), 9))
-    diamonds = next(line for line in ax.lines if line.get_label() == "importance")
-    np.testing.assert_array_equal(diamonds.get_xdata(), found.importance[order])
-    np.testing.assert_array_equal(diamonds.get_ydata(), np.arange(3))
+    diamonds = next(dots for dots in ax.collections if dots.get_label() == "importance")
+    np.testing.assert_array_equal(diamonds.get_offsets().T, [found.importance[order], np.arange(3)])
     assert legend(ax) == ["target permuted, 9 times", "importance"]
     assert ax.get_xlabel() == "increase in squared error"
     low, high = ax.get_xlim()

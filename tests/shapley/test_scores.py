@@ -5,6 +5,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer, make_scorer, r2_score, roc_auc_score
+from sklearn.neighbors import KNeighborsClassifier
 
 import brute
 import coalitions
@@ -274,3 +275,21 @@ def test_pairs_of_different_rows_are_all_other_shifts():
     every, others = (scored(LINEAR, Y, "r2", method="exact", donors=donors) for donors in ("all", ll.Derangements()))
     n = len(Y)
     np.testing.assert_allclose(others.error_none - every.error_all, (every.error_none - every.error_all) * n / (n - 1))
+
+
+def test_a_score_of_some_donors_or_orders_says_why_not_of_all():
+    """Of an engine that reads the model, and of the model: whatever is sampled has a reason."""
+    auc = {"loss": "roc_auc", "random_state": 0}
+    ways = {
+        "": {"donors": "all"},
+        "each row has 10 donors": {},
+        "donors=Latin(3) asks for some of the pairs": {"donors": ll.Latin(3)},
+        "some orders of the features are drawn": {"donors": "all", "method": "walk"},
+    }
+    for why, options in ways.items():
+        found = ll.shapley_importance(CLASSIFIER, X, TWO, **auc, **options)
+        assert (found.engine, found.exact) == ("additive", not why)
+        assert why in found.declined
+        assert bool(found.declined) == (not found.exact)
+    neighbours = KNeighborsClassifier().fit(TRAIN, np.digitize(TARGET, [0.5]))
+    assert ll.shapley_importance(neighbours, X, TWO, **auc, donors=ll.Latin(3)).declined

@@ -196,7 +196,7 @@ class LinkedLinear(ReadModel):
         )  # fmt: skip
 
     @classmethod
-    def mean(cls, parts: Sequence[Self], of: Mean) -> Self:
+    def mean(cls, parts: Sequence[Self], of: Mean) -> ReadModel:
         """A sum for each of several models of two classes."""
         if of.largest or any(part.link != "logistic" or part.response != "probabilities" for part in parts):
             return super().mean(parts, of)

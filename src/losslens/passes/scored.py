@@ -216,12 +216,17 @@ def _feature_score(
     )
 
 
+def wanted_sample(design: Design) -> str:
+    """Why some pairs of rows are scored, where the caller wants these."""
+    return f"donors={design.remembered!r} asks for some of the pairs of rows"
+
+
 def _why_sampled(task: Task, method: ScorerMethod, answer: budget.Answered) -> str:
     """Why an exact engine filled the cells of some shifts, not of all; empty if nothing is sampled."""
     if answer.design.is_exact(task.n) or answer.feature.kind == "pair":
         return ""
     if task.design is not None:
-        return f"donors={answer.design.remembered!r} asks for some of the pairs of rows"
+        return wanted_sample(answer.design)
     return f"with all shifts the scorer would be called over {most_calls(method):,} times, or there are too many cells"
 
 

@@ -55,6 +55,11 @@ class FeatureResult(Grouped):
     extrapolated: ReplacedRows | Extrapolation | None = None  # of all rows, also where some are selected
 
     @property
+    def unread(self) -> str:
+        """Why the model was asked, but for a sample that the caller wanted."""
+        return self.declined if self.declined != self.design.declined else ""
+
+    @property
     def grid(self) -> Any:
         """The distinct donor values, in order; for a group (g, columns); for a pair two arrays."""
         return self.values[0] if len(self.values) == 1 else self.values

@@ -99,6 +99,11 @@ class FeatureScore(Grouped, Tabular):
         return float(self.column_drops @ self.column_shares)  # exactly 0 where nothing changes
 
     @property
+    def unread(self) -> str:
+        """Why the model was asked, but for a sample that the caller wanted; empty if an exact engine has the cells."""
+        return self.declined if self.n_predictions and self.declined != self.design.declined else ""
+
+    @property
     def column_drops(self) -> Floats:
         """How much lower the score of each column is than with nothing replaced, (m,)."""
         assert self.column_scores is not None  # callers ask for designs with columns

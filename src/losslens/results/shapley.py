@@ -156,7 +156,8 @@ class ShapleyImportance(Grouped, Result, Inference):
     index: Floats | None = None  # (p, p): interactions, where they were computed without a table
     absent: str = ""  # how to obtain shares of single rows
     remarks: tuple[str, ...] = ()
-    declined: str = ""  #: why the model was asked; empty if an exact engine computed everything
+    #: why the model was asked, or an engine computed a sample; empty if one computed everything exactly
+    declined: str = ""
     complete: bool = True  #: False: the run was interrupted
     covers_table: bool = False  # whether every column belongs to a feature; not known of older files
 

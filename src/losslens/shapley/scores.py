@@ -53,10 +53,21 @@ def score_shapley(
     allotment = replace(allotment, absent=absent)
     engine, declined = task.engine.name, task.declined or "ties between labels of coalitions are broken by rounding"
     if request.exact is not None:  # it has predicted the rest
-        engine, declined, setup.counter.rows = request.exact.name, "", asked
+        engine, setup.counter.rows = request.exact.name, asked
+        declined = "" if allotment.exact else _why_sampled(request)
     return as_result(
         allotment, task, setup, title=method.title, loss=None, engine=engine, error_all=everything, declined=declined
     )
+
+
+def _why_sampled(request: ScoreRequest) -> str:
+    """Why the exact engine predicted a sample."""
+    design = request.task.design
+    if not request.by_coalitions:
+        return "all coalitions are too many, or were not wanted: some orders of the features are drawn"
+    if design is None:
+        return f"each row has {donors_a_row(request.task, request.task.n)} donors; donors='all' takes all of them"
+    return scored.wanted_sample(design)
 
 
 @dataclass(frozen=True, eq=False)
