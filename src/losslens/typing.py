@@ -26,4 +26,4 @@ Limits = Literal["pi", "all"]
 FeatureLabels = Mapping[
     str, str | tuple[str, str]
 ]  # of a feature: the name to show, or that and the unit of its values
-Colors = str | Sequence[Any] | Mapping[Any, Any]  # one colour for all, or one for each
+Colors = str | Sequence[Any] | Mapping[Any, Any] | NDArray[Any]  # one colour for all, or one for each
