@@ -12,7 +12,7 @@ from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, DASHED, INK
 from losslens.plots.comparison import LEGEND, draw_series
 from losslens.plots.importance_axis import bend, check_scale
-from losslens.plots.options import arrange, colours, most_of, name_features
+from losslens.plots.options import arrange, check_colours, colours, most_of, name_features
 from losslens.plots.subgroups import COLOURS, LOOKS, separate_rows
 from losslens.plots.wording import count, not_shown, number, value_label
 from losslens.plots.wording import labels as short_labels
@@ -74,7 +74,7 @@ def _of_one(
     own, (feature,) = ax is None, groups.features
     shown_as = name_features(labels, groups.features)
     check_scale(scale, _drawn(groups, range(len(groups)), [feature])[0])
-    colours(colors, groups._labels[:1], [BLUE], "group", groups._labels)  # before there is a figure
+    check_colours(colors, groups._labels, "group")
     ax, most = named_rows.open_rows(ax, len(groups), below=3)
     chosen = _largest(groups, most)
     value, ends = _drawn(groups, chosen, [feature])

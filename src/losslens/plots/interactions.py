@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, LETTER, LINE
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
-from losslens.plots.options import Names, arrange, colour_map, colours, most_of, name_features
+from losslens.plots.options import Names, arrange, check_colours, colour_map, colours, most_of, name_features
 from losslens.plots.wording import MINUS, alike, not_shown
 from losslens.plots.wording import labels as short_labels
 from losslens.results.interactions import Interactions, Part
@@ -209,7 +209,7 @@ def plot_interaction_ranking(
     most = most_of(top, len(ranked))
     check_scale(scale, np.array([result.index[pair] for pair in ranked[:most]]))
     every = {pair: (result.features[pair[0]], result.features[pair[1]]) for pair in ranked}
-    colours(colors, list(every.values())[:1], [BLUE], "pair", list(every.values()))  # before there is a figure
+    check_colours(colors, list(every.values()), "pair")
     ax, most = named_rows.open_rows(ax, most, below=4)
     shown = _sorted_pairs(ranked[:most], names.all(result.features), sort)
     bend(ax.xaxis, scale, np.array([result.index[pair] for pair in shown]))

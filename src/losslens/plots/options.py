@@ -167,6 +167,11 @@ def one_colour(colors: Any, default: str) -> str:
     return _hex(colors)
 
 
+def check_colours(colors: Colors | None, known: Sequence[Any], what: str) -> None:
+    """Raise, before there is a figure, unless these things may have such colours."""
+    colours(colors, known[:1], ["black"], what, known)
+
+
 def colours(
     colors: Colors | None, things: Sequence[Any], default: Sequence[str], what: str, known: Sequence[Any] = ()
 ) -> list[str]:

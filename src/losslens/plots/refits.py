@@ -13,7 +13,7 @@ from losslens.plots import canvas, named_rows
 from losslens.plots.bars import BarLook, table_bars
 from losslens.plots.canvas import BAND, BLUE, INK, PALE, SINGLE, VERMILLION, folded
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
-from losslens.plots.options import Names, arrange, colours, most_of, name_features, one_colour
+from losslens.plots.options import Names, arrange, check_colours, colours, most_of, name_features, one_colour
 from losslens.plots.scale import dress
 from losslens.plots.scale import scale as scale_of
 from losslens.plots.wording import count, not_shown, number, shorten, value_label
@@ -159,7 +159,7 @@ def plot_permuted_target(
     names, ranked = name_features(labels, test.features), np.argsort(-test.importance, kind="stable")
     ranked = ranked[: most_of(top, len(ranked))]
     check_scale(scale, test.importance[ranked])
-    colours(colors, test.features[:1], [VERMILLION], "feature", test.features)  # before there is a figure
+    check_colours(colors, test.features, "feature")
     ax, most = named_rows.open_rows(ax, len(ranked) + 2)
     order = arrange(names.all(test.features), ranked[: max(1, most - 2)], sort)
     features = [test.features[j] for j in order]

@@ -16,7 +16,7 @@ from losslens.plots.canvas import BLUE, GREEN, INK, LINE, PALE, SKY, VERMILLION,
 from losslens.plots.feature_data import CurveLook, FeaturePicture, show
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.lines import MARKED, draw_strip, widened
-from losslens.plots.options import Names, check, colours, name_features
+from losslens.plots.options import Names, check, check_colours, colours, name_features
 from losslens.plots.scale import Scale, dress
 from losslens.plots.scale import scale as scale_of
 from losslens.plots.wording import count, is_absent, is_flag, number, renamed, value_label
@@ -99,7 +99,7 @@ def plot_groups(
     if scale != "linear" and not first.from_zero:
         raise ValueError(f"scale={scale!r} is of an axis of importances, and these are effects")
     check_scale(scale, np.concatenate([picture.curve for picture in shown.values()]))
-    colours(colors, list(parts)[:1], COLOURS, "group", list(parts))  # before there is a figure
+    check_colours(colors, list(parts), "group")
     own = ax is None
     if first.ordered and not is_flag(common.values[0]):
         ax = canvas.new_axes() if ax is None else ax
