@@ -8,7 +8,7 @@ import pytest
 from losslens.donors.designs import Derangements, Latin, Systematic
 from losslens.donors.layout import OwnDonors
 from losslens.tables.sample import Sample
-from losslens.uncertainty.cell_weights import MatrixWeights, ShiftWeights
+from losslens.uncertainty.cell_weights import EffectTotals, MatrixWeights, ShiftWeights
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -64,7 +64,7 @@ def test_effects_of_equal_weights_come_from_waves(n, design):
     dummies[np.arange(cells.size), n + donors[:].ravel()] = 1
     fitted = dummies @ np.linalg.lstsq(dummies, cells.ravel(), rcond=None)[0]
     shifts = ShiftWeights(donors, Sample(weight=np.full(n, 1 / n), prediction=np.zeros(n)), rows)
-    row, donor = shifts.effects(row_total / cells.size, donor_total / cells.size, 0.0)
+    ((row, donor),) = shifts.effects([EffectTotals(row_total / cells.size, donor_total / cells.size, 0.0)])
     np.testing.assert_allclose((row[:, None] + donor[donors[:]]).ravel(), fitted, atol=1e-9)
 
 
@@ -82,6 +82,6 @@ def test_where_rows_explain_everything_donors_have_no_effect(seed):
         sample = Sample(weight=weight, prediction=np.zeros(n))
         matrix = MatrixWeights(OwnDonors(donors, np.arange(n), n), sample, np.arange(n))
         for weights in (matrix, ShiftWeights(donors, sample, np.arange(n))):
-            row, donor = weights.effects(weights.by_row * effect, weights.transposed(effect), 0.0)
+            ((row, donor),) = weights.effects([EffectTotals(weights.by_row * effect, weights.transposed(effect), 0.0)])
             np.testing.assert_allclose(row, effect, rtol=1e-9, atol=1e-9 * np.abs(effect).max())
             np.testing.assert_allclose(donor, 0.0, atol=1e-9 * np.abs(effect).max())

@@ -119,10 +119,10 @@ class HostPairs:
         """The weights of the pairs."""
         return cell_weights(self.layout, self.sample, np.arange(self.sample.n))
 
-    def means(self, j: int) -> Means:
-        """Of one player."""
+    def means(self) -> list[Means]:
+        """Of each player."""
         shares = Shares(self.cells[:, 0], None, self.layout, self.cells)
-        return shares.means(j, self.sample, np.arange(self.sample.n))
+        return [shares.means(j, self.sample, np.arange(self.sample.n)) for j in range(self.cells.shape[2])]
 
 
 def player_bins(player: Subject) -> Indices:

@@ -8,7 +8,7 @@ with a hundred donors each take a few vectors.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,19 @@ ESTIMABLE = 1e-12  # the least share of a wave's variance within rows with which
 
 FEW_COLUMNS = 8  # of donors, which usually connect all rows
 MATRIX_CELLS = 1 << 16  # of uneven shifts, above which no matrix is laid out
+
+
+@dataclass(frozen=True, eq=False)
+class EffectTotals:
+    """Weighted sums of the cells of each row and donor, less the mean."""
+
+    row: Floats  # (r,)
+    donor: Floats  # (n,)
+    size: float  # of the sums before the mean was subtracted
+
+    def rounding(self, expected: float) -> float:
+        """The size of what is rounding, which has no solution, where rows explain all of the donors' totals."""
+        return 1e-13 * (float(np.abs(self.donor).sum()) + expected) + 1e-14 * self.size
 
 
 class CellWeights(ABC):
@@ -64,17 +77,17 @@ class CellWeights(ABC):
         """The weight of each donor, (n,)."""
         return self.transposed(np.ones(self.shape[0]))
 
-    def effects(self, row_total: Floats, donor_total: Floats, size: float) -> tuple[Floats, Floats]:
-        """The least-squares effects of rows and donors, from the weighted sums of their cells, less the mean.
+    def effects(self, several: Sequence[EffectTotals]) -> list[tuple[Floats, Floats]]:
+        """The least-squares effects of rows and donors, from the sums of their cells: the normal equations, reduced to
+        the donors."""
+        return [self._effects(totals) for totals in several]
 
-        The normal equations, reduced to the donors. `size` is that of the sums before the mean was subtracted.
-        """
+    def _effects(self, totals: EffectTotals) -> tuple[Floats, Floats]:
         per_row = inverse(self.by_row)
-        expected = self.transposed(per_row * row_total)
-        # Where rows explain all of the donors' totals, what is left is rounding, which has no solution.
-        rounding = 1e-13 * float(np.abs(donor_total).sum() + np.abs(expected).sum()) + 1e-14 * size
-        donor = self._solve(np.subtract(donor_total, expected, out=expected), per_row, rounding)
-        return np.asarray(per_row * (row_total - self.times(donor))), donor
+        expected = self.transposed(per_row * totals.row)
+        rounding = totals.rounding(float(np.abs(expected).sum()))
+        donor = self._solve(np.subtract(totals.donor, expected, out=expected), per_row, rounding)
+        return np.asarray(per_row * (totals.row - self.times(donor))), donor
 
     def _solve(self, total: Floats, per_row: Floats, rounding: float) -> Floats:
         """By conjugate gradients."""
@@ -160,7 +173,7 @@ class MatrixWeights(CellWeights):
     @cached_property
     def connected(self) -> int:
         """Components of the graph of rows and donors."""
-        return connected_pairs(self.donors, self.counted, self.shape[1])
+        return connected_pairs(self.donors, lambda some: self.counted[:, some], self.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,19 +306,16 @@ class ShiftWeights(CellWeights):
         return found - (n - r)  # positions of rows that are not asked for
 
 
-def connected_pairs(donors: Indices, counted: Mask, n: int) -> int:
-    """Components of the graph of rows and n donors, donors (r, m) of which some count.
+def connected_pairs(donors: Indices, counted: Callable[[slice], Mask], n: int) -> int:
+    """Components of the graph of rows and n donors, donors (r, m), of which some count in the columns asked for.
 
-    The first columns usually connect all that the others do: more pairs never separate what is connected.
+    The first columns usually connect all rows and donors: more pairs never separate what is connected.
     """
     r = len(donors)
-    met = np.zeros(n, bool)
-    met[donors[counted]] = True
-    idle = int(np.sum(~counted.any(axis=1))) + int(np.sum(~met))
     for some in (slice(0, FEW_COLUMNS), slice(None)):
-        row, column = np.nonzero(counted[:, some])
+        row, column = np.nonzero(counted(some))
         found = _components(row, r + donors[:, some][row, column], r + n)[0]
-        if found == 1 + idle:
+        if found == 1:
             break
     return found
 

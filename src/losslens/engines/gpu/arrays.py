@@ -64,8 +64,9 @@ class DeviceArrays:
         return torch.stack(list(arrays), dim=axis)
 
     def cumsum(self, array: Any, axis: int) -> Any:
-        """Running sums."""
-        return torch.cumsum(array, dim=axis)
+        """Running sums along the last axis, as a product: torch takes long for many short rows."""
+        p = array.shape[axis]
+        return array @ torch.ones((p, p), dtype=array.dtype, device=self.device).triu()
 
     def where(self, condition: Any, yes: Any, no: Any) -> Any:
         """One or the other."""
@@ -86,12 +87,13 @@ class SumsByKey:
     """Sums of numbers with equal keys 0 .. size - 1, always added in the same order, unlike atomic additions."""
 
     def __init__(self, keys: Any, size: int) -> None:
-        keys = keys.reshape(-1)
+        self.axes, keys = keys.ndim, keys.reshape(-1)
         self.order, self.lengths = torch.argsort(keys, stable=True), torch.bincount(keys, minlength=size)
 
     def __call__(self, numbers: Any) -> Any:
-        """Of each key."""
-        return torch.segment_reduce(numbers.reshape(-1)[self.order], "sum", lengths=self.lengths, unsafe=True)
+        """Of each key, of numbers with the shape of the keys, or with one more axis."""
+        numbers = numbers.reshape(len(self.order), *numbers.shape[self.axes :])
+        return torch.segment_reduce(numbers[self.order], "sum", lengths=self.lengths, unsafe=True)
 
 
 def host(numbers: Any) -> Floats:

@@ -34,6 +34,7 @@ from losslens.tables.sample import Sample
 from losslens.typing import Indices, Mask
 
 BATCH = 1 << 17  # rows of a batch on a GPU
+TOGETHER = 1 << 20  # steps of walks predicted at a time: fewer would be over before the next ones are launched
 AHEAD = 2  # batches computed while the predictions of an earlier one are stored
 
 
@@ -284,7 +285,7 @@ class _ModuleMixer(Mixer):
 
         return GameArrays(
             xp, xp.asarray(codes), base, predict, lambda rows, some: judge(y[rows], some),
-            partial(WalkPairs, on_device), check=check,
+            partial(WalkPairs, on_device), check=check, together=TOGETHER,
         )  # fmt: skip
 
     def _batches(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:

@@ -63,13 +63,11 @@ class DeviceCells:
         """Changes of the loss, (b, m)."""
         return None if self.losses is None else self.losses - self.own
 
-    def sums(
-        self, layout: OwnDonors, rows: DeviceRows, ceiling: float | None, by_place: SumsByKey | None = None
-    ) -> CellSums:
-        """Sums over the cells, as `Averages` adds them; `by_place`: by the place of each cell's value, where known."""
-        lent, changes = _weights(layout, rows, self.donors), self.changes
+    def sums(self, layout: OwnDonors, rows: DeviceRows, ceiling: float | None) -> CellSums:
+        """Sums over the cells, as `Averages` adds them."""
+        lent, changes = row_weights(layout, rows, self.donors), self.changes
         weight = rows.weight[rows.rows][:, None] * lent
-        by_value = _by_value(layout, rows, self.donors, by_place)
+        by_value = _by_value(layout, rows, self.donors)
         outputs = [self.predictions] if self.predictions.ndim == 2 else self.predictions.unbind(2)
         pd = [by_value(weight * one) for one in outputs]
         sums = CellSums(
@@ -94,7 +92,7 @@ class DeviceCells:
         )
 
 
-def _weights(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Any:
+def row_weights(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Any:
     """As `OwnDonors.weights`, (b, m)."""
     counted = donors >= 0
     if rows.block is not None and not layout.alone:
@@ -106,13 +104,12 @@ def _weights(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Any:
     return torch.where(total > 0, weight / total, 0.0)
 
 
-def _by_value(layout: OwnDonors, rows: DeviceRows, donors: Any, by_place: SumsByKey | None) -> Callable[[Any], Floats]:
+def _by_value(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Callable[[Any], Floats]:
     """Sums of numbers of the cells, (b, m), at each grid value."""
     if layout.binned:  # a column is at one value
         return lambda numbers: np.asarray(np.bincount(layout.place, host(numbers.sum(0)), layout.size), float)
-    if by_place is None:
-        place = torch.from_numpy(layout.place.astype(np.int64)).to(donors.device)
-        by_place = SumsByKey(place[rows.rows] if place.ndim == 2 else place[donors], layout.size)
+    place = torch.from_numpy(layout.place.astype(np.int64)).to(donors.device)
+    by_place = SumsByKey(place[rows.rows] if place.ndim == 2 else place[donors], layout.size)
     return lambda numbers: host(by_place(numbers))
 
 
