@@ -96,7 +96,11 @@ def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> GatheredWalks:
     mean, half_gap = cells[:, :R], cells[:, R:]
     for r, one in enumerate(sweeps):
         lent[:, r], lent[one.donors, R + r] = one.donors, np.arange(n)  # every row is a donor once a sweep
-        mean[:, r], half_gap[:, r] = (one.shares + one.back) / 2, (one.shares - one.back) / 2
+    blocks = _blocks(R, n * p, xp)
+    for some in blocks:
+        there = xp.stack([one.shares for one in sweeps[some]], axis=1)
+        back = xp.stack([one.back for one in sweeps[some]], axis=1)
+        mean[:, some], half_gap[:, some] = (there + back) / 2, (there - back) / 2
     sent = xp.asarray(lent)
     donors = sent[:, :R]
     if parts is not None:
@@ -112,9 +116,9 @@ def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> GatheredWalks:
         by_row.mass += by_donor.mass
         one_role.append(fetched(by_row.means()))
     sfimp, half_gaps = mean_of(one_role[0], walks.mass), with_mean(one_role[1], walks.mass, np.zeros(p))
-    for r in range(R):
-        there, back = mean[:, r] + half_gap[:, r], mean[:, r] - half_gap[:, r]
-        cells[:, r], cells[:, R + r] = there, back[sent[:, R + r]]
+    for some in blocks:
+        there, back = mean[:, some] + half_gap[:, some], mean[:, some] - half_gap[:, some]
+        mean[:, some], half_gap[:, some] = there, back[sent[:, R:][:, some], xp.arange(back.shape[1])]
     pairs = own_donors(lent, repeats=True, fresh=True, leaves_out_own=walks.leaves_out_own, mirrored=True)
     return GatheredWalks(sfimp, one_role[0] + half_gaps, one_role[0] - half_gaps, pairs, cells)
 
@@ -155,10 +159,15 @@ class _Means:
     """Means over the cells of each row, or of each donor, whose sums are computed a few rows at a time."""
 
     def __init__(self, n: int, p: int, xp: Any) -> None:
-        self.total, self.mass = xp.zeros((n, p)), xp.zeros(n)
+        self.total, self.mass, self.sums_by_key = xp.zeros((n, p)), xp.zeros(n), getattr(xp, "sums_by_key", None)
 
     def add(self, cells: Any, donors: Any, weight: Any) -> None:
         """Cells of some rows, (b, R, p), their donors and the weight of the rows."""
+        if self.sums_by_key is not None:  # a device, which would have little to do for one sweep
+            of_donors = self.sums_by_key(donors, len(self.mass))
+            self.total += of_donors(weight[:, None, None] * cells)
+            self.mass += of_donors(weight[:, None].expand(donors.shape))
+            return
         for r in range(cells.shape[1]):  # every donor once a sweep
             self.total[donors[:, r]] += weight[:, None] * cells[:, r]
             self.mass[donors[:, r]] += weight

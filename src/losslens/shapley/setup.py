@@ -145,7 +145,11 @@ def value_bins(codes: Indices) -> Indices:
 
 def fetched(array: Any) -> NDArray[Any]:
     """An array of any library as NumPy's."""
-    return np.asarray(array.cpu().numpy() if hasattr(array, "cpu") else array)
+    if not hasattr(array, "cpu"):
+        return np.asarray(array)
+    from losslens.engines.gpu.arrays import host  # torch is there: it made the array
+
+    return host(array)
 
 
 def set_up(task: Task, exact: Any, tick: Tick, *, mixes: bool = False) -> GameSetup:

@@ -40,6 +40,16 @@ class EffectTotals:
         return 1e-13 * (float(np.abs(self.donor).sum()) + expected) + 1e-14 * self.size
 
 
+@dataclass(frozen=True, eq=False)
+class DonorEffects:
+    """The least-squares effects of donors, in the fit cell ~ mean + row + donor."""
+
+    donor: Floats  # (n,)
+    left: Floats  # (n,): the donors' totals, less those expected from the means of their rows
+    explained: float  # sum of squares that rows and donors explain
+    row: Floats | None = None  # (r,), where they were computed, too
+
+
 class CellWeights(ABC):
     """The weight of each cell, as a matrix (r, n) that sums to 1."""
 
@@ -77,17 +87,24 @@ class CellWeights(ABC):
         """The weight of each donor, (n,)."""
         return self.transposed(np.ones(self.shape[0]))
 
-    def effects(self, several: Sequence[EffectTotals]) -> list[tuple[Floats, Floats]]:
-        """The least-squares effects of rows and donors, from the sums of their cells: the normal equations, reduced to
-        the donors."""
+    def effects(self, several: Sequence[EffectTotals]) -> list[DonorEffects]:
+        """The least-squares effects of donors, from the sums of cells: the normal equations, reduced to the donors."""
         return [self._effects(totals) for totals in several]
 
-    def _effects(self, totals: EffectTotals) -> tuple[Floats, Floats]:
+    def _effects(self, totals: EffectTotals) -> DonorEffects:
         per_row = inverse(self.by_row)
-        expected = self.transposed(per_row * totals.row)
-        rounding = totals.rounding(float(np.abs(expected).sum()))
-        donor = self._solve(np.subtract(totals.donor, expected, out=expected), per_row, rounding)
-        return np.asarray(per_row * (totals.row - self.times(donor))), donor
+        row_mean = per_row * totals.row
+        left = self.transposed(row_mean)
+        rounding = totals.rounding(float(np.abs(left).sum()))
+        np.subtract(totals.donor, left, out=left)
+        donor = self._solve(left, per_row, rounding)
+        return DonorEffects(donor, left, float(row_mean @ totals.row + donor @ left))
+
+    def row_effects(self, totals: EffectTotals, of_donors: DonorEffects) -> Floats:
+        """The effects of rows, beside those of donors."""
+        if of_donors.row is not None:
+            return of_donors.row
+        return np.asarray(inverse(self.by_row) * (totals.row - self.times(of_donors.donor)))
 
     def _solve(self, total: Floats, per_row: Floats, rounding: float) -> Floats:
         """By conjugate gradients."""

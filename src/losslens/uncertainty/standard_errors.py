@@ -15,7 +15,7 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.checks import is_one_of
 from losslens.tables.sample import Sample, by_unit, chunks
 from losslens.typing import Floats, Indices, Mask
-from losslens.uncertainty.cell_weights import CellWeights, EffectTotals, cell_weights, inverse
+from losslens.uncertainty.cell_weights import CellWeights, DonorEffects, EffectTotals, cell_weights, inverse
 from losslens.uncertainty.leave_one_out import leave_one_out
 
 Target = Literal["sample", "model", "learner"]
@@ -384,13 +384,11 @@ def _fitted(
     sample: Sample,
     weights: CellWeights,
     totals: EffectTotals,
-    effects: tuple[Floats, Floats],
+    effects: DonorEffects,
 ) -> RowColumnFit:
     by_row, by_donor, cells = weights.by_row, weights.by_donor, weights.cells
-    row, donor = effects
     freedom, components = weights.freedom, weights.components
-    explained = row @ totals.row + donor @ totals.donor
-    unexplained = max(float(means.square - means.pfi**2 - explained), 0.0)
+    unexplained = max(float(means.square - means.pfi**2 - effects.explained), 0.0)
     residual = unexplained * cells / freedom if freedom > 0 else np.nan  # D2
     complete = not layout.repeats and layout.width >= sample.n - 1
     left = (
@@ -398,8 +396,9 @@ def _fitted(
     )  # with all distinct shifts there is no noise
     balanced = complete or layout.binned or components > 1
     if balanced:
-        row = inverse(by_row) * totals.row
-        donor = inverse(by_donor) * (totals.donor - (0.0 if complete else weights.transposed(row)))
+        row, donor = inverse(by_row) * totals.row, inverse(by_donor) * (totals.donor if complete else effects.left)
+    else:
+        row, donor = weights.row_effects(totals, effects), effects.donor
     return RowColumnFit(
         row=_centred(row, by_row),
         donor=_centred(donor, by_donor),

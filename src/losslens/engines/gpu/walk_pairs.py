@@ -15,7 +15,7 @@ from losslens.engines.gpu.arrays import SumsByKey, host
 from losslens.engines.gpu.own_donors import DeviceRows, row_weights
 from losslens.tables.sample import Sample
 from losslens.typing import Floats
-from losslens.uncertainty.cell_weights import CellWeights, EffectTotals, connected_pairs, inverse
+from losslens.uncertainty.cell_weights import CellWeights, DonorEffects, EffectTotals, connected_pairs, inverse
 
 if TYPE_CHECKING:
     from losslens.engines.gpu.modules import DeviceTable
@@ -30,7 +30,7 @@ class WalkPairs:
     def __init__(self, on_device: DeviceTable, layout: OwnDonors, sample: Sample, cells: Any) -> None:
         self.layout, self.sample, self.cells = layout, sample, cells
         self.donors = on_device.index(np.asarray(layout.donors[:]))
-        self.rows = DeviceRows.of(on_device, np.arange(sample.n), sample, None)
+        self.rows = DeviceRows.of(on_device, np.arange(sample.n), sample)
 
     @cached_property
     def by_donor(self) -> SumsByKey:
@@ -95,16 +95,18 @@ class _PairWeights(CellWeights):
     def _transposed(self, row: Any) -> Any:
         return self.pairs.by_donor(self.share[:, :, None] * row[:, None])
 
-    def effects(self, several: Sequence[EffectTotals]) -> list[tuple[Floats, Floats]]:
+    def effects(self, several: Sequence[EffectTotals]) -> list[DonorEffects]:
         """Of all means at once, by conjugate gradients, without sending a vector at each step."""
         rows, donors = (
             self._sent(np.stack(part, axis=1))
             for part in ([one.row for one in several], [one.donor for one in several])
         )
         per_row, by_donor = self._sent(inverse(self.by_row))[:, None], self._sent(self.by_donor)[:, None]
-        expected = self._transposed(per_row * rows)
+        row_mean = per_row * rows
+        expected = self._transposed(row_mean)
         rounding = [one.rounding(size) for one, size in zip(several, host(expected.abs().sum(0)), strict=True)]
-        residual = donors - expected
+        left = donors - expected
+        residual = left.clone()
         effect, direction, square = torch.zeros_like(residual), residual.clone(), (residual * residual).sum(0)
         enough = torch.maximum(1e-20 * square, self._sent(np.square(rounding)))
         for _ in range(MOST_STEPS):
@@ -117,8 +119,11 @@ class _PairWeights(CellWeights):
             residual -= step * image
             before, square = square, torch.where(going, (residual * residual).sum(0), square)
             direction = residual + torch.where(going, square / before, 0.0) * direction
-        row = per_row * (rows - self._times(effect))
-        return list(zip(host(row).T.copy(), host(effect).T.copy(), strict=True))
+        row, explained = per_row * (rows - self._times(effect)), (row_mean * rows + effect * left).sum(0)
+        found = (host(part).T.copy() for part in (effect, left, explained, row))
+        return [
+            DonorEffects(donor, rest, float(square), of_row) for donor, rest, square, of_row in zip(*found, strict=True)
+        ]
 
     def _sent(self, vector: Floats) -> Any:
         return torch.from_numpy(np.ascontiguousarray(vector)).to(self.share.device)
