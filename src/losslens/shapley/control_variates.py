@@ -430,7 +430,7 @@ class _MetBins:
             gram += np.diag(met.sum(axis=1) + met.sum(axis=0)) - met - met.T
         for a in range(bins.shape[1]):
             for b in range(a):
-                gram += self._two_columns(*(self.xp.asarray(bins[:, column]) for column in (a, b)), size)
+                gram += self._two_columns(self.xp.asarray(bins[:, a]), self.xp.asarray(bins[:, b]), size)
         return gram, pull
 
     def _two_columns(self, a: Any, b: Any, size: int) -> Floats:

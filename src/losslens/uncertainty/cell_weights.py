@@ -129,7 +129,7 @@ class CellWeights(ABC):
         """
         return self.cells - (sum(self.shape) - self._idle - self.components) * (1 - self.swapped / 2)
 
-    @property
+    @cached_property
     def _idle(self) -> int:
         return sum(int(np.sum(mass == 0)) for mass in (self.by_row, self.by_donor))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -51,66 +51,95 @@ class DeviceRows:
 
 @dataclass(frozen=True, eq=False)
 class DeviceCells:
-    """The cells of one feature and some rows, on the device."""
+    """The cells of some rows and F features with m donors each, on the device: few features alone would be little work.
 
-    donors: Any  # (b, m); -1 where a cell is left out
-    predictions: Any  # (b, m) or (b, m, K)
-    losses: Any = None  # (b, m), of the predictions; None without a loss
-    own: Any = 0.0  # (b, 1), of the unchanged rows
+    The features are read alike: they have the same kind of layout.
+    """
+
+    layouts: tuple[OwnDonors, ...]
+    donors: Any  # (b, F, m); -1 where a cell is left out
+    predictions: Any  # (b, F, m) or (b, F, m, K)
+    losses: Any = None  # (b, F, m), of the predictions; None without a loss
+    own: Any = 0.0  # (b, 1, 1), of the unchanged rows
 
     @property
     def changes(self) -> Any:
-        """Changes of the loss, (b, m)."""
+        """Changes of the loss, (b, F, m)."""
         return None if self.losses is None else self.losses - self.own
 
-    def sums(self, layout: OwnDonors, rows: DeviceRows, ceiling: float | None) -> DeviceSums:
-        """Sums over the cells, as `Averages` adds them."""
-        lent, changes = row_weights(layout, rows, self.donors), self.changes
-        weight = rows.weight[rows.rows][:, None] * lent
-        by_value = _by_value(layout, rows, self.donors)
-        outputs = [self.predictions] if self.predictions.ndim == 2 else self.predictions.unbind(2)
+    def sums(self, rows: DeviceRows, ceiling: float | None) -> list[DeviceSums]:
+        """Sums over the cells of each feature, as `Averages` adds them."""
+        lent, changes, features = row_weights(self.layouts[0], rows, self.donors), self.changes, len(self.layouts)
+        weight = rows.weight[rows.rows][:, None, None] * lent
+        by_value = self._by_value(rows)
+        outputs = [self.predictions] if self.predictions.ndim == 3 else self.predictions.unbind(3)
+        pd = [by_value(weight * one) for one in outputs]
         parts = {
-            "row_mass": lent.sum(1),
+            "row_mass": lent.sum(2).unbind(1),
             "value_mass": by_value(weight),
-            "pd": torch.stack([by_value(weight * one) for one in outputs], dim=-1),
+            "pd": pd[0] if self.predictions.ndim == 3 else [torch.stack(of, dim=1) for of in zip(*pd, strict=True)],
         }
         if changes is not None:
             weighted = weight * changes
-            parts |= {"row": (lent * changes).sum(1), "curve": by_value(weighted), "square": (weighted * changes).sum()}
+            parts |= {
+                "row": (lent * changes).sum(2).unbind(1),
+                "curve": by_value(weighted),
+                "square": (weighted * changes).sum((0, 2)).unbind(0),
+            }
             if ceiling is not None:
-                parts["clipped"] = ((self.losses >= NEARLY * ceiling) * weight).sum()
-            if not has_own_values(layout):
+                parts["clipped"] = ((self.losses >= NEARLY * ceiling) * weight).sum((0, 2)).unbind(0)
+            if not has_own_values(self.layouts[0]):
                 n = len(rows.weight)
-                by_donor = SumsByKey(torch.where(self.donors < 0, n - 1, self.donors), n)
-                parts |= {"donor": by_donor(weighted), "donor_mass": by_donor(weight)}
-        return DeviceSums(
-            layout,
-            {name: part.shape for name, part in parts.items()},
-            self.predictions.ndim == 2,
-            Copied(torch.cat([part.reshape(-1) for part in parts.values()])),
-        )
+                by_donor = SumsByKey(
+                    torch.where(self.donors < 0, n - 1, self.donors) + n * self._feature_numbers(), features * n
+                )
+                parts |= {
+                    name: by_donor(numbers).reshape(features, n).unbind(0)
+                    for name, numbers in (("donor", weighted), ("donor_mass", weight))
+                }
+        of_each = [{name: part[k] for name, part in parts.items()} for k in range(features)]
+        copied = Copied(torch.cat([part.reshape(-1) for one in of_each for part in one.values()]))
+        sizes = [sum(part.numel() for part in one.values()) for one in of_each]
+        return [
+            DeviceSums(layout, {name: part.shape for name, part in one.items()}, copied, end - size)
+            for layout, one, size, end in zip(self.layouts, of_each, sizes, accumulate(sizes), strict=True)
+        ]
+
+    def _feature_numbers(self) -> Any:
+        return torch.arange(len(self.layouts), device=self.donors.device)[:, None]
+
+    def _by_value(self, rows: DeviceRows) -> Callable[[Any], Sequence[Any]]:
+        """Sums of numbers of the cells, (b, F, m), at each grid value of each feature; in rank bins of each column."""
+        if self.layouts[0].binned:
+            return lambda numbers: numbers.sum(0).unbind(0)
+        sizes = [layout.size for layout in self.layouts]
+        places = []
+        for k, (layout, start) in enumerate(zip(self.layouts, accumulate(sizes, initial=0), strict=False)):
+            place = torch.from_numpy(layout.place.astype(np.int64)).to(self.donors.device)
+            places.append(start + (place[rows.rows] if place.ndim == 2 else place[self.donors[:, k]]))
+        by_place = SumsByKey(torch.stack(places, dim=1), sum(sizes))
+        return lambda numbers: by_place(numbers).split(sizes)
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceSums:
-    """Sums over cells that are being computed, and copied to this processor together."""
+    """Sums over the cells of a feature that are being computed, and copied to this processor with those of others."""
 
     layout: OwnDonors
     shapes: dict[str, Any]  # of each, in the order of the copy
-    single: bool  # predictions are single numbers
     copied: Copied
+    start: int  # in the copy
 
     def wait(self) -> CellSums:
         """The sums, when they are complete."""
-        flat, start, parts = host(self.copied.wait()), 0, {}
+        flat, start, parts = np.asarray(self.copied.wait()), self.start, {}
         for name, shape in self.shapes.items():
             parts[name] = flat[start : start + shape.numel()].reshape(shape)
             start += shape.numel()
-        pd = self._at_values(parts["pd"])
         sums = CellSums(
             row_mass=parts["row_mass"],
             value_mass=self._at_values(parts["value_mass"]),
-            pd=pd[:, 0] if self.single else pd,
+            pd=self._at_values(parts["pd"]),
         )
         if "row" not in parts:
             return sums
@@ -124,32 +153,25 @@ class DeviceSums:
         )
 
     def _at_values(self, sums: Floats) -> Floats:
-        """At each grid value; the columns of rank bins are at one value each."""
+        """At each grid value, in an array that may be added to; the columns of rank bins are at one value each."""
         if not self.layout.binned:
-            return sums
+            return sums.copy()
         found = np.zeros((self.layout.size, *sums.shape[1:]))
         np.add.at(found, self.layout.place, sums)
         return found
 
 
 def row_weights(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Any:
-    """As `OwnDonors.weights`, (b, m)."""
+    """As `OwnDonors.weights`, for donors (b, ..., m)."""
     counted = donors >= 0
     if rows.block is not None and not layout.alone:
-        counted &= rows.block[donors] != rows.block[rows.rows][:, None]
+        own = rows.block[rows.rows]
+        counted &= rows.block[donors] != own.reshape(-1, *[1] * (donors.ndim - 1))
     weight = torch.where(counted, torch.ones_like(rows.weight[:1]) if layout.alone else rows.weight[donors], 0.0)
     if not layout.even:
         return weight
-    total = weight.sum(1, keepdim=True)
+    total = weight.sum(-1, keepdim=True)
     return torch.where(total > 0, weight / total, 0.0)
-
-
-def _by_value(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Callable[[Any], Any]:
-    """Sums of numbers of the cells, (b, m), at each grid value; in rank bins of each column."""
-    if layout.binned:
-        return lambda numbers: numbers.sum(0)
-    place = torch.from_numpy(layout.place.astype(np.int64)).to(donors.device)
-    return SumsByKey(place[rows.rows] if place.ndim == 2 else place[donors], layout.size)
 
 
 def lent_to(on_device: DeviceTable, lending: Lending, rows: Indices) -> Any:
@@ -242,18 +264,21 @@ class OwnDonorCells:
         """
         loss, classes = self.loss, 0 if self.sample.classes is None else len(self.sample.classes)
         judge = None if loss is None else PredictionLoss.of(loss, base, classes)
+        if loss is not None and judge is None:
+            return [partial(_predicted, predictions) for predictions in cells]
         ceiling = None if loss is None else loss.ceiling(np.float32 if base.dtype == torch.float32 else np.float64)
-        own = None if judge is None else judge(self.sent.y, base[:, None])
-        averaged: list[Callable[[], Averaged]] = []
-        for question, donors, predictions in zip(questions, self.donors, cells, strict=True):
-            if loss is not None and judge is None:
-                averaged.append(partial(_predicted, predictions))
-                continue
-            assert isinstance(question.meeting, OwnDonors)
-            done = DeviceCells(donors, predictions, None if judge is None else judge(self.sent.y, predictions), own)
-            sums = done.sums(question.meeting, self.sent, ceiling)
-            averaged.append(partial(_averaged, done, sums, loss, kept=kept))
-        return averaged
+        own = 0.0 if judge is None else judge(self.sent.y, base[:, None])[:, :, None]
+        averaged: dict[int, Callable[[], Averaged]] = {}
+        for alike in _alike(questions):
+            layouts: Any = tuple(questions[k].meeting for k in alike)
+            donors, predictions = (torch.stack([part[k] for k in alike], dim=1) for part in (self.donors, cells))
+            losses = None
+            if judge is not None:
+                losses = judge(self.sent.y, predictions.flatten(1, 2)).reshape(donors.shape)
+            done = DeviceCells(layouts, donors, predictions, losses, own)
+            for f, (k, sums) in enumerate(zip(alike, done.sums(self.sent, ceiling), strict=True)):
+                averaged[k] = partial(_averaged, done, f, sums, loss, kept=kept)
+        return [averaged[k] for k in range(len(questions))]
 
     def _part(self, part: slice) -> Any:
         """Rows with values replaced: the unchanged rows, then each feature's cells."""
@@ -273,8 +298,21 @@ def _predicted(predictions: Any) -> Averaged:
     return Averaged(host(predictions))
 
 
-def _averaged(cells: DeviceCells, sums: DeviceSums, loss: Loss | None, *, kept: bool) -> Averaged:
-    array = host(cells.predictions) if kept or (loss is not None and loss.domains) else None
+def _averaged(cells: DeviceCells, f: int, sums: DeviceSums, loss: Loss | None, *, kept: bool) -> Averaged:
+    """The f-th feature of some."""
+    array = host(cells.predictions[:, f]) if kept or (loss is not None and loss.domains) else None
     if loss is not None and loss.domains is not None and array is not None:
         loss.check_prediction(array.ravel())  # a deviance is not defined for every prediction
-    return Averaged(array, host(cells.changes) if kept and cells.losses is not None else None, sums.wait())
+    changes = host(cells.losses[:, f] - cells.own[:, 0]) if kept and cells.losses is not None else None
+    return Averaged(array, changes, sums.wait())
+
+
+def _alike(questions: Sequence[Question]) -> list[list[int]]:
+    """Positions of questions whose cells can be read together."""
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for k, question in enumerate(questions):
+        layout = question.meeting
+        assert isinstance(layout, OwnDonors)
+        kind = (layout.width, layout.binned, layout.alone, layout.even, has_own_values(layout))
+        found.setdefault(kind, []).append(k)
+    return list(found.values())

@@ -54,11 +54,12 @@ class WalkPairs:
         rows, donors = (lent[:, :, None] * changes).sum(1), self.by_donor(weighted)
         squares, row_mass, donor_mass = (weighted * changes).sum((0, 1)), lent.sum(1), self.by_donor(weight)
         by_player = [host(sums).T.copy() for sums in (rows, donors, squares[None])]
-        shared = {"row_mass": host(row_mass), "value_mass": host(donor_mass)[:, 0], "pd": None}
+        mass, lent_mass = host(row_mass), host(donor_mass)[:, 0]
         found = []
         for row, curve, square in zip(*by_player, strict=True):
             averages = Averages(layout, self.sample)
-            averages.add_sums(every, CellSums(**shared, row=row, curve=curve, square=float(square[0])))
+            sums = CellSums(row_mass=mass, value_mass=lent_mass, pd=None, row=row, curve=curve, square=float(square[0]))
+            averages.add_sums(every, sums)
             found.append(averages.finish(every))
         return found
 
@@ -132,4 +133,4 @@ class _PairWeights(CellWeights):
     def connected(self) -> int:
         """Components of the graph of rows and donors."""
         donors = np.asarray(self.pairs.layout.donors[:])
-        return connected_pairs(donors, lambda some: host(self.share[:, some] > 0), self.pairs.sample.n)
+        return connected_pairs(donors, lambda some: host(self.share[:, some]) > 0, self.pairs.sample.n)
