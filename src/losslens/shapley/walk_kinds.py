@@ -33,7 +33,8 @@ SWEEP_BYTES = 48  # per row and player: shares of both readings, steps, orders, 
 STEPS_AT_ONCE = 1 << 18  # predicted at a time
 EFFECT_STEPS_AT_ONCE = 1 << 17
 PREDICTIONS_AT_ONCE = 30_000  # between two updates of the progress bar
-GROWTH = 4  # at most so many times the sweeps before the next decision: early variances are uncertain
+GROWTH = 4  # at most so many times the sweeps before the next decision: early variances are uncertain,
+CERTAIN = 20_000  # unless they have so many degrees of freedom
 RECENT = 100  # last sweeps, from which the interval beside the bar is estimated
 FIRST_EFFECT_SWEEPS = 10  # before the first stopping decision
 PRECISE = 0.01  # of the predictions' standard deviation: sweeps are drawn until the Monte-Carlo error is below
@@ -160,7 +161,10 @@ class _PerformanceWalk(WalkKind):
         if width is not None:
             return stein(R * np.square(noise), width, max(1, self.setup.n * (R - 2)))
         more = enough(noise, self.sampling(summary), summary.total, R)
-        return R if more <= R else min(max(more, ceil(1.25 * R)), GROWTH * R)
+        if more <= R:
+            return R
+        more = max(more, ceil(1.25 * R))
+        return more if self.setup.n * (R - 2) >= CERTAIN else min(more, GROWTH * R)
 
     def _summary_of(self, sweeps: list[Sweep]) -> WalkSummary:
         """The summary; the last one is held, as the stopping rule and the result need the same."""

@@ -331,8 +331,8 @@ def _influence_of(fit: RowColumnFit, means: Means, sample: Sample, rows: Indices
         u = int(np.sum(each > 0))
         if u < 2:
             raise ValueError(ONE_DONOR)
-        scaled = np.divide((1 - 1 / u) * pull, 1 - each, out=np.zeros(len(each)), where=each > 0)
-        moved += np.sqrt(u * (n - 1) / ((u - 1) * n)) * np.where(each > 0, scaled - scaled[each > 0].mean(), 0.0)
+        scaled = (1 - 1 / u) * np.where(each > 0, pull, 0.0) / (1 - each)
+        moved += np.sqrt(u * (n - 1) / ((u - 1) * n)) * np.where(each > 0, scaled - scaled.sum() / u, 0.0)
     return moved
 
 
