@@ -20,6 +20,7 @@ from losslens.losses import Loss, OutputsLoss, squared_error
 from losslens.passes.task import Task
 from losslens.progress import Tick
 from losslens.results.shapley import Shares
+from losslens.tables.columns import stable_order
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.cell_weights import CellWeights, cell_weights
@@ -134,7 +135,7 @@ def player_bins(player: Subject) -> Indices:
 
 def value_bins(codes: Indices) -> Indices:
     """A few bins of values with about the same number of rows each."""
-    rank = np.argsort(np.argsort(codes, kind="stable"))
+    rank = np.argsort(stable_order(codes))
     values = int(codes.max()) + 1
     if values <= BINS:
         return codes
