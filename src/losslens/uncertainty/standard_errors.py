@@ -368,14 +368,13 @@ def _effect_totals(means: Means, weights: CellWeights) -> EffectTotals:
     """The weighted sums of the cells of each row and donor, less the mean."""
     if means.local is None or means.caused is None:
         raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
-    by_row, by_donor, pfi = weights.by_row, weights.by_donor, means.pfi
-    row_total = np.where(by_row > 0, means.local - pfi, 0.0)
-    row_total *= by_row
-    donor_total = np.where(by_donor > 0, means.caused - pfi, 0.0)
-    donor_total *= by_donor
-    sums = ((by_row, means.local), (by_donor, means.caused))
-    size = sum(float(weight[weight > 0] @ np.abs(mean[weight > 0])) for weight, mean in sums)
-    return EffectTotals(row_total, donor_total, size)
+    pfi = means.pfi
+    row, donor = (
+        np.where(weight > 0, mean, pfi)  # without weight there is no mean
+        for weight, mean in ((weights.by_row, means.local), (weights.by_donor, means.caused))
+    )
+    size = float(weights.by_row @ np.abs(row) + weights.by_donor @ np.abs(donor))
+    return EffectTotals((row - pfi) * weights.by_row, (donor - pfi) * weights.by_donor, size)
 
 
 def _fitted(
