@@ -51,8 +51,8 @@ class WalkPairs:
         lent = row_weights(layout, self.rows, self.donors)
         weight = (self.rows.weight[:, None] * lent)[:, :, None]
         weighted = weight * changes
-        rows, donors = (lent[:, :, None] * changes).sum(1), self.by_donor(weighted)
-        squares, row_mass, donor_mass = (weighted * changes).sum((0, 1)), lent.sum(1), self.by_donor(weight)
+        rows, donors = (lent[:, :, None] * changes).sum(1), self._of_donors(weighted)
+        squares, row_mass, donor_mass = (weighted * changes).sum((0, 1)), lent.sum(1), self._of_donors(weight)
         by_player = [host(sums).T.copy() for sums in (rows, donors, squares[None])]
         mass, lent_mass = host(row_mass), host(donor_mass)[:, 0]
         found = []
@@ -62,6 +62,10 @@ class WalkPairs:
             averages.add_sums(every, sums)
             found.append(averages.finish(every))
         return found
+
+    def _of_donors(self, pairs: Any) -> Any:
+        """Sums over the pairs of each donor: where these were measured both ways, they are the row's own pairs."""
+        return pairs.sum(1) if self.layout.mirrored else self.by_donor(pairs)
 
 
 class _PairWeights(CellWeights):
@@ -94,6 +98,8 @@ class _PairWeights(CellWeights):
         return (self.share[:, :, None] * donor[self.pairs.donors]).sum(1)
 
     def _transposed(self, row: Any) -> Any:
+        if self.pairs.layout.mirrored:  # a symmetric matrix
+            return self._times(row)
         return self.pairs.by_donor(self.share[:, :, None] * row[:, None])
 
     def effects(self, several: Sequence[EffectTotals]) -> list[DonorEffects]:
