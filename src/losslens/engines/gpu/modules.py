@@ -34,7 +34,8 @@ from losslens.tables.sample import Sample
 from losslens.typing import Indices, Mask
 
 BATCH = 1 << 17  # rows of a batch on a GPU
-TOGETHER = 1 << 20  # steps of walks predicted at a time: fewer would be over before the next ones are launched
+# Steps of walks predicted at a time, and values of their players: fewer would be over before the next are launched.
+TOGETHER, VALUES_TOGETHER = 1 << 20, 1 << 26
 AHEAD = 2  # batches computed while the predictions of an earlier one are stored
 
 
@@ -279,7 +280,8 @@ class _ModuleMixer(Mixer):
 
         return GameArrays(
             xp, xp.asarray(codes), base, predict, lambda rows, some: judge(y[rows], some),
-            partial(WalkPairs, on_device), check=check, together=TOGETHER,
+            partial(WalkPairs, on_device), check=check,
+            together=min(TOGETHER, max(1, VALUES_TOGETHER // codes.shape[1])),
         )  # fmt: skip
 
     def _batches(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:
