@@ -32,6 +32,9 @@ from losslens.engines.trees.node_rules import (
     u8,
 )
 
+u2 = types.uint16
+HALF, LOW_HALF = U(32), U(0xFFFFFFFF)  # a word of two positions
+
 
 class Tables(NamedTuple):
     """The leaves that each class of each feature allows. An *entry* is a feature used by a tree."""
@@ -42,9 +45,11 @@ class Tables(NamedTuple):
     mask: NDArray[np.uint64]  # the leaves that a class allows
     leaf_at: NDArray[np.int32]  # (T + 1,)
     pair_at: NDArray[np.int32]  # (T + 1,): where a tree's pairs of leaves start
-    entry: NDArray[np.uint8]  # of each pair of leaves: that of the node where the paths to them split, from `first` on
+    split: NDArray[
+        np.uint16
+    ]  # of each pair of leaves: entry of the node where the paths split, times leaves, plus leaf
     span_at: NDArray[np.int32]  # (T + 1,): where a tree's pairs of an entry and a leaf start
-    span: NDArray[np.int32]  # (., 2): the ordered classes of an entry that lead to a leaf, as positions like `offset`
+    span: NDArray[np.uint64]  # the ordered classes of an entry that lead to a leaf: two positions like `offset`
     offset: NDArray[np.int32]  # (p + 1,): a feature's first position in the difference array
     has_special: NDArray[np.uint8]  # (T,): whether some feature of a tree has classes without order
 
@@ -52,8 +57,8 @@ class Tables(NamedTuple):
 # A plain tuple: numba would keep the class in its cache, and fail to load it once the class has moved.
 _TABLES = types.Tuple(
     (
-        array_of(i4), array_of(i4), array_of(i4), array_of(u8), array_of(i4), array_of(i4), array_of(u1),
-        array_of(i4), array_of(i4, 2), array_of(i4), array_of(u1),
+        array_of(i4), array_of(i4), array_of(i4), array_of(u8), array_of(i4), array_of(i4), array_of(u2),
+        array_of(i4), array_of(u8), array_of(i4), array_of(u1),
     )
 )  # fmt: skip
 
@@ -73,17 +78,17 @@ def tables(bound: BoundEnsemble) -> Tables:
     offset = _starts(bound.size + 1)
     spans = np.stack([offset[feature], offset[feature] + bound.special[feature]], axis=1)
     span = np.repeat(spans, leaves[of_tree], axis=0)
-    result = Tables(
-        first, feature, mask_at, np.repeat(all_leaves, bound.size[feature]), bound.leaf_at, pair_at,
-        np.zeros(pair_at[-1], np.uint8), span_at, span, offset, has_special,
-    )  # fmt: skip
+    mask, split = np.repeat(all_leaves, bound.size[feature]), np.zeros(pair_at[-1], np.uint16)
     below = _leaves_below(bound)[inner] - bound.leaf_at[tree][:, None]
     _tabulate(
-        inner, _of_trees(tree, len(leaves)), entry.astype(np.int32), below, nodes, bound.size, bound.sets,
-        tuple(result),
+        inner, _of_trees(tree, len(leaves)), entry.astype(np.int32), below, nodes, bound.size, bound.sets, first,
+        feature, mask_at, bound.leaf_at, pair_at, span_at, offset, mask, split, span,
     )  # fmt: skip
     span[span[:, 0] >= span[:, 1]] = 0  # no ordered class: what is added there is subtracted again
-    return result
+    both = span[:, 0].astype(np.uint64) << HALF | span[:, 1].astype(np.uint64)
+    return Tables(
+        first, feature, mask_at, mask, bound.leaf_at, pair_at, split, span_at, both, offset, has_special
+    )  # fmt: skip
 
 
 def _starts(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -113,15 +118,18 @@ def _leaves_below(bound: BoundEnsemble) -> NDArray[np.int32]:
 @compiled(
     types.void(
         array_of(i4), array_of(i4), array_of(i4), array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(u1, 2),
-        _TABLES,
+        array_of(i4), array_of(i4), array_of(i4), array_of(i4), array_of(i4), array_of(i4), array_of(i4), array_of(u8),
+        array_of(u2), array_of(i4, 2),
     )
 )  # fmt: skip
-def _tabulate(inner, inner_at, entry_of, below, nodes, size, sets, tables):
-    """Narrow the masks, and the spans of classes that lead to each leaf; fill in the entries of all pairs of leaves.
+def _tabulate(
+    inner, inner_at, entry_of, below, nodes, size, sets, first, feature, mask_at, leaf_at, pair_at, span_at, offset,
+    mask, split, span,
+):  # fmt: skip
+    """Narrow the masks, and the spans of classes that lead to each leaf; fill in where all pairs of leaves split.
 
     Every inner node forbids its right leaves to classes that go left, and its left leaves to those that go right.
     """
-    first, feature, mask_at, mask, leaf_at, pair_at, entry, span_at, span, offset, _ = tables
     for t in range(U(len(inner_at) - 1)):
         leaves, e0, pairs, spans = U(leaf_at[t + ONE] - leaf_at[t]), first[t], U(pair_at[t]), U(span_at[t])
         for k in range(U(inner_at[t]), U(inner_at[t + ONE])):
@@ -135,8 +143,8 @@ def _tabulate(inner, inner_at, entry_of, below, nodes, size, sets, tables):
                 if span[mine + z, 0] < place:
                     span[mine + z, 0] = place
                 for x in range(low, middle):
-                    entry[pairs + x * leaves + z] = e - e0
-                    entry[pairs + z * leaves + x] = e - e0
+                    split[pairs + x * leaves + z] = U(e - e0) * leaves + z
+                    split[pairs + z * leaves + x] = U(e - e0) * leaves + x
             for x in range(low, middle):
                 if span[mine + x, 1] > place:
                     span[mine + x, 1] = place
@@ -154,7 +162,7 @@ def search(codes, tables, size, special, value, output, forbidden, diff, own):
     A gain is the value of a reached leaf minus that of the own leaf. ``forbidden[0, i]`` are the leaves that at least
     one feature of row i forbids, ``forbidden[1, i]`` those that two or more forbid: zero before and after.
     """
-    first, feature, mask_at, mask, leaf_at, pair_at, entry, span_at, span, offset, has_special = tables
+    first, feature, mask_at, mask, leaf_at, pair_at, split, span_at, span, offset, has_special = tables
     rows, width, outputs = U(codes.shape[1]), U(value.shape[1]), U(own.shape[1])
     row_size = U(offset[len(size)])  # positions of a row in the difference array
     for i in range(rows):
@@ -180,8 +188,8 @@ def search(codes, tables, size, special, value, output, forbidden, diff, own):
             while others != 0:
                 leaf = U(trailing_zeros(others))
                 others &= others - ONE
-                place = spans + U(entry[pairs + leaf]) * leaves + leaf
-                start, stop = base + U(span[place, 0]), base + U(span[place, 1])
+                both = U(span[spans + U(split[pairs + leaf])])
+                start, stop = base + (both >> HALF), base + (both & LOW_HALF)
                 if width == ONE:  # the usual case
                     gain = value[leaf0 + leaf, 0] - value[mine, 0]
                     diff[start * outputs + out] += gain
@@ -194,7 +202,7 @@ def search(codes, tables, size, special, value, output, forbidden, diff, own):
             while specials != 0:
                 leaf = U(trailing_zeros(specials))
                 specials &= specials - ONE
-                e = e0 + U(entry[pairs + leaf])
+                e = e0 + U(split[pairs + leaf]) // leaves
                 f = feature[e]
                 for c in range(U(special[f]), U(size[f])):
                     if mask[U(mask_at[e]) + c] >> leaf & ONE:
