@@ -266,7 +266,7 @@ class BlockSearch(ABC):
     def __init__(self, bound: BoundEnsemble, wanted: NDArray[np.uint8]) -> None:
         self.bound, self.wanted, self.offset = bound, wanted, _starts(bound.size + 1)
         self.row_size, outputs = int(self.offset[-1]), bound.ensemble.outputs
-        self.rows = rows = int(np.clip(self.differences // (self.row_size * outputs), 1, 64))
+        self.rows = rows = int(np.clip(self.differences // (self.row_size * outputs), 1, 96))
         # Before steps are yielded: few stay in the cache, but threads wait for each other at each item.
         self.searches = int(np.clip(self.yields * STEPS_PER_YIELD // (rows * self.row_size), 1, 32))
         rows *= self.searches
@@ -294,7 +294,7 @@ class BlockSearch(ABC):
 class SmallTrees(BlockSearch):
     """Curves by masks of leaves."""
 
-    differences: ClassVar[int] = 1 << 17  # more rows share what is read of a tree's tables
+    differences: ClassVar[int] = 1 << 18  # more rows share what is read of a tree's tables
     yields: ClassVar[int] = 8
 
     def __init__(self, bound: BoundEnsemble, tables: Tables, wanted: NDArray[np.uint8]) -> None:
