@@ -152,18 +152,18 @@ def _tabulate(
 
 @compiled(
     types.void(
-        array_of(i4, 2), _TABLES, array_of(i4), array_of(i4), array_of(i8, 2), array_of(i4), array_of(u8, 2),
+        array_of(i4, 2), u8, u8, _TABLES, array_of(i4), array_of(i4), array_of(i8, 2), array_of(i4), array_of(u8, 2),
         array_of(i8), array_of(i8, 2),
     )
 )  # fmt: skip
-def search(codes, tables, size, special, value, output, forbidden, diff, own):
-    """Sum the own leaves of a few rows, and add the gains of all trees to the rows' parts of the difference array.
+def search(codes, begin, rows, tables, size, special, value, output, forbidden, diff, own):
+    """Sum the own leaves of a few rows from `begin` on, and add the gains of all trees to their difference arrays.
 
     A gain is the value of a reached leaf minus that of the own leaf. ``forbidden[0, i]`` are the leaves that at least
     one feature of row i forbids, ``forbidden[1, i]`` those that two or more forbid: zero before and after.
     """
     first, feature, mask_at, mask, leaf_at, pair_at, split, span_at, span, offset, has_special = tables
-    rows, width, outputs = U(codes.shape[1]), U(value.shape[1]), U(own.shape[1])
+    width, outputs = U(value.shape[1]), U(own.shape[1])
     row_size = U(offset[len(size)])  # positions of a row in the difference array
     for i in range(rows):
         for w in range(outputs):
@@ -174,7 +174,7 @@ def search(codes, tables, size, special, value, output, forbidden, diff, own):
         for e in range(e0, U(first[t + ONE])):
             column, at = codes[feature[e]], U(mask_at[e])
             for i in range(rows):
-                forbids = ~mask[at + U(column[i])]
+                forbids = ~mask[at + U(column[begin + i])]
                 forbidden[1, i] |= forbidden[0, i] & forbids
                 forbidden[0, i] |= forbids
         for i in range(rows):
@@ -214,15 +214,15 @@ def search(codes, tables, size, special, value, output, forbidden, diff, own):
 
 
 @compiled(
-    i8(
-        i8, array_of(i8), array_of(i8, 2), array_of(i4), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2),
-        array_of(i8, 2), i8,
+    u8(
+        u8, array_of(i8), array_of(i8, 2), array_of(i4), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2),
+        array_of(i8, 2), u8,
     )
 )  # fmt: skip
 def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
     """Write the steps of some rows' curves from position `s` on; returns their end. The difference array is zeroed."""
-    outputs, p, s = U(raw.shape[1]), U(len(size)), U(s)
-    for i in range(U(rows)):
+    outputs, p = U(raw.shape[1]), U(len(size))
+    for i in range(rows):
         number = U(0)
         for f in range(p):
             base, count = i * U(offset[p]) + U(offset[f]), U(size[f])
@@ -254,7 +254,26 @@ def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
             else:
                 s = U(start[i, number])
         start[i, number] = s
-    return i8(s)
+    return s
+
+
+@compiled(
+    u8(
+        array_of(i4, 2), u8, u8, _TABLES, array_of(i4), array_of(i4), array_of(i8, 2), array_of(i4), array_of(u8, 2),
+        array_of(i8), array_of(i8, 2), array_of(u1), array_of(i4), array_of(i8, 2), array_of(i8, 2),
+    )
+)  # fmt: skip
+def write(
+    codes, begin, stop, tables, size, special, value, output, forbidden, diff, own, wanted, classes, raw, start
+):  # fmt: skip
+    """Write the steps of the curves of rows begin .. stop, and their sums of own leaves, a few rows at a time."""
+    at, s, offset = begin, U(0), tables[9]
+    while at < stop:
+        rows, first = min(U(forbidden.shape[1]), stop - at), at - begin
+        search(codes, at, rows, tables, size, special, value, output, forbidden, diff, own[first:])
+        s = emit(rows, diff, own[first:], size, offset, wanted, classes, raw, start[first:], s)
+        at += rows
+    return s
 
 
 class BlockSearch(ABC):
@@ -276,19 +295,15 @@ class BlockSearch(ABC):
         self.own = np.empty((rows, outputs), np.int64)
 
     @abstractmethod
-    def write(self, codes: NDArray[np.int32], own: NDArray[np.int64], begins: NDArray[np.int64], s: int) -> int:
-        """Write the sums of the own leaves of a few rows, and their steps from position `s` on; returns their end."""
+    def write(self, begin: int, stop: int) -> int:
+        """Write the sums of the own leaves of rows begin .. stop, and their steps; returns the end of these."""
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
         """Curves of rows start .. stop, some rows at a time; the arrays are overwritten by the next ones."""
-        bound, rows, own, begins = self.bound, len(self.own), self.own, self.begins
-        for at in range(start, stop, rows):
-            s, end = 0, min(at + rows, stop)
-            for k in range(at, end, self.rows):
-                codes = np.ascontiguousarray(bound.codes[:, k : min(k + self.rows, end)])
-                s = self.write(codes, own[k - at :], begins[k - at :], s)
-            b = end - at
-            yield RawSteps(slice(at, end), begins[:b], self.classes[:s], self.raw[:s], own[:b])
+        for at in range(start, stop, len(self.own)):
+            end = min(at + len(self.own), stop)
+            s, b = self.write(at, end), end - at
+            yield RawSteps(slice(at, end), self.begins[:b], self.classes[:s], self.raw[:s], self.own[:b])
 
 
 class SmallTrees(BlockSearch):
@@ -303,9 +318,11 @@ class SmallTrees(BlockSearch):
         self.forbidden = np.zeros((2, self.rows), np.uint64)
         self.diff = np.zeros(self.rows * self.row_size * bound.ensemble.outputs, np.int64)
 
-    def write(self, codes: NDArray[np.int32], own: NDArray[np.int64], begins: NDArray[np.int64], s: int) -> int:
+    def write(self, begin: int, stop: int) -> int:
         """The gains of all leaves that the rows can reach, summed to steps."""
-        bound, diff = self.bound, self.diff
-        search(codes, self.tables, bound.size, bound.special, bound.value, bound.output, self.forbidden, diff, own)
-        classes, raw = self.classes, self.raw
-        return emit(codes.shape[1], diff, own, bound.size, self.offset, self.wanted, classes, raw, begins, s)
+        bound = self.bound
+        end: int = write(
+            bound.codes, begin, stop, self.tables, bound.size, bound.special, bound.value, bound.output,
+            self.forbidden, self.diff, self.own, self.wanted, self.classes, self.raw, self.begins,
+        )  # fmt: skip
+        return end
