@@ -151,8 +151,12 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> Exac
     Every second of the rows takes values of requested columns from another row, since cells lie where no row of the
     table does: one column, or half of them. Rows of weight 0 are left out: no mean depends on them.
     """
-    counted = np.arange(site.table.n) if site.weight is None else np.flatnonzero(site.weight)
-    rows = counted[np.linspace(0, len(counted) - 1, min(site.table.n, CHECKED)).astype(np.intp)]
+    n, checked = site.table.n, min(site.table.n, CHECKED)
+    if site.weight is None or site.weight.all():
+        rows = np.linspace(0, n - 1, checked).astype(np.intp)
+    else:
+        counted = np.flatnonzero(site.weight)
+        rows = counted[np.linspace(0, len(counted) - 1, checked).astype(np.intp)]
     weight = np.ones(len(rows)) if site.weight is None else site.weight[rows]
     columns = sorted(site.requested)[:: len(site.requested) // MOST_REPLACED + 1]
     source = _replaced(rows, columns, len(site.table.names))
@@ -167,7 +171,7 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> Exac
     single = engine.in_single or is_single(own)
     if single and not engine.adds_in_single:
         raise Declined(SINGLE)
-    if single and engine.sums_losses and site.table.n < FEWEST_IN_SINGLE:
+    if single and engine.sums_losses and n < FEWEST_IN_SINGLE:
         raise Declined(FEW_IN_SINGLE)
     tolerance, rounded = (SINGLE_TOLERANCE, ROUNDED_IN_SINGLE) if single else (TOLERANCE, ROUNDED)
     gaps, largest = np.abs(np.subtract(own, mine, dtype=np.float64)), float(np.abs(own).max())
