@@ -202,7 +202,7 @@ def test_one_column_under_two_names_has_two_answers():
 def small_batches(monkeypatch):
     """Many batches, so that workers have something to share."""
     monkeypatch.setattr(choice, "BATCH", N)
-    monkeypatch.setattr(choice, "LARGE_BATCH", N)
+    monkeypatch.setattr(choice, "LARGE_BATCHES", {})
 
 
 MODELS = {

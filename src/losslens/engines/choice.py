@@ -233,9 +233,10 @@ def _check_losses(
 
 
 BATCH = 10_000  # rows per call of the model
-LARGE_BATCH = 30_000  # if a call has a large fixed cost: starting a thread pool, input checks
-# Parts of the class names of such models.
-LARGE = ("Forest", "ExtraTrees", "Bagging", "HistGradientBoosting", "Linear", "Ridge", "Lasso", "ElasticNet")
+# Parts of class names, and rows if a call has a large fixed cost: threads for each tree, input checks.
+LARGE_BATCHES = {"Forest": 120_000, "ExtraTrees": 120_000, "HistGradientBoosting": 50_000} | dict.fromkeys(
+    ("Bagging", "Linear", "Ridge", "Lasso", "ElasticNet"), 30_000
+)
 
 
 def choose(native: Any, respond: Callable[[Any], Any], table: Table, memory: int, n_jobs: int | None) -> BlackBox:
@@ -252,7 +253,7 @@ def batch_rows(native: Any, table: Table, memory: int) -> int:
     """Rows per call, derived from counts so that the same data give the same batches on every machine."""
     last = native.steps[-1][1] if hasattr(native, "steps") else native
     last = getattr(last, "best_estimator_", last)
-    wanted = LARGE_BATCH if any(word in type(last).__name__ for word in LARGE) else BATCH
+    wanted = next((rows for word, rows in LARGE_BATCHES.items() if word in type(last).__name__), BATCH)
     # An eighth of the memory holds a batch, the model's temporary arrays and the predictions: four times the batch.
     fits = memory // (32 * (table.row_bytes + 64))
     fewest = min(64, table.n)
