@@ -172,7 +172,13 @@ class _Pass:
 
 def _changed(cells: Cells, loss: Loss, sample: Sample) -> Cells:
     """The same cells with the changes of a loss, which predictions give on access: until then they take no memory."""
-    return replace(cells, changes=deferred(cell_changes, loss, sample, cells.rows, cells.predictions))
+    rows = cells.rows
+    if len(rows) < sample.n:  # of the other rows nothing is held
+        own = None if sample.loss is None else sample.loss[rows]
+        y = None if sample.y is None else sample.y[rows]
+        sample = Sample(sample.weight[rows], sample.prediction[rows], y, own, classes=sample.classes)
+        rows = np.arange(len(rows))
+    return replace(cells, changes=deferred(cell_changes, loss, sample, rows, cells.predictions))
 
 
 def _answers(
