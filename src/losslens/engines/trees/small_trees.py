@@ -260,14 +260,14 @@ def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
 @compiled(
     u8(
         array_of(i4, 2), u8, u8, _TABLES, array_of(i4), array_of(i4), array_of(i8, 2), array_of(i4), array_of(u8, 2),
-        array_of(i8), array_of(i8, 2), array_of(u1), array_of(i4), array_of(i8, 2), array_of(i8, 2),
+        array_of(i8), array_of(i8, 2), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2), array_of(i8, 2),
     )
 )  # fmt: skip
 def write(
-    codes, begin, stop, tables, size, special, value, output, forbidden, diff, own, wanted, classes, raw, start
+    codes, begin, stop, tables, size, special, value, output, forbidden, diff, own, offset, wanted, classes, raw, start
 ):  # fmt: skip
     """Write the steps of the curves of rows begin .. stop, and their sums of own leaves, a few rows at a time."""
-    at, s, offset = begin, U(0), tables[9]
+    at, s = begin, U(0)
     while at < stop:
         rows, first = min(U(forbidden.shape[1]), stop - at), at - begin
         search(codes, at, rows, tables, size, special, value, output, forbidden, diff, own[first:])
@@ -323,6 +323,6 @@ class SmallTrees(BlockSearch):
         bound = self.bound
         end: int = write(
             bound.codes, begin, stop, self.tables, bound.size, bound.special, bound.value, bound.output,
-            self.forbidden, self.diff, self.own, self.wanted, self.classes, self.raw, self.begins,
+            self.forbidden, self.diff, self.own, self.offset, self.wanted, self.classes, self.raw, self.begins,
         )  # fmt: skip
         return end
