@@ -81,8 +81,6 @@ class Means:
         counted = self.mass > 0
         if not counted.any():
             raise ValueError("no cell to average: these rows have no donors with weight, or have weight 0 themselves")
-        if counted.all():
-            return float(self.mass @ self.local / self.mass.sum())
         return float(self.mass[counted] @ self.local[counted] / self.mass[counted].sum())
 
 
