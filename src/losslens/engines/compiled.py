@@ -163,3 +163,16 @@ def count_bits(_: Any, word: Any) -> Any:
         return builder.ctpop(arguments[0])
 
     return types.int64(types.uint64), emit
+
+
+@intrinsic
+def store_past_cache(_: Any, array: Any, index: Any, value: Any) -> Any:
+    """``array[index] = value`` where much is written that is not read soon: the cache is neither filled nor asked."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        store = builder.store(arguments[2], builder.gep(data, [arguments[1]]))
+        store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), emit
