@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from losslens.engines.compiled import compiled
+from losslens.engines.compiled import compiled, larger, part, smaller
+from losslens.engines.loops import each
+from losslens.engines.plain_arrays import array_of
 
 # Columns of the array of nodes. At a leaf FEATURE is -1 and RIGHT the leaf's number. LOW .. HIGH are the ordered
 # classes of the feature with which the node can be reached; FIRST: no node above compares the feature. These
@@ -21,12 +23,7 @@ ONE, TWO = U(1), U(2)
 u1, i4, i8, u8 = types.uint8, types.int32, types.int64, types.uint64
 
 
-def array_of(kind, dimensions=1):
-    """The type of a C-contiguous array."""
-    return types.Array(kind, dimensions, "C")
-
-
-@compiled(types.boolean(i4, i4, i4, i4, array_of(u1, 2)))
+@part(types.boolean(i4, i4, i4, i4, array_of(u1, 2)))
 def goes_left(code, cut, rule, size, sets):
     """Whether a class goes left at a node."""
     if rule == PLAIN:
@@ -44,15 +41,15 @@ def goes_left(code, cut, rule, size, sets):
 )  # fmt: skip
 def add_own_leaves(codes, nodes, roots, size, sets, value, output, raw):
     """Add the values of the leaves that rows reach, tree by tree."""
-    for t in range(U(len(roots))):
+    for t in each(U(len(roots))):
         out = U(output[t])
-        for i in range(U(codes.shape[1])):
+        for i in each(U(codes.shape[1])):
             s = U(roots[t])
             while nodes[s, FEATURE] >= 0:
                 f = U(nodes[s, FEATURE])
                 left = goes_left(codes[f, i], nodes[s, CUT], nodes[s, RULE], size[f], sets)
                 s = s + ONE if left else U(nodes[s, RIGHT])
-            for w in range(U(value.shape[1])):
+            for w in each(U(value.shape[1])):
                 raw[i, out + w] += value[U(nodes[s, RIGHT]), w]
 
 
@@ -60,7 +57,7 @@ def add_own_leaves(codes, nodes, roots, size, sets, value, output, raw):
 def fill_ranges(nodes, roots, special, stack):
     """Fill in LOW, HIGH and FIRST of every node; returns the longest path, or -1 if `stack` is too short for it."""
     longest = 0
-    for t in range(len(roots)):
+    for t in each(len(roots)):
         s = roots[t]
         depth = 0
         while True:
@@ -73,16 +70,16 @@ def fill_ranges(nodes, roots, special, stack):
                         first = 0
                         cut = nodes[above, CUT]
                         if stack[d, 1] == 0:  # this node is in its left subtree
-                            low, high = nodes[above, LOW], min(nodes[above, HIGH], cut)
+                            low, high = nodes[above, LOW], smaller(nodes[above, HIGH], cut)
                         else:
-                            low, high = max(nodes[above, LOW], cut), nodes[above, HIGH]
+                            low, high = larger(nodes[above, LOW], cut), nodes[above, HIGH]
                         break
                 nodes[s, LOW], nodes[s, HIGH], nodes[s, FIRST] = low, high, first
                 if depth == len(stack):
                     return -1
                 stack[depth, 0], stack[depth, 1] = s, 0
                 depth += 1
-                longest = max(longest, depth)
+                longest = larger(longest, depth)
                 s += 1
                 continue
             while depth > 0 and stack[depth - 1, 1] == 1:

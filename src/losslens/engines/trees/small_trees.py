@@ -16,6 +16,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from losslens.engines.compiled import compiled, trailing_zeros
+from losslens.engines.plain_arrays import array_of
 from losslens.engines.trees.bound import STEPS_PER_YIELD, BoundEnsemble, RawSteps
 from losslens.engines.trees.node_rules import (
     CUT,
@@ -24,7 +25,6 @@ from losslens.engines.trees.node_rules import (
     RIGHT,
     RULE,
     U,
-    array_of,
     goes_left,
     i4,
     i8,
