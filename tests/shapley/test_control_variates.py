@@ -11,10 +11,11 @@ import pytest
 import losslens as ll
 from losslens.shapley import control_variates, walk_kinds
 from losslens.shapley.control_variates import (
+    _by_player,
+    _Controls,
     _folds,
     _LeastSquares,
     _order_terms,
-    _PlayerVariables,
     _Walks,
     additive_parts,
     gather,
@@ -37,7 +38,7 @@ def additive(X):
     return 2 * X[:, 2] - 3 * (X[:, 0] > 0)
 
 
-def walks(monkeypatch, model=model, X=X, sweeps=10, **options):
+def walks(monkeypatch, model=model, X=X, sweeps=10, y=Y, **options):
     """Setup, sweeps and the known gain of a call."""
     found = []
 
@@ -46,8 +47,8 @@ def walks(monkeypatch, model=model, X=X, sweeps=10, **options):
         return gather(setup, sweeps, gain, **options)
 
     monkeypatch.setattr(control_variates, "gather", record)
-    budget = N + sweeps * N * 3
-    ll.shapley_importance(model, X, Y, loss="squared_error", method="walk", budget=budget, random_state=0, **options)
+    budget = len(X) * (1 + sweeps * 3)
+    ll.shapley_importance(model, X, y, loss="squared_error", method="walk", budget=budget, random_state=0, **options)
     return found[-1]
 
 
@@ -111,18 +112,17 @@ def test_controls_have_mean_zero_over_all_pairs_and_orders(leaves_out_own):
     orders = np.array(list(permutations(range(P))), np.int16)
     sample = SimpleNamespace(weight=weight, y=y, prediction=f, classes=None)
     setup = SimpleNamespace(n=n, p=P, sample=sample, loss=ll.losses.squared_error)
-    variables = [_PlayerVariables(_Walks(setup, [], np, leaves_out_own), parts[:, j]) for j in range(P)]
+    variables = _Controls(_Walks(setup, [], np, leaves_out_own), parts)
     total = np.zeros((P, control_variates.CONTROLS))
     size = np.zeros_like(total)
     for shift in range(int(leaves_out_own), n):
         donors = np.repeat(((np.arange(n) + shift) % n)[:, None], len(orders), axis=1)
         terms = _order_terms(parts, donors, np.broadcast_to(orders, (n, *orders.shape)))
-        for j in range(P):
-            controls = variables[j].controls(terms[:, :, j], np.arange(n)[:, None], donors)
-            assert controls.shape == (n, len(orders), control_variates.CONTROLS)
-            mass = (weight[:, None] * weight[donors])[:, :, None]
-            total[j] += (mass * controls).sum(axis=(0, 1))
-            size[j] += (mass * np.abs(controls)).sum(axis=(0, 1))
+        controls = variables.of(_by_player(terms), np.arange(n)[:, None], donors)
+        assert controls.shape == (P, control_variates.CONTROLS, n, len(orders))
+        mass = weight[:, None] * weight[donors]
+        total += (mass * controls).sum(axis=(2, 3))
+        size += (mass * np.abs(controls)).sum(axis=(2, 3))
     assert (size > 1e-6).all()
     np.testing.assert_allclose(total / size, 0, atol=1e-12)
 
@@ -178,12 +178,15 @@ def test_controls_take_most_noise_off_a_model_of_few_interactions(monkeypatch):
 
 
 def _fit(controls, cells, counts, step=5):
-    """Added a few rows at a time."""
-    fit = _LeastSquares(controls.shape[2])
-    for start in range(0, len(cells), step):
+    """Of two players, of whom the second has the same controls and the opposite cells; added a few rows at a time."""
+    fit = _LeastSquares(2, controls.shape[2])
+    controls, cells = np.stack([np.moveaxis(controls, 2, 0)] * 2), np.stack([cells, -cells])
+    for start in range(0, len(counts), step):
         rows = slice(start, start + step)
-        fit.add_within_rows(controls[rows], cells[rows], counts[rows])
-    return fit.slopes()
+        fit.add_within_rows(controls[:, :, rows], cells[:, rows], counts[rows])
+    first, second = fit.slopes()
+    np.testing.assert_allclose(first, -second, atol=1e-12)
+    return first
 
 
 def test_slopes_are_weighted_least_squares_within_rows():
@@ -247,7 +250,7 @@ def test_rows_are_corrected_a_few_at_a_time(monkeypatch, case):
     found = []
     for at_once in (1, 1 << 10, 1 << 30):
         monkeypatch.setattr(control_variates, "AT_ONCE", at_once)
-        count = len(control_variates._blocks(N, len(sweeps), P))
+        count = len(control_variates._blocks(N, len(sweeps) * P))
         assert count == {1: N, 1 << 30: 1}.get(at_once, count)
         one = gather(setup, sweeps, gain, leaves_out_own=case == "other rows")
         found.append([one.sfimp, one.local, one.caused, one.cells])
@@ -258,9 +261,11 @@ def test_rows_are_corrected_a_few_at_a_time(monkeypatch, case):
 
 def test_temporary_arrays_are_small_beside_the_cells(monkeypatch):
     """Of the memory that a sweep counts with, 40 bytes a row and player, gathering takes less than half."""
-    setup, sweeps, gain = walks(monkeypatch, sweeps=150)
+    times = 8  # the controls of one row are few beside the cells
+    table, y = np.tile(X, (times, 1)) + np.arange(times * N)[:, None] / 1e6, np.tile(Y, times)
+    setup, sweeps, gain = walks(monkeypatch, X=table, y=y, sweeps=44)  # Python keeps tuples of up to 20
     monkeypatch.setattr(control_variates, "AT_ONCE", 1 << 12)
-    cells = N * 4 * len(sweeps)
+    cells = len(table) * 4 * len(sweeps)
     tracemalloc.start()
     gather(setup, sweeps, gain, leaves_out_own=False)
     peak = tracemalloc.get_traced_memory()[1]

@@ -278,11 +278,15 @@ def test_sweeps_fit_into_memory():
 
 
 def test_sweeps_are_drawn_until_their_variance_is_a_tenth_of_the_samplings():
-    """0.16 / R <= s^2 / 10: R = 1.6 / s^2. At least a quarter more than there are, at most GROWTH times as many."""
+    """0.16 / R <= s^2 / 10: R = 1.6 / s^2. At least a quarter more than there are, of few rows at most GROWTH times."""
     assert told(sampling=0.4).sweeps_needed([None] * 10) == 10  # exactly enough
     assert told(sampling=0.2).sweeps_needed([None] * 20) == 40
     assert told(sampling=0.2).sweeps_needed([None] * 39) == 49  # 40 would do: a look costs as much as some sweeps
     assert told(sampling=0.2, fewest=5).sweeps_needed([None] * 5) == 5 * GROWTH
+    many = told(sampling=0.2, fewest=5)
+    many.setup.n = 10_000  # the variance of 30,000 cells is known well enough for the whole way
+    assert many.sweeps_needed([None] * 5) == 40
+    assert many.sweeps_needed([None] * 39) == 49
     assert told(sampling=0.0).sweeps_needed([None] * 20) == 64  # an error of 0.05, 0.5% of the total, is negligible
     assert told(fewest=2).sweeps_needed([None] * 2) == 2  # nothing is known of the error
     assert told(sampling=9.0).sweeps_needed([None] * 4) == 6  # memory= allows no more: cut short, whatever the error

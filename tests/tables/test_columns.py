@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from losslens.tables.columns import array_column, frame_column, is_missing, joint
+from losslens.tables.columns import array_column, distinct_numbers, frame_column, is_missing, joint, stable_order
 from losslens.tables.frames import as_table
 
 DAY = dt.date(2024, 2, 29)
@@ -52,6 +52,38 @@ def test_numbers_are_told_apart_and_sorted_with_the_missing_last(items):
     assert (np.diff(present) > 0).all() or len(present) < 2 or np.isinf(present).any()
     assert np.isnan(distinct.values[: len(present)]).sum() == 0
     assert len(distinct) - len(present) == any(map(np.isnan, items))
+
+
+COLUMNS_OF_NUMBERS = {
+    "floats": st.lists(st.sampled_from([0.0, -0.0, 1.5, -np.inf, np.inf, np.nan]), max_size=40).map(np.array),
+    "integers": st.lists(st.integers(-3, 3), max_size=40).map(lambda items: np.array(items, np.int8)),
+    "truth values": st.lists(st.booleans(), max_size=40).map(lambda items: np.array(items, bool)),
+    "dates": st.lists(st.sampled_from(["2024-01-01", "1969-12-31", "NaT"]), max_size=40).map(
+        lambda items: np.array(items, "M8[D]")
+    ),
+    "every other number": st.lists(st.floats(width=16), max_size=40).map(lambda items: np.repeat(items, 2)[::2]),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS_OF_NUMBERS)
+@given(data=st.data())
+def test_values_codes_and_first_rows_are_those_of_a_stable_sort(kind, data):
+    """Whatever sorts: of equal values (0 and -0, all that are missing) it is the first row that is kept."""
+    array = data.draw(COLUMNS_OF_NUMBERS[kind])
+    found = distinct_numbers(array)
+    values, first, codes = np.unique(array, return_index=True, return_inverse=True)
+    assert found.values.dtype == array.dtype
+    assert found.values.tobytes() == array[first].tobytes()
+    np.testing.assert_array_equal(found.values, values)
+    np.testing.assert_array_equal(found.first, first)
+    np.testing.assert_array_equal(found.codes, codes)
+
+
+@given(st.lists(st.sampled_from([0, 1, 2, 65_535, 65_536, 65_537, 2**17, 2**31 - 1]), max_size=60))
+def test_codes_are_sorted_by_their_digits_as_by_a_stable_sort(items):
+    for kind in (np.int32, np.int64):
+        codes = np.array(items, kind)
+        np.testing.assert_array_equal(stable_order(codes), np.argsort(codes, kind="stable"))
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(-3, 3), st.text("ab", max_size=2), st.booleans()), min_size=1))

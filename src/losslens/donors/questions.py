@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from losslens.donors.conditional import BoundSampler, Conditioning
 from losslens.donors.designs import Design, Lending, Redrawn, Shifts
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
-from losslens.tables.columns import Column, Distinct, is_missing, joint, narrow
+from losslens.tables.columns import Column, Distinct, is_missing, joint, narrow, stable_order
 from losslens.tables.features import Feature
 from losslens.tables.frames import Table
 from losslens.tables.sample import CHUNK
@@ -283,7 +283,7 @@ def _sorted_rows(distinct: Distinct, n: int, rng: np.random.Generator) -> Indice
         count = np.bincount(key, minlength=len(distinct))
         key = np.argsort(np.lexsort((distinct.first, -count)))[key]
     shuffled = narrow(rng.permutation(n))
-    return np.asarray(shuffled[np.argsort(key[shuffled], kind="stable")])
+    return np.asarray(shuffled[stable_order(key[shuffled])])
 
 
 def _own_values(subject: Subject, design: Design) -> Question:

@@ -17,7 +17,7 @@ from losslens.donors.designs import Latin
 from losslens.donors.leaves import grown, leaves_of, same_values
 from losslens.donors.residuals import FOLDS, Chances, Folds, Residuals, by_classes, neighbourhoods, rounded_like
 from losslens.tables.checks import check_whole
-from losslens.tables.columns import Column, narrow
+from losslens.tables.columns import Column, narrow, stable_order
 from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.numbers import Numbers
 from losslens.typing import Floats, Indices
@@ -370,7 +370,7 @@ def _share_explained(target: Floats, leaf: Indices) -> float:
 def _donors_in_leaves(leaf: Indices, m: int, rng: np.random.Generator) -> Indices:
     """Donors by distinct cyclic shifts of a random order of each leaf's rows; -1 where a leaf has too few."""
     order = rng.permutation(len(leaf))
-    order = order[np.argsort(leaf[order], kind="stable")]
+    order = order[stable_order(leaf[order])]
     count = np.bincount(leaf)
     m = min(m, int(count.max()) - 1)
     donors = np.full((len(leaf), max(m, 1)), -1, narrow(leaf).dtype)

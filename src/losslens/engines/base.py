@@ -147,8 +147,8 @@ class Pairs(Protocol):
     def weights(self) -> CellWeights:
         """The weights of the pairs."""
 
-    def means(self, j: int) -> Means:
-        """The j-th means; a pair that was measured together with the swapped one has the mean of both."""
+    def means(self) -> list[Means]:
+        """The p means; a pair that was measured together with the swapped one has the mean of both."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +162,7 @@ class GameArrays:
     losses: Callable[[Any, Any], Any]  # rows (b,), some predictions of each (b, c, ...) -> losses (b, c)
     pairs: Callable[[OwnDonors, Sample, Any], Pairs]  # layout, sample, cells
     covers_table: bool = True  # every column belongs to a player
+    together: int | None = None  # predictions of a device that keep it busy; None: as many as suit this processor
     check: Callable[[], None] = lambda: None  # raises if predictions were no finite numbers, where that waits for them
 
 

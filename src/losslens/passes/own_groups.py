@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines.base import Steps
+from losslens.tables.columns import stable_order
 from losslens.typing import Floats, Indices
 
 PAIRS = 1 << 18  # at a time, about
@@ -24,7 +25,7 @@ def large_groups(block: Indices) -> list[Indices]:
 def pairs_inside(block: Indices) -> Iterator[tuple[Indices, Indices]]:
     """All pairs of a row and a donor of the same group, if it is not large; so many at a time."""
     size = np.bincount(block)[block]
-    order = np.argsort(block, kind="stable")
+    order = stable_order(block)
     order = order[size[order] <= LARGE]
     members = size[order]  # of the group of each row
     first = np.searchsorted(block[order], block[order])  # where it begins
@@ -49,7 +50,7 @@ class OwnGroups:
     @classmethod
     def of(cls, block: Indices, classes: Sequence[NDArray[np.int32]]) -> Self:
         """Groups of rows, and the class of each row, (n,), of each feature."""
-        order = np.argsort(block, kind="stable")
+        order = stable_order(block)
         return cls(order, block[order], np.stack([of_rows[order] for of_rows in classes]))
 
     def whole(self, edges: Sequence[int]) -> list[int]:

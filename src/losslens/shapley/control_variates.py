@@ -78,9 +78,9 @@ class _Walks:
             return False
         return _target(setup) is not None and setup.n * (len(sweeps) // 2) >= CELLS_PER_CONTROL * CONTROLS
 
-    def blocks(self, sweeps: int) -> list[slice]:
-        """Slices of rows whose temporary arrays are small."""
-        return _blocks(self.n, sweeps, self.p, getattr(self.xp, "at_once", None))
+    def blocks(self, numbers: int) -> list[slice]:
+        """Slices of rows whose temporary arrays, of so many numbers a row, are small."""
+        return _blocks(self.n, numbers, self.xp)
 
 
 def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> GatheredWalks:
@@ -96,7 +96,11 @@ def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> GatheredWalks:
     mean, half_gap = cells[:, :R], cells[:, R:]
     for r, one in enumerate(sweeps):
         lent[:, r], lent[one.donors, R + r] = one.donors, np.arange(n)  # every row is a donor once a sweep
-        mean[:, r], half_gap[:, r] = (one.shares + one.back) / 2, (one.shares - one.back) / 2
+    blocks = _blocks(R, n * p, xp)
+    for some in blocks:
+        there = xp.stack([one.shares for one in sweeps[some]], axis=1)
+        back = xp.stack([one.back for one in sweeps[some]], axis=1)
+        mean[:, some], half_gap[:, some] = (there + back) / 2, (there - back) / 2
     sent = xp.asarray(lent)
     donors = sent[:, :R]
     if parts is not None:
@@ -112,9 +116,9 @@ def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> GatheredWalks:
         by_row.mass += by_donor.mass
         one_role.append(fetched(by_row.means()))
     sfimp, half_gaps = mean_of(one_role[0], walks.mass), with_mean(one_role[1], walks.mass, np.zeros(p))
-    for r in range(R):
-        there, back = mean[:, r] + half_gap[:, r], mean[:, r] - half_gap[:, r]
-        cells[:, r], cells[:, R + r] = there, back[sent[:, R + r]]
+    for some in blocks:
+        there, back = mean[:, some] + half_gap[:, some], mean[:, some] - half_gap[:, some]
+        mean[:, some], half_gap[:, some] = there, back[sent[:, R:][:, some], xp.arange(back.shape[1])]
     pairs = own_donors(lent, repeats=True, fresh=True, leaves_out_own=walks.leaves_out_own, mirrored=True)
     return GatheredWalks(sfimp, one_role[0] + half_gaps, one_role[0] - half_gaps, pairs, cells)
 
@@ -124,7 +128,7 @@ def _sums(walks: _Walks, cells: Any, donors: Any, gain: FullGain | None) -> tupl
     weight, xp, (n, R, p) = walks.weight, walks.xp, cells.shape
     slopes = None if gain is None else _slopes(walks, cells, donors, gain)
     by_row, by_donor = _Means(n, p, xp), _Means(n, p, xp)
-    for rows in walks.blocks(R):
+    for rows in walks.blocks(4 * R * p):
         some, lent = cells[rows], weight[donors[rows]]
         by_row.mass[rows] = lent.sum(axis=1)
         if gain is None or slopes is None:
@@ -139,9 +143,9 @@ def _sums(walks: _Walks, cells: Any, donors: Any, gain: FullGain | None) -> tupl
     return by_row, by_donor
 
 
-def _blocks(n: int, sweeps: int, p: int, at_once: int | None = None) -> list[slice]:
-    """Slices of rows whose temporary arrays are small."""
-    step = max(1, (at_once or AT_ONCE) // (sweeps * max(p, CONTROLS)))
+def _blocks(n: int, numbers: int, xp: Any = np) -> list[slice]:
+    """Slices of n things whose temporary arrays, of so many numbers each, are small; those of a device are larger."""
+    step = max(1, getattr(xp, "at_once", AT_ONCE) // numbers)
     return [slice(start, start + step) for start in range(0, n, step)]
 
 
@@ -155,10 +159,15 @@ class _Means:
     """Means over the cells of each row, or of each donor, whose sums are computed a few rows at a time."""
 
     def __init__(self, n: int, p: int, xp: Any) -> None:
-        self.total, self.mass = xp.zeros((n, p)), xp.zeros(n)
+        self.total, self.mass, self.sums_by_key = xp.zeros((n, p)), xp.zeros(n), getattr(xp, "sums_by_key", None)
 
     def add(self, cells: Any, donors: Any, weight: Any) -> None:
         """Cells of some rows, (b, R, p), their donors and the weight of the rows."""
+        if self.sums_by_key is not None:  # a device, which would have little to do for one sweep
+            of_donors = self.sums_by_key(donors, len(self.mass))
+            self.total += of_donors(weight[:, None, None] * cells)
+            self.mass += of_donors(weight[:, None].expand(donors.shape))
+            return
         for r in range(cells.shape[1]):  # every donor once a sweep
             self.total[donors[:, r]] += weight[:, None] * cells[:, r]
             self.mass[donors[:, r]] += weight
@@ -180,7 +189,7 @@ def _slopes(walks: _Walks, cells: Any, donors: Any, gain: FullGain) -> Any:
     weight, xp, (_, R, p) = walks.weight, walks.xp, cells.shape
     folds, size = _folds(R), xp.zeros(p)
     sums = [xp.zeros(3 + p) for _ in folds]
-    for rows in walks.blocks(R):
+    for rows in walks.blocks(4 * R * p):
         some = cells[rows]
         walked, excess = _excess(some, donors[rows], gain, weight, rows)
         counts = weight[rows, None] * weight[donors[rows]]
@@ -217,35 +226,42 @@ def _subtract_explained(walks: _Walks, cells: dict[int, Any], donors: Any, parts
     both pairs.
     """
     weight, xp, sweeps, n, R, p = walks.weight, walks.xp, walks.sweeps, walks.n, len(walks.sweeps), walks.p
-    folds, blocks = _folds(R), walks.blocks(R)
-    variables = [[_PlayerVariables(walks, parts[k][:, j]) for j in range(p)] for k in range(len(folds))]
+    folds, blocks = _folds(R), walks.blocks(R * p * CONTROLS)
+    variables = [_Controls(walks, of_fold) for of_fold in parts]
 
-    def controls(k: int, rows: slice, some: slice) -> Iterator[tuple[int, int, Any]]:
-        """Of some sweeps, player by player and for each of the cells, with the parts of the k-th fold."""
+    def controls(k: int, rows: slice, some: slice) -> Iterator[tuple[int, Any]]:
+        """Of some sweeps, for each of the cells, (p, controls, b, sweeps), with the parts of the k-th fold."""
         lent, orders = donors[rows][:, some], xp.stack([one.orders[rows] for one in sweeps[some]], axis=1)
-        at, terms = xp.arange(n)[rows, None], _order_terms(parts[k], lent, orders, rows, xp)
-        for j in range(p):
-            term = terms[:, :, j]
-            there = variables[k][j].controls(term, at, lent)
-            if 0 in cells:
-                yield j, 0, there
-                continue
-            back = variables[k][j].controls(-term, lent, at)  # in reverse, a term of the order changes its sign
-            for sign in cells:
-                yield j, sign, (there + sign * back) / 2
+        at, terms = xp.arange(n)[rows, None], _by_player(_order_terms(parts[k], lent, orders, rows, xp))
+        there = variables[k].of(terms, at, lent)
+        if 0 in cells:
+            yield 0, there
+            return
+        back = variables[k].of(-terms, lent, at)  # in reverse, a term of the order changes its sign
+        there /= 2
+        back /= 2
+        yield 1, there + back
+        there -= back
+        yield -1, there
 
-    slopes: dict[tuple[int, int, int], Any] = {}
+    slopes: dict[tuple[int, int], Any] = {}
     for k, (fit, _) in enumerate(folds):
-        fits = {(j, sign): _LeastSquares(CONTROLS, xp) for j in range(p) for sign in cells}
+        fits = {sign: _LeastSquares(p, CONTROLS, xp) for sign in cells}
         for rows in blocks:
             counts = weight[rows, None] * weight[donors[rows][:, fit]]
-            for j, sign, control in controls(k, rows, fit):
-                fits[j, sign].add_within_rows(control, cells[sign][rows][:, fit, j], counts)
-        slopes |= {(k, *which): xp.asarray(one.slopes()) for which, one in fits.items()}
+            for sign, control in controls(k, rows, fit):
+                fits[sign].add_within_rows(control, _by_player(cells[sign][rows][:, fit]), counts)
+        slopes |= {(k, sign): xp.asarray(one.slopes()) for sign, one in fits.items()}
     for rows in blocks:  # once both folds are fitted, to cells as they were
         for k, (_, use) in enumerate(folds):
-            for j, sign, control in controls(k, rows, use):
-                cells[sign][rows, use, j] -= control @ slopes[k, j, sign]
+            for sign, control in controls(k, rows, use):
+                some = _by_player(cells[sign][rows][:, use])
+                some -= (slopes[k, sign][:, None] @ control.reshape(p, CONTROLS, -1)).reshape(some.shape)
+
+
+def _by_player(cells: Any) -> Any:
+    """Cells with the players first, (p, b, R): the others are vectors then, as products of short rows are slow."""
+    return cells.swapaxes(1, 2).swapaxes(0, 1)
 
 
 @one_thread()
@@ -259,19 +275,19 @@ def without_order_terms(setup: GameSetup, sweeps: list[Sweep], cells: Floats, is
         return cells
     steps = np.mean([one.steps for one in sweeps if one.steps is not None], axis=0)
     parts, weight, (n, R, p) = _own_parts(setup, steps, is_donor), setup.sample.weight, cells.shape
-    blocks = _blocks(n, R, 3 * p) if R > 1 else [slice(0, n)]  # with a single sweep, means over rows
+    blocks = _blocks(n, 3 * R * p) if R > 1 else [slice(0, n)]  # with a single sweep, means over rows
 
     def controls(rows: slice) -> Floats:
         terms = _order_terms(parts, None, np.stack([one.orders[rows] for one in sweeps], axis=1), rows)
         return np.stack([terms, terms * y[rows, None, None], terms * f[rows, :, None]], axis=3)
 
-    fit = _LeastSquares(3)
+    fit = _LeastSquares(1, 3)
     for rows in blocks:
         control, some, axis = controls(rows), cells[rows], 1 if R > 1 else 0
         inner, target = (part - part.mean(axis=axis, keepdims=True) for part in (control, some))
         counts = np.broadcast_to(weight[rows, None, None], some.shape).reshape(-1)
-        fit.add(inner.reshape(-1, 3), target.reshape(-1), counts)
-    slopes, left = fit.slopes(), np.empty_like(cells)
+        fit.add(inner.reshape(-1, 3).T[None], target.reshape(1, -1), counts)
+    slopes, left = fit.slopes()[0], np.empty_like(cells)
     for rows in blocks:
         left[rows] = cells[rows] - controls(rows) @ slopes
     return left
@@ -298,55 +314,65 @@ def _order_terms(parts: Any, donors: Any, orders: Any, rows: slice = slice(None)
     return xp.take_along_axis(terms, xp.argsort(orders, axis=2), axis=2)
 
 
-class _PlayerVariables:
-    """Variables of rows and donors whose products, and products with terms of the order, are a player's controls."""
+class _Controls:
+    """The controls of all players: products of variables of the row and of the donor, and terms of the order."""
 
-    def __init__(self, walks: _Walks, c: Any) -> None:
+    def __init__(self, walks: _Walks, parts: Any) -> None:
         self.xp, sample = walks.xp, walks.setup.sample
         y, f = _target(walks.setup), single_number(sample.prediction[:, None])
         assert y is not None and f is not None  # noqa: PT018  # `_Walks.has_controls` checks it
-        self.y, self.f = walks.xp.asarray(y), walks.xp.asarray(f[:, 0])
-        variables = (c, self.f, self.y, self.y * self.f, self.y * c)
-        self.of_row = [one - walks.weight @ one for one in variables]  # vectors: products of short rows are slow
+        self.y, self.f, c = walks.xp.asarray(y)[None], walks.xp.asarray(f[:, 0])[None], parts.T
+        variables = (c, self.f, self.y, self.y * self.f, self.y * c)  # (p, n), or (1, n) of all players
+        self.of_row = [one - (one @ walks.weight)[:, None] for one in variables]
         self.of_donor, self.own = self.of_row[:2], None
         if walks.leaves_out_own:  # corrects for the missing pair of a row with itself
             scale = walks.weight / (1 - walks.weight)
             self.own = [scale * a * b for a in self.of_row for b in self.of_donor]
 
-    def controls(self, term: Any, at: Any, donors: Any) -> Any:
-        """(n, R, controls), for rows and donors that have the shape (n, R) together."""
-        of_row, of_donor = [one[at] for one in self.of_row], [one[donors] for one in self.of_donor]
-        products = [a * b for a in of_row for b in of_donor]
-        if self.own is not None:
-            products = [one + own[at] for one, own in zip(products, self.own, strict=True)]
-        terms = [term, term * self.y[at], term * self.f[at], term * self.f[donors]]
-        return self.xp.stack([*products, *terms], axis=2)
+    def of(self, terms: Any, at: Any, donors: Any) -> Any:
+        """(p, controls, b, R), from terms of the order, (p, b, R), and from rows and donors, (b, R) or (b, 1)."""
+        of_row, of_donor = [one[:, at] for one in self.of_row], [one[:, donors] for one in self.of_donor]
+        pairs = [(a, b) for a in of_row for b in of_donor]
+        factors = [None, self.y[:, at], self.f[:, at], self.f[:, donors]]
+        controls = self.xp.empty((len(terms), len(pairs) + len(factors), *terms.shape[1:]))
+        for q, (a, b) in enumerate(pairs):
+            controls[:, q] = a * b if self.own is None else a * b + self.own[q][:, at]
+        for q, factor in enumerate(factors, len(pairs)):
+            controls[:, q] = terms if factor is None else terms * factor
+        return controls
 
 
 class _LeastSquares:
-    """Weighted least-squares slopes; what they are fitted to is added a few rows at a time."""
+    """Weighted least-squares slopes of each player; what they are fitted to is added a few rows at a time."""
 
-    def __init__(self, k: int, xp: Any = np) -> None:
-        self.count, self.squares, self.gram, self.pull = 0, xp.zeros(k), xp.zeros((k, k)), xp.zeros(k)
+    def __init__(self, p: int, k: int, xp: Any = np) -> None:
+        self.count, self.squares, self.gram, self.pull = 0, xp.zeros((p, k)), xp.zeros((p, k, k)), xp.zeros((p, k))
 
     def add(self, inner: Any, target: Any, counts: Any) -> None:
-        """Controls (m, k), what they explain, and weights."""
-        weighted = inner * counts[:, None]
-        self.count += len(inner)
-        self.squares += (inner * inner).sum(axis=0)
-        self.gram += weighted.T @ inner
-        self.pull += weighted.T @ target
+        """Controls (p, k, m), what they explain, (p, m), and weights, (m,)."""
+        weighted = inner * counts
+        self.count += inner.shape[2]
+        self.gram += weighted @ inner.swapaxes(1, 2)
+        self.pull += (weighted @ target[:, :, None])[:, :, 0]
+        self.squares += (inner * inner).sum(axis=2)
 
     def add_within_rows(self, controls: Any, cells: Any, counts: Any) -> None:
-        """Cells of some rows, (b, R), about their mean in each row; as they are where each row has one."""
-        inner, target = controls, cells
-        if cells.shape[1] > 1:
-            inner, target = inner - inner.mean(axis=1, keepdims=True), target - target.mean(axis=1, keepdims=True)
-        self.add(inner.reshape(-1, inner.shape[2]), target.reshape(-1), counts.reshape(-1))
+        """Cells of some rows, (p, b, R), about their mean in each row; as they are where each row has one.
+
+        The controls are overwritten: they are many.
+        """
+        p, k = controls.shape[:2]
+        if cells.shape[2] > 1:
+            controls -= controls.mean(axis=3, keepdims=True)
+            cells = cells - cells.mean(axis=2, keepdims=True)
+        self.add(controls.reshape(p, k, -1), cells.reshape(p, -1), counts.reshape(-1))
 
     def slopes(self) -> Floats:
-        """0 for controls that are 0 throughout."""
-        squares, all_gram, pull = fetched(self.squares), fetched(self.gram), fetched(self.pull)
+        """(p, k); 0 for controls that are 0 throughout."""
+        found = [fetched(sums) for sums in (self.squares, self.gram, self.pull)]
+        return np.stack([self._solved(*of_player) for of_player in zip(*found, strict=True)])
+
+    def _solved(self, squares: Floats, all_gram: Floats, pull: Floats) -> Floats:
         size = np.sqrt(squares / max(self.count, 1))
         used, slopes = np.flatnonzero(size > 0), np.zeros(len(size))
         if len(used):
@@ -366,32 +392,54 @@ def additive_parts(setup: GameSetup, sweeps: list[Sweep], rows: Indices | None =
     own = xp.asarray(np.tile(np.arange(setup.n) if rows is None else rows, len(sweeps)))
     donors = xp.asarray(np.concatenate([one.donors for one in sweeps]))
     steps = xp.concatenate([one.steps for one in sweeps])
-    for j, where in enumerate(setup.bins):
-        sent, size = xp.asarray(where), int(where.max()) + 1
-        gram, pull = _normal_equations(sent[own], sent[donors], steps[:, j], size, xp)
+    met = _MetBins(own, donors, xp)
+    same = met.same_column(setup.bins, steps)
+    for j, bins in enumerate(setup.bins):
+        gram, pull = met.normal_equations(bins, [next(same) for _ in range(bins.shape[1])])
         gram += np.eye(len(gram)) * (1e-3 * np.trace(gram) / len(gram) + 1e-300)
-        values = np.linalg.solve(gram, pull)[where].sum(axis=1)
+        values = np.linalg.solve(gram, pull)[bins].sum(axis=1)
         parts[:, j] = values - weight @ values
     return xp.asarray(parts)
 
 
-def _normal_equations(own: Any, donor: Any, steps: Any, size: int, xp: Any) -> tuple[Floats, Floats]:
-    """Normal equations of step = sum of the row's bins - sum of the donor's bins."""
-    gram, pull = np.zeros((size, size)), np.zeros(size)
+@dataclass(frozen=True, eq=False)
+class _MetBins:
+    """How often bins of values occur together in the pairs of walks."""
 
-    def together(first: Any, second: Any, of: Any = None) -> Floats:
-        """How often two bins occur together, or the sum of steps where they do."""
-        return fetched(xp.bincount(first * size + second, of, size * size)).reshape(size, size)
+    own: Any  # (pairs,): the row
+    donors: Any  # (pairs,)
+    xp: Any
 
-    for a in range(own.shape[1]):
-        moved, met = together(own[:, a], donor[:, a], steps), together(own[:, a], donor[:, a])
-        pull += moved.sum(axis=1) - moved.sum(axis=0)
-        gram += np.diag(met.sum(axis=1) + met.sum(axis=0)) - met - met.T
-        for b in range(a):
-            for first, second, sign in ((own, own, 1), (donor, donor, 1), (own, donor, -1), (donor, own, -1)):
-                counts = sign * together(first[:, a], second[:, b])
-                gram += counts + counts.T
-    return gram, pull
+    def same_column(self, bins: list[Indices], steps: Any) -> Iterator[tuple[Floats, Floats]]:
+        """Of each column of each player: how often a row's bin meets a donor's, and the sum of steps where it does."""
+        xp, size = self.xp, 1 + max(int(of_player.max()) for of_player in bins)
+        columns, player = np.concatenate(bins, axis=1), np.repeat(np.arange(len(bins)), [b.shape[1] for b in bins])
+        for some in _blocks(len(player), len(self.own), xp):
+            sent, moved = xp.asarray(columns[:, some]), steps[:, xp.asarray(player[some])]
+            first = xp.arange(sent.shape[1]) * size * size  # a table for each column
+            keys, cells = (first + sent[self.own] * size + sent[self.donors]).reshape(-1), sent.shape[1] * size * size
+            tables = (xp.bincount(keys, None, cells), xp.bincount(keys, moved.reshape(-1), cells))
+            yield from zip(*(fetched(one).reshape(-1, size, size) for one in tables), strict=True)
+
+    def normal_equations(self, bins: Indices, same: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+        """Normal equations of step = sum of the row's bins - sum of the donor's bins, of a player's columns."""
+        size = int(bins.max()) + 1
+        gram, pull = np.zeros((size, size)), np.zeros(size)
+        for met, moved in ((met[:size, :size], moved[:size, :size]) for met, moved in same):
+            pull += moved.sum(axis=1) - moved.sum(axis=0)
+            gram += np.diag(met.sum(axis=1) + met.sum(axis=0)) - met - met.T
+        for a in range(bins.shape[1]):
+            for b in range(a):
+                gram += self._two_columns(self.xp.asarray(bins[:, a]), self.xp.asarray(bins[:, b]), size)
+        return gram, pull
+
+    def _two_columns(self, a: Any, b: Any, size: int) -> Floats:
+        """What two columns of a player add to its normal equations."""
+        total, own, donors = np.zeros(size * size), self.own, self.donors
+        for first, second, sign in ((own, own, 1), (donors, donors, 1), (own, donors, -1), (donors, own, -1)):
+            total += sign * fetched(self.xp.bincount(a[first] * size + b[second], None, size * size))
+        table = total.reshape(size, size)
+        return table + table.T
 
 
 def _own_parts(setup: GameSetup, steps: Floats, is_donor: Mask) -> Floats:

@@ -20,6 +20,7 @@ from losslens.losses import Loss, OutputsLoss, squared_error
 from losslens.passes.task import Task
 from losslens.progress import Tick
 from losslens.results.shapley import Shares
+from losslens.tables.columns import stable_order
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.cell_weights import CellWeights, cell_weights
@@ -119,10 +120,10 @@ class HostPairs:
         """The weights of the pairs."""
         return cell_weights(self.layout, self.sample, np.arange(self.sample.n))
 
-    def means(self, j: int) -> Means:
-        """Of one player."""
+    def means(self) -> list[Means]:
+        """Of each player."""
         shares = Shares(self.cells[:, 0], None, self.layout, self.cells)
-        return shares.means(j, self.sample, np.arange(self.sample.n))
+        return [shares.means(j, self.sample, np.arange(self.sample.n)) for j in range(self.cells.shape[2])]
 
 
 def player_bins(player: Subject) -> Indices:
@@ -134,7 +135,7 @@ def player_bins(player: Subject) -> Indices:
 
 def value_bins(codes: Indices) -> Indices:
     """A few bins of values with about the same number of rows each."""
-    rank = np.argsort(np.argsort(codes, kind="stable"))
+    rank = np.argsort(stable_order(codes))
     values = int(codes.max()) + 1
     if values <= BINS:
         return codes
@@ -145,7 +146,11 @@ def value_bins(codes: Indices) -> Indices:
 
 def fetched(array: Any) -> NDArray[Any]:
     """An array of any library as NumPy's."""
-    return np.asarray(array.cpu().numpy() if hasattr(array, "cpu") else array)
+    if not hasattr(array, "cpu"):
+        return np.asarray(array)
+    from losslens.engines.gpu.arrays import host  # torch is there: it made the array
+
+    return host(array)
 
 
 def set_up(task: Task, exact: Any, tick: Tick, *, mixes: bool = False) -> GameSetup:

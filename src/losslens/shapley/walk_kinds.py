@@ -33,7 +33,8 @@ SWEEP_BYTES = 48  # per row and player: shares of both readings, steps, orders, 
 STEPS_AT_ONCE = 1 << 18  # predicted at a time
 EFFECT_STEPS_AT_ONCE = 1 << 17
 PREDICTIONS_AT_ONCE = 30_000  # between two updates of the progress bar
-GROWTH = 4  # at most so many times the sweeps before the next decision: early variances are uncertain
+GROWTH = 4  # at most so many times the sweeps before the next decision: early variances are uncertain,
+CERTAIN = 20_000  # unless they have so many degrees of freedom
 RECENT = 100  # last sweeps, from which the interval beside the bar is estimated
 FIRST_EFFECT_SWEEPS = 10  # before the first stopping decision
 PRECISE = 0.01  # of the predictions' standard deviation: sweeps are drawn until the Monte-Carlo error is below
@@ -137,7 +138,12 @@ class _PerformanceWalk(WalkKind):
     @property
     def sweeps_at_once(self) -> int:
         """Sweeps between two updates of the progress bar."""
-        return max(1, PREDICTIONS_AT_ONCE // max(1, self.cost))
+        return max(1, self.predictions_at_once // max(1, self.cost))
+
+    @property
+    def predictions_at_once(self) -> int:
+        """Predictions between two updates of the progress bar."""
+        return PREDICTIONS_AT_ONCE
 
     def sweeps_needed(self, sweeps: list[Sweep]) -> int:
         """As the stopping rule says."""
@@ -155,7 +161,10 @@ class _PerformanceWalk(WalkKind):
         if width is not None:
             return stein(R * np.square(noise), width, max(1, self.setup.n * (R - 2)))
         more = enough(noise, self.sampling(summary), summary.total, R)
-        return R if more <= R else min(max(more, ceil(1.25 * R)), GROWTH * R)
+        if more <= R:
+            return R
+        more = max(more, ceil(1.25 * R))
+        return more if self.setup.n * (R - 2) >= CERTAIN else min(more, GROWTH * R)
 
     def _summary_of(self, sweeps: list[Sweep]) -> WalkSummary:
         """The summary; the last one is held, as the stopping rule and the result need the same."""
@@ -229,10 +238,15 @@ class LossWalk(_PerformanceWalk):
         means = Means(local=gain.by_row, mass=sample.weight, caused=gain.by_donor, lent=sample.weight)
         return standard_errors.std_error(means, all_pairs(sample.n), sample, np.arange(sample.n))
 
+    @property
+    def predictions_at_once(self) -> int:
+        """Predictions between two updates of the progress bar."""
+        return self.setup.loss_arrays.together or PREDICTIONS_AT_ONCE
+
     def sweeps(self, count: int) -> list[Sweep]:
         """In each, every row has one donor."""
         setup, donors = self.setup, np.stack([next(self.donors) for _ in range(count)])
-        together = max(1, STEPS_AT_ONCE // (setup.p + 1))
+        together = max(1, (setup.loss_arrays.together or STEPS_AT_ONCE) // (setup.p + 1))
         return walk_from_donors(
             setup.loss_arrays, np.arange(setup.n), donors, self.rng, together, both_ways=self.both_ways
         )
@@ -258,14 +272,12 @@ class LossWalk(_PerformanceWalk):
 
 def _fits(pairs: Pairs, meeting: OwnDonors, sample: Sample) -> tuple[tuple[Means, RowColumnFit], ...]:
     """The means of each player over pairs, and the effects of rows and donors; none where there are too few pairs."""
-    every, fits = np.arange(sample.n), []
     try:
-        for j in range(pairs.cells.shape[2]):
-            means = pairs.means(j)
-            fits.append((means, standard_errors.fit_effects(means, meeting, sample, every, pairs.weights)))
+        means, weights = pairs.means(), pairs.weights
+        fits = standard_errors.fit_several(means, meeting, sample, np.arange(sample.n), weights)
     except ValueError:
         return ()
-    return tuple(fits)
+    return tuple(zip(means, fits, strict=True))
 
 
 def sampling_error(

@@ -8,7 +8,7 @@ with a hundred donors each take a few vectors.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,29 @@ ESTIMABLE = 1e-12  # the least share of a wave's variance within rows with which
 
 FEW_COLUMNS = 8  # of donors, which usually connect all rows
 MATRIX_CELLS = 1 << 16  # of uneven shifts, above which no matrix is laid out
+
+
+@dataclass(frozen=True, eq=False)
+class EffectTotals:
+    """Weighted sums of the cells of each row and donor, less the mean."""
+
+    row: Floats  # (r,)
+    donor: Floats  # (n,)
+    size: float  # of the sums before the mean was subtracted
+
+    def rounding(self, expected: float) -> float:
+        """The size of what is rounding, which has no solution, where rows explain all of the donors' totals."""
+        return 1e-13 * (float(np.abs(self.donor).sum()) + expected) + 1e-14 * self.size
+
+
+@dataclass(frozen=True, eq=False)
+class DonorEffects:
+    """The least-squares effects of donors, in the fit cell ~ mean + row + donor."""
+
+    donor: Floats  # (n,)
+    left: Floats  # (n,): the donors' totals, less those expected from the means of their rows
+    explained: float  # sum of squares that rows and donors explain
+    row: Floats | None = None  # (r,), where they were computed, too
 
 
 class CellWeights(ABC):
@@ -64,17 +87,24 @@ class CellWeights(ABC):
         """The weight of each donor, (n,)."""
         return self.transposed(np.ones(self.shape[0]))
 
-    def effects(self, row_total: Floats, donor_total: Floats, size: float) -> tuple[Floats, Floats]:
-        """The least-squares effects of rows and donors, from the weighted sums of their cells, less the mean.
+    def effects(self, several: Sequence[EffectTotals]) -> list[DonorEffects]:
+        """The least-squares effects of donors, from the sums of cells: the normal equations, reduced to the donors."""
+        return [self._effects(totals) for totals in several]
 
-        The normal equations, reduced to the donors. `size` is that of the sums before the mean was subtracted.
-        """
+    def _effects(self, totals: EffectTotals) -> DonorEffects:
         per_row = inverse(self.by_row)
-        expected = self.transposed(per_row * row_total)
-        # Where rows explain all of the donors' totals, what is left is rounding, which has no solution.
-        rounding = 1e-13 * float(np.abs(donor_total).sum() + np.abs(expected).sum()) + 1e-14 * size
-        donor = self._solve(np.subtract(donor_total, expected, out=expected), per_row, rounding)
-        return np.asarray(per_row * (row_total - self.times(donor))), donor
+        row_mean = per_row * totals.row
+        left = self.transposed(row_mean)
+        rounding = totals.rounding(float(np.abs(left).sum()))
+        np.subtract(totals.donor, left, out=left)
+        donor = self._solve(left, per_row, rounding)
+        return DonorEffects(donor, left, float(row_mean @ totals.row + donor @ left))
+
+    def row_effects(self, totals: EffectTotals, of_donors: DonorEffects) -> Floats:
+        """The effects of rows, beside those of donors."""
+        if of_donors.row is not None:
+            return of_donors.row
+        return np.asarray(inverse(self.by_row) * (totals.row - self.times(of_donors.donor)))
 
     def _solve(self, total: Floats, per_row: Floats, rounding: float) -> Floats:
         """By conjugate gradients."""
@@ -99,7 +129,7 @@ class CellWeights(ABC):
         """
         return self.cells - (sum(self.shape) - self._idle - self.components) * (1 - self.swapped / 2)
 
-    @property
+    @cached_property
     def _idle(self) -> int:
         return sum(int(np.sum(mass == 0)) for mass in (self.by_row, self.by_donor))
 
@@ -160,7 +190,7 @@ class MatrixWeights(CellWeights):
     @cached_property
     def connected(self) -> int:
         """Components of the graph of rows and donors."""
-        return connected_pairs(self.donors, self.counted, self.shape[1])
+        return connected_pairs(self.donors, lambda some: self.counted[:, some], self.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,19 +323,16 @@ class ShiftWeights(CellWeights):
         return found - (n - r)  # positions of rows that are not asked for
 
 
-def connected_pairs(donors: Indices, counted: Mask, n: int) -> int:
-    """Components of the graph of rows and n donors, donors (r, m) of which some count.
+def connected_pairs(donors: Indices, counted: Callable[[slice], Mask], n: int) -> int:
+    """Components of the graph of rows and n donors, donors (r, m), of which some count in the columns asked for.
 
-    The first columns usually connect all that the others do: more pairs never separate what is connected.
+    The first columns usually connect all rows and donors: more pairs never separate what is connected.
     """
     r = len(donors)
-    met = np.zeros(n, bool)
-    met[donors[counted]] = True
-    idle = int(np.sum(~counted.any(axis=1))) + int(np.sum(~met))
     for some in (slice(0, FEW_COLUMNS), slice(None)):
-        row, column = np.nonzero(counted[:, some])
+        row, column = np.nonzero(counted(some))
         found = _components(row, r + donors[:, some][row, column], r + n)[0]
-        if found == 1 + idle:
+        if found == 1:
             break
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.checks import is_one_of
 from losslens.tables.sample import Sample, by_unit, chunks
 from losslens.typing import Floats, Indices, Mask
-from losslens.uncertainty.cell_weights import CellWeights, cell_weights, inverse
+from losslens.uncertainty.cell_weights import CellWeights, DonorEffects, EffectTotals, cell_weights, inverse
 from losslens.uncertainty.leave_one_out import leave_one_out
 
 Target = Literal["sample", "model", "learner"]
@@ -330,39 +331,63 @@ def _influence_of(fit: RowColumnFit, means: Means, sample: Sample, rows: Indices
         u = int(np.sum(each > 0))
         if u < 2:
             raise ValueError(ONE_DONOR)
-        scaled = np.divide((1 - 1 / u) * pull, 1 - each, out=np.zeros(len(each)), where=each > 0)
-        moved += np.sqrt(u * (n - 1) / ((u - 1) * n)) * np.where(each > 0, scaled - scaled[each > 0].mean(), 0.0)
+        scaled = (1 - 1 / u) * np.where(each > 0, pull, 0.0) / (1 - each)
+        moved += np.sqrt(u * (n - 1) / ((u - 1) * n)) * np.where(each > 0, scaled - scaled.sum() / u, 0.0)
     return moved
 
 
-def fit_effects(
-    means: Means, layout: OwnDonors, sample: Sample, rows: Indices, weights: CellWeights | None = None
-) -> RowColumnFit:
+def fit_effects(means: Means, layout: OwnDonors, sample: Sample, rows: Indices) -> RowColumnFit:
     """Effects of rows and donors and the residual mean square, from row sums, donor sums and the mean square.
 
     Rows and donors are not orthogonal in an incomplete design: a row's mean includes the effects of its own donors.
     Evenly spaced shifts split rows and donors into unconnected components, whose effects can't be compared; but there
     the row means are balanced already, and donor means are corrected for them.
     """
+    return fit_several([means], layout, sample, rows)[0]
+
+
+def fit_several(
+    several: Sequence[Means], layout: OwnDonors, sample: Sample, rows: Indices, weights: CellWeights | None = None
+) -> list[RowColumnFit]:
+    """`fit_effects` of several means over the same cells."""
     if layout.width < 3:
         raise ValueError(
             f"no standard error from {layout.width} donor(s) a row: the variance between rows can't be separated from "
             "noise; use 3 donors or more"
         )
+    weights = cell_weights(layout, sample, rows) if weights is None else weights
+    totals = [_effect_totals(means, weights) for means in several]
+    effects = weights.effects(totals)
+    return [
+        _fitted(means, layout, sample, weights, of_sums, solved)
+        for means, of_sums, solved in zip(several, totals, effects, strict=True)
+    ]
+
+
+def _effect_totals(means: Means, weights: CellWeights) -> EffectTotals:
+    """The weighted sums of the cells of each row and donor, less the mean."""
     if means.local is None or means.caused is None:
         raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
-    weights = cell_weights(layout, sample, rows) if weights is None else weights
+    pfi = means.pfi
+    row, donor = (
+        np.where(weight > 0, mean, pfi)  # without weight there is no mean
+        for weight, mean in ((weights.by_row, means.local), (weights.by_donor, means.caused))
+    )
+    size = float(weights.by_row @ np.abs(row) + weights.by_donor @ np.abs(donor))
+    return EffectTotals((row - pfi) * weights.by_row, (donor - pfi) * weights.by_donor, size)
+
+
+def _fitted(
+    means: Means,
+    layout: OwnDonors,
+    sample: Sample,
+    weights: CellWeights,
+    totals: EffectTotals,
+    effects: DonorEffects,
+) -> RowColumnFit:
     by_row, by_donor, cells = weights.by_row, weights.by_donor, weights.cells
-    row_total = np.where(by_row > 0, means.local - means.pfi, 0.0)
-    row_total *= by_row
-    donor_total = np.where(by_donor > 0, means.caused - means.pfi, 0.0)
-    donor_total *= by_donor
-    sums = ((by_row, means.local), (by_donor, means.caused))
-    size = sum(float(weight[weight > 0] @ np.abs(mean[weight > 0])) for weight, mean in sums)
-    row, donor = weights.effects(row_total, donor_total, size)
     freedom, components = weights.freedom, weights.components
-    explained = row @ row_total + donor @ donor_total
-    unexplained = max(float(means.square - means.pfi**2 - explained), 0.0)
+    unexplained = max(float(means.square - means.pfi**2 - effects.explained), 0.0)
     residual = unexplained * cells / freedom if freedom > 0 else np.nan  # D2
     complete = not layout.repeats and layout.width >= sample.n - 1
     left = (
@@ -370,8 +395,9 @@ def fit_effects(
     )  # with all distinct shifts there is no noise
     balanced = complete or layout.binned or components > 1
     if balanced:
-        row = inverse(by_row) * row_total
-        donor = inverse(by_donor) * (donor_total - (0.0 if complete else weights.transposed(row)))
+        row, donor = inverse(by_row) * totals.row, inverse(by_donor) * (totals.donor if complete else effects.left)
+    else:
+        row, donor = weights.row_effects(totals, effects), effects.donor
     return RowColumnFit(
         row=_centred(row, by_row),
         donor=_centred(donor, by_donor),

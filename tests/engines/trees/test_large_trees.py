@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from losslens.engines.trees import large_trees, node_rules, small_trees
+from losslens.engines.trees import large_trees, small_trees
 from tree_cases import bound_of
 
 RNG = np.random.default_rng(0)
@@ -31,10 +31,9 @@ def test_curves_are_those_of_the_search_for_small_trees(model, wanted, buffers, 
     if buffers == "to be enlarged":
         monkeypatch.setattr(large_trees, "EVENTS", 1)
     bound = bound_of(MODELS[model], X, "values" if model == "one output" else "probabilities")
-    node_rules.fill_ranges(bound.nodes, bound.roots, bound.special, np.empty((64, 2), np.int32))
     mask = np.array(wanted, np.uint8)
     large = large_trees.LargeTrees(bound, mask, memory=20_000 if buffers == "small blocks" else 2**27)
-    large.keys = large.keys[: large.rows]
+    large.keys, large.jobs = large.keys[: large.rows], large.jobs[:2]
     expected = curves(small_trees.SmallTrees(bound, small_trees.tables(bound), mask))
     for found, known in zip(curves(large), expected, strict=True):
         np.testing.assert_array_equal(found, known)

@@ -1,5 +1,7 @@
 """Oblivious trees: the curves that a search among all leaves finds, to the last bit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -80,7 +82,7 @@ def test_every_class_is_a_step():
     """Also where two leaves are equal, so that the curve doesn't jump."""
     rng = np.random.default_rng(1)
     trees, X = ensemble(rng, [2, 3]), rng.normal(size=(N, P))
-    bound = bound_to(Ensemble(**{**vars(trees), "value": np.ones_like(trees.value)}), X)
+    bound = bound_to(replace(trees, value=np.ones_like(trees.value)), X)
     start, classes, raw, own = curves(ObliviousTrees(bound, levels_of(bound), np.ones(P, np.uint8)))
     assert np.array_equal(start[0], np.append(0, np.cumsum(bound.size)))
     assert np.array_equal(classes, np.tile(np.concatenate([np.arange(size) for size in bound.size]), N - 3))
@@ -95,6 +97,6 @@ def test_other_trees_are_not_oblivious():
     for name, value in (("threshold", 0.1), ("feature", P - 1)):
         changed = getattr(trees, name).copy()
         changed[inner[-1]] = value  # one of the two nodes of a level
-        assert levels_of(bound_to(Ensemble(**{**vars(trees), name: changed}), X)) is None
+        assert levels_of(bound_to(replace(trees, **{name: changed}), X)) is None
     X[0, trees.feature[0]] = np.nan
-    assert levels_of(bound_to(Ensemble(**{**vars(trees), "missing_left": ~trees.missing_left}), X)) is None
+    assert levels_of(bound_to(replace(trees, missing_left=~trees.missing_left), X)) is None

@@ -10,6 +10,7 @@ import torch
 
 from losslens.typing import Floats
 
+LARGE = 1 << 19  # numbers that NumPy, unlike torch, finds large pages of memory for: others take long to be filled
 _DTYPES = {float: torch.float64, bool: torch.bool, np.int16: torch.int16}
 
 
@@ -64,8 +65,9 @@ class DeviceArrays:
         return torch.stack(list(arrays), dim=axis)
 
     def cumsum(self, array: Any, axis: int) -> Any:
-        """Running sums."""
-        return torch.cumsum(array, dim=axis)
+        """Running sums along the last axis, as a product: torch takes long for many short rows."""
+        p = array.shape[axis]
+        return array @ torch.ones((p, p), dtype=array.dtype, device=self.device).triu()
 
     def where(self, condition: Any, yes: Any, no: Any) -> Any:
         """One or the other."""
@@ -81,19 +83,49 @@ class DeviceArrays:
             return torch.bincount(keys, minlength=minlength).double()
         return SumsByKey(keys, minlength)(weights)
 
+    def sums_by_key(self, keys: Any, size: int) -> SumsByKey:
+        """Sums of numbers with equal keys."""
+        return SumsByKey(keys, size)
+
 
 class SumsByKey:
     """Sums of numbers with equal keys 0 .. size - 1, always added in the same order, unlike atomic additions."""
 
     def __init__(self, keys: Any, size: int) -> None:
-        keys = keys.reshape(-1)
-        self.order, self.lengths = torch.argsort(keys, stable=True), torch.bincount(keys, minlength=size)
+        self.axes = keys.ndim
+        ordered, self.order = torch.sort(keys.reshape(-1), stable=True)
+        # Not by `bincount`, which would wait for the device to find the largest key.
+        ends = torch.searchsorted(ordered, torch.arange(size, device=keys.device), right=True)
+        self.lengths = torch.diff(ends, prepend=ends.new_zeros(1))
 
     def __call__(self, numbers: Any) -> Any:
-        """Of each key."""
-        return torch.segment_reduce(numbers.reshape(-1)[self.order], "sum", lengths=self.lengths, unsafe=True)
+        """Of each key, of numbers with the shape of the keys, or with one more axis."""
+        numbers = numbers.reshape(len(self.order), *numbers.shape[self.axes :])
+        return torch.segment_reduce(numbers[self.order], "sum", lengths=self.lengths, unsafe=True)
+
+
+class Copied:
+    """A tensor being copied to this processor; the copy does not wait for work that is launched after it."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor, self.done = tensor, None
+        if isinstance(tensor, torch.Tensor) and tensor.is_cuda:
+            self.tensor = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            self.tensor.copy_(tensor, non_blocking=True)
+            self.done = torch.cuda.Event()
+            self.done.record(torch.cuda.current_stream(tensor.device))
+
+    def wait(self) -> Any:
+        """The copy, when it is complete."""
+        if self.done is not None:
+            self.done.synchronize()
+        return self.tensor
 
 
 def host(numbers: Any) -> Floats:
     """Copied to this processor."""
-    return np.asarray(numbers.cpu().numpy())
+    if numbers.numel() < LARGE:
+        return np.asarray(numbers.cpu().numpy())
+    array = np.empty(tuple(numbers.shape), torch.empty(0, dtype=numbers.dtype).numpy().dtype)
+    torch.from_numpy(array).copy_(numbers)
+    return array

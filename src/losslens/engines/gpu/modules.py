@@ -20,7 +20,7 @@ from losslens.donors.questions import Ask, Question
 from losslens.engines.base import Averaged, GameArrays
 from losslens.engines.batches import Cut, edits
 from losslens.engines.blackbox import BlackBox, Mixer, is_sparing
-from losslens.engines.gpu.arrays import DeviceArrays, host
+from losslens.engines.gpu.arrays import Copied, DeviceArrays, host
 from losslens.engines.gpu.losses import PredictionLoss
 from losslens.engines.gpu.memory import BatchSizes
 from losslens.engines.gpu.own_donors import OwnDonorCells
@@ -34,6 +34,8 @@ from losslens.tables.sample import Sample
 from losslens.typing import Indices, Mask
 
 BATCH = 1 << 17  # rows of a batch on a GPU
+# Steps of walks predicted at a time, and values of their players: fewer would be over before the next are launched.
+TOGETHER, VALUES_TOGETHER = 1 << 20, 1 << 26
 AHEAD = 2  # batches computed while the predictions of an earlier one are stored
 
 
@@ -85,26 +87,18 @@ class DeviceTable:
 
     def finished(self, pending: _Pending) -> NDArray[Any]:
         """Predictions, copied from the device and checked."""
-        return self.check(pending.array(), pending.rows)
+        return self.check(pending.wait(), pending.rows)
 
 
-class _Pending:
-    """Predictions being copied from the device; the copy does not wait for batches launched after it."""
+class _Pending(Copied):
+    """Predictions of some rows being copied from the device."""
 
     def __init__(self, predictions: Any, part: slice) -> None:
-        self.rows, self.predictions, self.copied = part.stop - part.start, predictions, None
+        self.rows = part.stop - part.start
         if isinstance(predictions, torch.Tensor) and predictions.is_cuda:
             predictions = predictions.detach()
             predictions = predictions.float() if predictions.dtype == torch.bfloat16 else predictions
-            self.predictions = torch.empty(predictions.shape, dtype=predictions.dtype, pin_memory=True)
-            self.predictions.copy_(predictions, non_blocking=True)
-            self.copied = torch.cuda.Event()
-            self.copied.record(torch.cuda.current_stream(predictions.device))
-
-    def array(self) -> Any:
-        if self.copied is not None:
-            self.copied.synchronize()
-        return self.predictions
+        super().__init__(predictions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +135,14 @@ class Modules(BlackBox):
 
         kept: with the cells. None where the model returned something unusual, which the black box will explain.
         """
-        cells = OwnDonorCells(self.on_device, rows, questions)
+        cells = OwnDonorCells(self.on_device, rows, questions, sample, loss)
         found = cells.predict(self.batch_rows, tick)
         if found is None:
             return None
-        array = self.on_device.check(found[0].cpu().numpy(), len(rows))
-        return array, cells.averaged(rows, questions, sample, loss, *found, kept=kept)
+        averaged = cells.averaged(questions, *found.predictions, kept=kept)  # launched before anything is waited for
+        if not bool(found.usual):
+            return None
+        return self.on_device.check(host(found.predictions[0]), len(rows)), (one() for one in averaged)
 
     def mixer(self, players: Sequence[tuple[int, ...]], columns: dict[int, Column]) -> Mixer:
         """Mixed rows are assembled on the device, too."""
@@ -266,7 +262,7 @@ class _ModuleMixer(Mixer):
                 return xp.asarray(again(rows, donors, kept))
             answers = torch.cat(found)
             check(1)
-            unchecked.append((_Pending(on_device.usual(answers)[None], slice(0, 1)), rows, donors, kept))
+            unchecked.append((Copied(on_device.usual(answers)), rows, donors, kept))
             tick(len(rows))
             return answers.to(base.dtype)
 
@@ -274,7 +270,7 @@ class _ModuleMixer(Mixer):
             """All but the last, for which the processor would have to wait."""
             while len(unchecked) > most:
                 usual, *asked = unchecked.popleft()
-                if not bool(usual.array()[0]):
+                if not bool(usual.wait()):
                     again(*asked)
 
         def again(*asked: Any) -> NDArray[Any]:
@@ -285,6 +281,7 @@ class _ModuleMixer(Mixer):
         return GameArrays(
             xp, xp.asarray(codes), base, predict, lambda rows, some: judge(y[rows], some),
             partial(WalkPairs, on_device), check=check,
+            together=min(TOGETHER, max(1, VALUES_TOGETHER // codes.shape[1])),
         )  # fmt: skip
 
     def _batches(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:

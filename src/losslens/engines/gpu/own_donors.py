@@ -6,9 +6,10 @@ unlike atomic additions: the same call gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
+from itertools import accumulate, pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from losslens.donors.designs import Lending, Shifts
 from losslens.donors.layout import OwnDonors
 from losslens.donors.questions import Ask, Question
 from losslens.engines.base import Averaged
-from losslens.engines.gpu.arrays import SumsByKey, host
+from losslens.engines.gpu.arrays import Copied, SumsByKey, host
 from losslens.engines.gpu.losses import PredictionLoss
 from losslens.losses import Loss
 from losslens.progress import Tick
@@ -38,82 +39,139 @@ class DeviceRows:
     rows: Any  # (b,): positions in the sample
     weight: Any  # (n,)
     block: Any | None  # (n,)
-    loss: PredictionLoss | None
-    y: Any | None  # (b,)
+    y: Any | None  # (b,); None where it is not numbers
 
     @classmethod
-    def of(cls, on_device: DeviceTable, rows: Indices, sample: Sample, loss: PredictionLoss | None) -> DeviceRows:
+    def of(cls, on_device: DeviceTable, rows: Indices, sample: Sample) -> DeviceRows:
         """Sent to the device."""
-        y = None if loss is None or sample.y is None else on_device.numbers(sample.y[rows])
+        y = None if sample.y is None or sample.y.dtype.kind not in "biuf" else on_device.numbers(sample.y[rows])
         block = None if sample.block is None else on_device.index(sample.block)
-        return cls(on_device.index(rows), on_device.numbers(sample.weight), block, loss, y)
+        return cls(on_device.index(rows), on_device.numbers(sample.weight), block, y)
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceCells:
-    """The cells of one feature and some rows, on the device."""
+    """The cells of some rows and F features with m donors each, on the device: few features alone would be little work.
 
-    donors: Any  # (b, m); -1 where a cell is left out
-    predictions: Any  # (b, m) or (b, m, K)
-    losses: Any = None  # (b, m), of the predictions; None without a loss
-    own: Any = 0.0  # (b, 1), of the unchanged rows
+    The features are read alike: they have the same kind of layout.
+    """
+
+    layouts: tuple[OwnDonors, ...]
+    donors: Any  # (b, F, m); -1 where a cell is left out
+    predictions: Any  # (b, F, m) or (b, F, m, K)
+    losses: Any = None  # (b, F, m), of the predictions; None without a loss
+    own: Any = 0.0  # (b, 1, 1), of the unchanged rows
 
     @property
     def changes(self) -> Any:
-        """Changes of the loss, (b, m)."""
+        """Changes of the loss, (b, F, m)."""
         return None if self.losses is None else self.losses - self.own
 
-    def sums(
-        self, layout: OwnDonors, rows: DeviceRows, ceiling: float | None, by_place: SumsByKey | None = None
-    ) -> CellSums:
-        """Sums over the cells, as `Averages` adds them; `by_place`: by the place of each cell's value, where known."""
-        lent, changes = _weights(layout, rows, self.donors), self.changes
-        weight = rows.weight[rows.rows][:, None] * lent
-        by_value = _by_value(layout, rows, self.donors, by_place)
-        outputs = [self.predictions] if self.predictions.ndim == 2 else self.predictions.unbind(2)
+    def sums(self, rows: DeviceRows, ceiling: float | None) -> list[DeviceSums]:
+        """Sums over the cells of each feature, as `Averages` adds them."""
+        lent, changes, features = row_weights(self.layouts[0], rows, self.donors), self.changes, len(self.layouts)
+        weight = rows.weight[rows.rows][:, None, None] * lent
+        by_value = self._by_value(rows)
+        outputs = [self.predictions] if self.predictions.ndim == 3 else self.predictions.unbind(3)
         pd = [by_value(weight * one) for one in outputs]
+        parts = {
+            "row_mass": lent.sum(2).unbind(1),
+            "value_mass": by_value(weight),
+            "pd": pd[0] if self.predictions.ndim == 3 else [torch.stack(of, dim=1) for of in zip(*pd, strict=True)],
+        }
+        if changes is not None:
+            weighted = weight * changes
+            parts |= {
+                "row": (lent * changes).sum(2).unbind(1),
+                "curve": by_value(weighted),
+                "square": (weighted * changes).sum((0, 2)).unbind(0),
+            }
+            if ceiling is not None:
+                parts["clipped"] = ((self.losses >= NEARLY * ceiling) * weight).sum((0, 2)).unbind(0)
+            if not has_own_values(self.layouts[0]):
+                n = len(rows.weight)
+                by_donor = SumsByKey(
+                    torch.where(self.donors < 0, n - 1, self.donors) + n * self._feature_numbers(), features * n
+                )
+                parts |= {
+                    name: by_donor(numbers).reshape(features, n).unbind(0)
+                    for name, numbers in (("donor", weighted), ("donor_mass", weight))
+                }
+        of_each = [{name: part[k] for name, part in parts.items()} for k in range(features)]
+        copied = Copied(torch.cat([part.reshape(-1) for one in of_each for part in one.values()]))
+        sizes = [sum(part.numel() for part in one.values()) for one in of_each]
+        return [
+            DeviceSums(layout, {name: part.shape for name, part in one.items()}, copied, end - size)
+            for layout, one, size, end in zip(self.layouts, of_each, sizes, accumulate(sizes), strict=True)
+        ]
+
+    def _feature_numbers(self) -> Any:
+        return torch.arange(len(self.layouts), device=self.donors.device)[:, None]
+
+    def _by_value(self, rows: DeviceRows) -> Callable[[Any], Sequence[Any]]:
+        """Sums of numbers of the cells, (b, F, m), at each grid value of each feature; in rank bins of each column."""
+        if self.layouts[0].binned:
+            return lambda numbers: numbers.sum(0).unbind(0)
+        sizes = [layout.size for layout in self.layouts]
+        places = []
+        for k, (layout, start) in enumerate(zip(self.layouts, accumulate(sizes, initial=0), strict=False)):
+            place = torch.from_numpy(layout.place.astype(np.int64)).to(self.donors.device)
+            places.append(start + (place[rows.rows] if place.ndim == 2 else place[self.donors[:, k]]))
+        by_place = SumsByKey(torch.stack(places, dim=1), sum(sizes))
+        return lambda numbers: by_place(numbers).split(sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceSums:
+    """Sums over the cells of a feature that are being computed, and copied to this processor with those of others."""
+
+    layout: OwnDonors
+    shapes: dict[str, Any]  # of each, in the order of the copy
+    copied: Copied
+    start: int  # in the copy
+
+    def wait(self) -> CellSums:
+        """The sums, when they are complete."""
+        flat, start, parts = np.asarray(self.copied.wait()), self.start, {}
+        for name, shape in self.shapes.items():
+            parts[name] = flat[start : start + shape.numel()].reshape(shape)
+            start += shape.numel()
         sums = CellSums(
-            row_mass=host(lent.sum(1)),
-            value_mass=by_value(weight),
-            pd=pd[0] if self.predictions.ndim == 2 else np.stack(pd, axis=-1),
+            row_mass=parts["row_mass"],
+            value_mass=self._at_values(parts["value_mass"]),
+            pd=self._at_values(parts["pd"]),
         )
-        if changes is None:
+        if "row" not in parts:
             return sums
-        weighted, of_donor = weight * changes, None
-        if not has_own_values(layout):
-            n = len(rows.weight)
-            by_donor = SumsByKey(torch.where(self.donors < 0, n - 1, self.donors), n)
-            of_donor = host(by_donor(weighted)), host(by_donor(weight))
         return replace(
             sums,
-            row=host((lent * changes).sum(1)),
-            curve=by_value(weighted),
-            donor=of_donor,
-            square=float((weighted * changes).sum()),
-            clipped=0.0 if ceiling is None else float(((self.losses >= NEARLY * ceiling) * weight).sum()),
+            row=parts["row"],
+            curve=self._at_values(parts["curve"]),
+            donor=(parts["donor"], parts["donor_mass"]) if "donor" in parts else None,
+            square=float(parts["square"]),
+            clipped=float(parts.get("clipped", 0.0)),
         )
 
+    def _at_values(self, sums: Floats) -> Floats:
+        """At each grid value, in an array that may be added to; the columns of rank bins are at one value each."""
+        if not self.layout.binned:
+            return sums.copy()
+        found = np.zeros((self.layout.size, *sums.shape[1:]))
+        np.add.at(found, self.layout.place, sums)
+        return found
 
-def _weights(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Any:
-    """As `OwnDonors.weights`, (b, m)."""
+
+def row_weights(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Any:
+    """As `OwnDonors.weights`, for donors (b, ..., m)."""
     counted = donors >= 0
     if rows.block is not None and not layout.alone:
-        counted &= rows.block[donors] != rows.block[rows.rows][:, None]
+        own = rows.block[rows.rows]
+        counted &= rows.block[donors] != own.reshape(-1, *[1] * (donors.ndim - 1))
     weight = torch.where(counted, torch.ones_like(rows.weight[:1]) if layout.alone else rows.weight[donors], 0.0)
     if not layout.even:
         return weight
-    total = weight.sum(1, keepdim=True)
+    total = weight.sum(-1, keepdim=True)
     return torch.where(total > 0, weight / total, 0.0)
-
-
-def _by_value(layout: OwnDonors, rows: DeviceRows, donors: Any, by_place: SumsByKey | None) -> Callable[[Any], Floats]:
-    """Sums of numbers of the cells, (b, m), at each grid value."""
-    if layout.binned:  # a column is at one value
-        return lambda numbers: np.asarray(np.bincount(layout.place, host(numbers.sum(0)), layout.size), float)
-    if by_place is None:
-        place = torch.from_numpy(layout.place.astype(np.int64)).to(donors.device)
-        by_place = SumsByKey(place[rows.rows] if place.ndim == 2 else place[donors], layout.size)
-    return lambda numbers: host(by_place(numbers))
 
 
 def lent_to(on_device: DeviceTable, lending: Lending, rows: Indices) -> Any:
@@ -136,12 +194,26 @@ class _Asked:
     same: Any  # (b, m): whether a cell holds the row's own value
 
 
-class OwnDonorCells:
-    """Predicts the cells of some rows for several features, without leaving the device."""
+@dataclass(frozen=True, eq=False)
+class _Predicted:
+    """Predictions on the device."""
 
-    def __init__(self, on_device: DeviceTable, rows: Indices, questions: Sequence[Question]) -> None:
-        self.on_device, self.b = on_device, len(rows)
-        self.rows = on_device.rows.index_select(0, on_device.index(rows))
+    predictions: tuple[Any, list[Any]]  # of the unchanged rows, (b, ...), and of each feature's cells, (b, m, ...)
+    usual: Any  # whether all are finite and not too large: a tensor, for which nobody has waited yet
+
+
+class OwnDonorCells:
+    """Predicts the cells of some rows for several features, without leaving the device.
+
+    What is sent there is sent first: sending waits for the work that was launched before.
+    """
+
+    def __init__(
+        self, on_device: DeviceTable, rows: Indices, questions: Sequence[Question], sample: Sample, loss: Loss | None
+    ) -> None:
+        self.on_device, self.b, self.sample, self.loss = on_device, len(rows), sample, loss
+        self.sent = DeviceRows.of(on_device, rows, sample)
+        self.rows = on_device.rows.index_select(0, self.sent.rows)
         self.donors, self.asked = [], []
         for question in questions:
             assert question.ask.met is not None
@@ -159,12 +231,10 @@ class OwnDonorCells:
             self.asked.append(_Asked(ask, values.T.reshape(-1), lookup, same))
         self.ends = np.cumsum([self.b, *(len(one.met) for one in self.asked)])
 
-    def predict(self, batch_rows: int, tick: Tick) -> tuple[Any, list[Any]] | None:
-        """Predictions of the unchanged rows, (b, ...), and of each feature's cells, (b, m, ...).
-
-        None where the model returns what needs a closer look: the black box then says what is wrong.
-        """
-        total, found, fine = int(self.ends[-1]), None, None
+    def predict(self, batch_rows: int, tick: Tick) -> _Predicted | None:
+        """Launched, batch by batch. None where the model returns what needs a closer look, as where predictions are
+        not usual: the black box then says what is wrong."""
+        total, found, usual = int(self.ends[-1]), None, None
         sizes = self.on_device.sizes
         sizes.size = min(sizes.size, ceil(total / ceil(total / batch_rows)))
         for part, output in sizes.over(total, lambda part: self.on_device.predict.output(self._part(part))):
@@ -174,40 +244,41 @@ class OwnDonorCells:
             if found is None:
                 found = torch.empty((total, *numbers.shape[1:]), dtype=numbers.dtype, device=numbers.device)
             found[part] = numbers
-            usual = self.on_device.usual(numbers)
-            fine = usual if fine is None else fine & usual
+            fine = self.on_device.usual(numbers)
+            usual = fine if usual is None else usual & fine
             tick(part.stop - part.start)
         assert found is not None
-        if not bool(fine):
-            return None
         base, cells = found[: self.b], []
         for one, (start, stop) in zip(self.asked, pairwise(self.ends), strict=True):
             mine = found[start:stop].reshape(-1, self.b, *found.shape[1:]).transpose(0, 1)
             same = one.same.reshape(*one.same.shape, *[1] * (mine.ndim - 2))
             cells.append(torch.where(same, base[:, None], mine))
-        return base, cells
+        return _Predicted((base, cells), usual)
 
     def averaged(
-        self, rows: Indices, questions: Sequence[Question], sample: Sample, loss: Loss | None, base: Any, cells: Any, *,
-        kept: bool,
-    ) -> Iterator[Averaged]:  # fmt: skip
-        """The cells that `predict` returned, summed feature by feature, where the device knows the loss."""
-        classes = 0 if sample.classes is None else len(sample.classes)
+        self, questions: Sequence[Question], base: Any, cells: list[Any], *, kept: bool
+    ) -> list[Callable[[], Averaged]]:
+        """The cells that `predict` returned, summed feature by feature, where the device knows the loss.
+
+        All sums are launched; each is waited for when it is called for.
+        """
+        loss, classes = self.loss, 0 if self.sample.classes is None else len(self.sample.classes)
         judge = None if loss is None else PredictionLoss.of(loss, base, classes)
-        mine = DeviceRows.of(self.on_device, rows, sample, judge)
+        if loss is not None and judge is None:
+            return [partial(_predicted, predictions) for predictions in cells]
         ceiling = None if loss is None else loss.ceiling(np.float32 if base.dtype == torch.float32 else np.float64)
-        own = None if judge is None else judge(mine.y, base[:, None])
-        for question, donors, predictions in zip(questions, self.donors, cells, strict=True):
-            array = host(predictions) if kept or (loss is not None and (judge is None or loss.domains)) else None
-            if loss is not None and judge is None:
-                yield Averaged(array)
-                continue
-            if loss is not None and loss.domains is not None and array is not None:
-                loss.check_prediction(array.ravel())  # a deviance is not defined for every prediction
-            assert isinstance(question.meeting, OwnDonors)
-            done = DeviceCells(donors, predictions, None if judge is None else judge(mine.y, predictions), own)
-            sums = done.sums(question.meeting, mine, ceiling)
-            yield Averaged(array, host(done.changes) if kept and judge is not None else None, sums)
+        own = 0.0 if judge is None else judge(self.sent.y, base[:, None])[:, :, None]
+        averaged: dict[int, Callable[[], Averaged]] = {}
+        for alike in _alike(questions):
+            layouts: Any = tuple(questions[k].meeting for k in alike)
+            donors, predictions = (torch.stack([part[k] for k in alike], dim=1) for part in (self.donors, cells))
+            losses = None
+            if judge is not None:
+                losses = judge(self.sent.y, predictions.flatten(1, 2)).reshape(donors.shape)
+            done = DeviceCells(layouts, donors, predictions, losses, own)
+            for f, (k, sums) in enumerate(zip(alike, done.sums(self.sent, ceiling), strict=True)):
+                averaged[k] = partial(_averaged, done, f, sums, loss, kept=kept)
+        return [averaged[k] for k in range(len(questions))]
 
     def _part(self, part: slice) -> Any:
         """Rows with values replaced: the unchanged rows, then each feature's cells."""
@@ -220,3 +291,28 @@ class OwnDonorCells:
                 for column, values in zip(one.ask.columns, one.values, strict=True):
                     rows[low - part.start : high - part.start, column] = values[met]
         return rows
+
+
+def _predicted(predictions: Any) -> Averaged:
+    """Cells that are judged and summed by this processor."""
+    return Averaged(host(predictions))
+
+
+def _averaged(cells: DeviceCells, f: int, sums: DeviceSums, loss: Loss | None, *, kept: bool) -> Averaged:
+    """The f-th feature of some."""
+    array = host(cells.predictions[:, f]) if kept or (loss is not None and loss.domains) else None
+    if loss is not None and loss.domains is not None and array is not None:
+        loss.check_prediction(array.ravel())  # a deviance is not defined for every prediction
+    changes = host(cells.losses[:, f] - cells.own[:, 0]) if kept and cells.losses is not None else None
+    return Averaged(array, changes, sums.wait())
+
+
+def _alike(questions: Sequence[Question]) -> list[list[int]]:
+    """Positions of questions whose cells can be read together."""
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for k, question in enumerate(questions):
+        layout = question.meeting
+        assert isinstance(layout, OwnDonors)
+        kind = (layout.width, layout.binned, layout.alone, layout.even, has_own_values(layout))
+        found.setdefault(kind, []).append(k)
+    return list(found.values())

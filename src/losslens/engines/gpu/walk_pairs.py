@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from losslens.cells.matrix import Averages, Means
+from losslens.cells.matrix import Averages, CellSums, Means
 from losslens.donors.layout import OwnDonors
 from losslens.engines.gpu.arrays import SumsByKey, host
-from losslens.engines.gpu.own_donors import DeviceCells, DeviceRows
+from losslens.engines.gpu.own_donors import DeviceRows, row_weights
 from losslens.tables.sample import Sample
 from losslens.typing import Floats
-from losslens.uncertainty.cell_weights import CellWeights, connected_pairs
+from losslens.uncertainty.cell_weights import CellWeights, DonorEffects, EffectTotals, connected_pairs, inverse
 
 if TYPE_CHECKING:
     from losslens.engines.gpu.modules import DeviceTable
@@ -29,11 +30,11 @@ class WalkPairs:
     def __init__(self, on_device: DeviceTable, layout: OwnDonors, sample: Sample, cells: Any) -> None:
         self.layout, self.sample, self.cells = layout, sample, cells
         self.donors = on_device.index(np.asarray(layout.donors[:]))
-        self.rows = DeviceRows.of(on_device, np.arange(sample.n), sample, None)
+        self.rows = DeviceRows.of(on_device, np.arange(sample.n), sample)
 
     @cached_property
     def by_donor(self) -> SumsByKey:
-        """Sums over the pairs of each donor."""
+        """Sums of numbers, (n, m, p), over the pairs of each donor."""
         return SumsByKey(self.donors, self.sample.n)
 
     @cached_property
@@ -41,16 +42,30 @@ class WalkPairs:
         """The weights of the pairs."""
         return _PairWeights(self)
 
-    def means(self, j: int) -> Means:
-        """As `Shares.means`, of one player."""
-        changes, every = self.cells[:, :, j], np.arange(self.sample.n)
-        if self.layout.mirrored:
-            column = torch.arange(changes.shape[1], device=changes.device)
-            changes = (changes + changes[self.donors, column.roll(changes.shape[1] // 2)]) / 2
-        averages = Averages(self.layout, self.sample)
-        found = DeviceCells(self.donors, changes.new_zeros(()).expand(changes.shape), changes)
-        averages.add_sums(every, found.sums(self.layout, self.rows, None, self.by_donor))
-        return averages.finish(every)
+    def means(self) -> list[Means]:
+        """As `Shares.means`, of each player."""
+        changes, layout, every = self.cells, self.layout, np.arange(self.sample.n)
+        if layout.mirrored:
+            m = changes.shape[1]
+            changes = (changes + changes[self.donors, torch.arange(m, device=changes.device).roll(m // 2)]) / 2
+        lent = row_weights(layout, self.rows, self.donors)
+        weight = (self.rows.weight[:, None] * lent)[:, :, None]
+        weighted = weight * changes
+        rows, donors = (lent[:, :, None] * changes).sum(1), self._of_donors(weighted)
+        squares, row_mass, donor_mass = (weighted * changes).sum((0, 1)), lent.sum(1), self._of_donors(weight)
+        by_player = [host(sums).T.copy() for sums in (rows, donors, squares[None])]
+        mass, lent_mass = host(row_mass), host(donor_mass)[:, 0]
+        found = []
+        for row, curve, square in zip(*by_player, strict=True):
+            averages = Averages(layout, self.sample)
+            sums = CellSums(row_mass=mass, value_mass=lent_mass, pd=None, row=row, curve=curve, square=float(square[0]))
+            averages.add_sums(every, sums)
+            found.append(averages.finish(every))
+        return found
+
+    def _of_donors(self, pairs: Any) -> Any:
+        """Sums over the pairs of each donor: where these were measured both ways, they are the row's own pairs."""
+        return pairs.sum(1) if self.layout.mirrored else self.by_donor(pairs)
 
 
 class _PairWeights(CellWeights):
@@ -73,33 +88,49 @@ class _PairWeights(CellWeights):
 
     def times(self, donor: Floats) -> Floats:
         """The matrix times a vector of the donors, (n,)."""
-        return host(self._times(self._sent(donor)))
+        return host(self._times(self._sent(donor)[:, None])[:, 0])
 
     def transposed(self, row: Floats) -> Floats:
         """The transposed matrix times a vector of the rows, (n,)."""
-        return host(self._transposed(self._sent(row)))
+        return host(self._transposed(self._sent(row)[:, None])[:, 0])
 
     def _times(self, donor: Any) -> Any:
-        return (self.share * donor[self.pairs.donors]).sum(1)
+        return (self.share[:, :, None] * donor[self.pairs.donors]).sum(1)
 
     def _transposed(self, row: Any) -> Any:
-        return self.pairs.by_donor(self.share * row[:, None])
+        if self.pairs.layout.mirrored:  # a symmetric matrix
+            return self._times(row)
+        return self.pairs.by_donor(self.share[:, :, None] * row[:, None])
 
-    def _solve(self, total: Floats, per_row: Floats, rounding: float) -> Floats:
-        """By conjugate gradients, as on the CPU, without sending a vector at each step."""
-        residual, per_row, by_donor = (self._sent(vector) for vector in (total, per_row, self.by_donor))
-        effect, direction, square = torch.zeros_like(residual), residual.clone(), float(residual @ residual)
-        enough = max(1e-10 * square**0.5, rounding)
+    def effects(self, several: Sequence[EffectTotals]) -> list[DonorEffects]:
+        """Of all means at once, by conjugate gradients, without sending a vector at each step."""
+        rows, donors = (
+            self._sent(np.stack(part, axis=1))
+            for part in ([one.row for one in several], [one.donor for one in several])
+        )
+        per_row, by_donor = self._sent(inverse(self.by_row))[:, None], self._sent(self.by_donor)[:, None]
+        row_mean = per_row * rows
+        expected = self._transposed(row_mean)
+        rounding = [one.rounding(size) for one, size in zip(several, host(expected.abs().sum(0)), strict=True)]
+        left = donors - expected
+        residual = left.clone()
+        effect, direction, square = torch.zeros_like(residual), residual.clone(), (residual * residual).sum(0)
+        enough = torch.maximum(1e-20 * square, self._sent(np.square(rounding)))
         for _ in range(MOST_STEPS):
-            if square**0.5 <= enough:
+            going = square > enough
+            if not bool(going.any()):
                 break
             image = by_donor * direction - self._transposed(per_row * self._times(direction))
-            step = square / (direction @ image)
+            step = torch.where(going, square / (direction * image).sum(0), 0.0)
             effect += step * direction
             residual -= step * image
-            before, square = square, float(residual @ residual)
-            direction = residual + square / before * direction
-        return host(effect)
+            before, square = square, torch.where(going, (residual * residual).sum(0), square)
+            direction = residual + torch.where(going, square / before, 0.0) * direction
+        row, explained = per_row * (rows - self._times(effect)), (row_mean * rows + effect * left).sum(0)
+        found = (host(part).T.copy() for part in (effect, left, explained, row))
+        return [
+            DonorEffects(donor, rest, float(square), of_row) for donor, rest, square, of_row in zip(*found, strict=True)
+        ]
 
     def _sent(self, vector: Floats) -> Any:
         return torch.from_numpy(np.ascontiguousarray(vector)).to(self.share.device)
@@ -107,4 +138,5 @@ class _PairWeights(CellWeights):
     @cached_property
     def connected(self) -> int:
         """Components of the graph of rows and donors."""
-        return connected_pairs(np.asarray(self.pairs.layout.donors[:]), host(self.share) > 0, self.pairs.sample.n)
+        donors = np.asarray(self.pairs.layout.donors[:])
+        return connected_pairs(donors, lambda some: host(self.share[:, some]) > 0, self.pairs.sample.n)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from losslens.engines.base import Declined, Mean, ReadModel, Site, Wrapped
 from losslens.engines.loss_scales import slope_on_sums
 from losslens.losses import Loss, Response
+from losslens.tables.columns import stable_order
 from losslens.typing import Floats
 
 if TYPE_CHECKING:
@@ -134,12 +135,19 @@ class Ensemble(ReadModel):
         """Raw outputs of a row."""
         return len(self.offset)
 
+    @cached_property
+    def nodes_of(self) -> dict[int, NDArray[np.intp]]:
+        """The nodes that compare each column."""
+        inner = np.flatnonzero(self.feature >= 0)
+        feature = self.feature[inner]
+        parts = np.split(inner[stable_order(feature)], np.cumsum(np.bincount(feature))[:-1])
+        return {column: part for column, part in enumerate(parts) if len(part)}
+
     def used(self, unwrapped: UnwrappedModel) -> set[int]:
         """The columns of the table that its trees compare."""
-        columns = np.unique(self.feature[self.feature >= 0])
-        if len(columns) and columns[-1] >= self.copies * len(unwrapped.source):
+        if max(self.nodes_of, default=-1) >= self.copies * len(unwrapped.source):
             raise Declined("its trees use a column that the table doesn't have")
-        return {int(unwrapped.source[c % len(unwrapped.source)]) for c in columns}
+        return {int(unwrapped.source[c % len(unwrapped.source)]) for c in self.nodes_of}
 
     def numbers(self, column: int, values: NDArray[Any]) -> Floats:
         """Values of a column as the trees compare them; NaN for missing ones."""

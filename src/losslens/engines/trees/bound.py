@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -58,7 +59,7 @@ FIXED_BITS = 61  # of 63: the sum over all trees fits, with a bit to spare
 class BoundEnsemble:
     """Trees and rows in terms of classes; features are columns of the user's table, numbered 0 .. p-1."""
 
-    nodes: Ints  # (N, 7), see `node_rules`
+    nodes: Ints  # (N, 4), see `node_rules`
     roots: Ints  # (T,)
     leaf_at: Ints  # (T + 1,): the first leaf of each tree
     value: NDArray[np.int64]  # (leaves, W), in units of `unit`
@@ -69,8 +70,15 @@ class BoundEnsemble:
     special: Ints  # (p,): classes from here on have no order: the missing value, or all classes of categories
     sets: NDArray[np.uint8]  # (sets, classes): whether a class goes left
     class_of: tuple[ClassRuns, ...]  # (p,): of the distinct values of each column
-    depth: int  # longest path
     ensemble: Ensemble
+
+    @cached_property
+    def depth(self) -> int:
+        """The length of the longest path."""
+        depth, level = 0, self.roots
+        while len(level := level[self.nodes[level, node_rules.FEATURE] >= 0]):
+            depth, level = depth + 1, np.concatenate([level + 1, self.nodes[level, node_rules.RIGHT]])
+        return depth
 
     def sums_of(self, codes: Ints) -> NDArray[np.int64]:
         """Sums of leaf values of rows with these classes, (m, outputs)."""
@@ -111,7 +119,7 @@ def tree_images(
     """The numbers that trees compare, at the distinct values of each column."""
     width = len(unwrapped.source)
     if unwrapped.transform is None:
-        used = set(np.unique(ensemble.feature[ensemble.feature >= 0] % width).tolist())
+        used = {column % width for column in ensemble.nodes_of}
         return _OwnImages(ensemble, width, {j: distinct for j, (_, distinct) in wanted.items() if j in used})
     images = unwrapped.images(table, {j: (column, distinct.first) for j, (column, distinct) in wanted.items()})
     return {
@@ -153,12 +161,11 @@ def bind(
     nodes = np.zeros((len(ensemble.feature), node_rules.COLUMNS), np.int32)
     nodes[:, node_rules.FEATURE] = -1
     nodes[:, node_rules.RIGHT] = ensemble.right
-    by_feature = _nodes_of(ensemble.feature)
     p = len(distinct)
     size, special = np.ones(p, np.int32), np.ones(p, np.int32)
     class_of, sets = [], _Sets()
     codes = np.empty((p, len(distinct[0].codes)), np.int32)
-    shared = ensemble, distinct, images, by_feature, codes
+    shared = ensemble, distinct, images, codes
     for j, classes in enumerate((workers or Serial()).map(_bind_column, shared, range(p))):
         classes.write(nodes, j, sets)
         class_of.append(ClassRuns.of(classes.class_of))
@@ -167,8 +174,6 @@ def bind(
         raise Declined("its trees use a column that the table doesn't have")
     value, unit = _fixed_point(ensemble)
     leaf_at = np.append(np.searchsorted(_leaf_nodes(ensemble), ensemble.roots), len(value)).astype(np.int32)
-    small = np.diff(leaf_at).max() <= node_rules.SMALL_TREE_LEAVES
-    depth = _depth(nodes, ensemble.roots) if small else _fill_ranges(nodes, ensemble.roots, special)
     return BoundEnsemble(
         nodes=nodes,
         roots=ensemble.roots,
@@ -181,30 +186,20 @@ def bind(
         special=special,
         sets=sets.table(),
         class_of=tuple(class_of),
-        depth=depth,
         ensemble=ensemble,
     )
 
 
-def _bind_column(
-    shared: tuple[Ensemble, Sequence[Distinct], Images, Mapping[int, NDArray[np.intp]], Ints], j: int, _: Tick
-) -> _ColumnClasses:
+def _bind_column(shared: tuple[Ensemble, Sequence[Distinct], Images, Ints], j: int, _: Tick) -> _ColumnClasses:
     """The classes of a column; the class of each row is written to ``codes[j]``."""
-    ensemble, distinct, images, by_feature, codes = shared
+    ensemble, distinct, images, codes = shared
     values = distinct[j]
     at, image = images.get(j, (np.empty(0, np.intp), np.empty((len(values), 0))))
-    compared = [(image[:, c], by_feature[column]) for c, column in enumerate(at) if column in by_feature]
+    nodes_of = ensemble.nodes_of
+    compared = [(image[:, c], nodes_of[column]) for c, column in enumerate(at) if column in nodes_of]
     classes = _ColumnClasses(ensemble, len(values), compared)
     codes[j] = classes.class_of[values.codes]
     return classes
-
-
-def _nodes_of(feature: NDArray[np.int32]) -> dict[int, NDArray[np.intp]]:
-    """The nodes that compare each feature."""
-    order = np.argsort(feature.astype(np.int16) if feature.max(initial=0) < 2**15 else feature, kind="stable")
-    ends = np.cumsum(np.bincount(feature + 1))  # leaves come first, then each feature's nodes
-    parts = np.split(order, ends[:-1])[1:]
-    return {f: part for f, part in enumerate(parts) if len(part)}
 
 
 def _leaf_nodes(ensemble: Ensemble) -> NDArray[np.intp]:
@@ -219,6 +214,13 @@ def _fixed_point(ensemble: Ensemble) -> tuple[NDArray[np.int64], Floats]:
     largest = np.maximum.reduceat(np.abs(value).max(axis=1), np.searchsorted(_leaf_nodes(ensemble), roots))
     unit = 2.0 ** (np.ceil(np.log2(max(largest.sum(), 1e-300))) - FIXED_BITS)
     return np.rint(value / unit).astype(np.int64), np.full(ensemble.outputs, unit)
+
+
+def _cuts(values: Floats, thresholds: Floats, side: Literal["left", "right"]) -> NDArray[np.intp]:
+    """The place of each threshold among sorted values; sorted themselves, each is found near the one before."""
+    order, cuts = np.argsort(thresholds), np.empty(len(thresholds), np.intp)
+    cuts[order] = np.searchsorted(values, thresholds[order], side)
+    return cuts
 
 
 class _Sets:
@@ -282,7 +284,7 @@ class _ColumnClasses:
         kept = self.g - (int(np.isnan(self.compared[0][0]).sum()) if self.compared else 0)
         side: Literal["left", "right"] = "left" if self.ensemble.strict else "right"
         threshold = self.ensemble.threshold
-        self.cuts = [np.searchsorted(numbers[order[:kept]], threshold[at], side) for numbers, at in self.compared]
+        self.cuts = [_cuts(numbers[order[:kept]], threshold[at], side) for numbers, at in self.compared]
         starts_class = np.zeros(self.g + 1, np.int32)
         for cut in self.cuts:
             starts_class[cut] = 1
@@ -327,21 +329,3 @@ class _ColumnClasses:
         else:
             left = numbers <= ensemble.threshold[s]
         return np.where(np.isnan(numbers), ensemble.missing_left[s], left)
-
-
-def _depth(nodes: Ints, roots: Ints) -> int:
-    """The length of the longest path."""
-    depth, level = 0, roots
-    while len(level := level[nodes[level, node_rules.FEATURE] >= 0]):
-        depth, level = depth + 1, np.concatenate([level + 1, nodes[level, node_rules.RIGHT]])
-    return depth
-
-
-def _fill_ranges(nodes: Ints, roots: Ints, special: Ints) -> int:
-    """Fill in the classes with which each node can be reached, for large trees; returns the longest path's length."""
-    stack_size = 64
-    while True:
-        depth = int(node_rules.fill_ranges(nodes, roots, special, np.empty((stack_size, 2), np.int32)))
-        if depth >= 0:
-            return depth
-        stack_size *= 4

@@ -27,9 +27,6 @@ from losslens.engines.trees.bound import STEPS_PER_YIELD, BoundEnsemble, RawStep
 from losslens.engines.trees.node_rules import (
     CUT,
     FEATURE,
-    FIRST,
-    HIGH,
-    LOW,
     ONE,
     PLAIN,
     RIGHT,
@@ -45,7 +42,7 @@ from losslens.engines.trees.node_rules import (
 
 u4 = types.uint32
 SIX, HALF, LOW_HALF = U(6), U(32), U(0xFFFFFFFF)  # words of 64 bits, or of two numbers
-KEYS_FULL, EVENTS_FULL = -1, -2  # returned by a kernel whose buffers are too small
+KEYS_FULL, EVENTS_FULL, JOBS_FULL = -1, -2, -3  # returned by a kernel whose buffers are too small
 WAITS, DONE = U(0), U(1)  # a right subtree
 KIND, SINGLES = U(0), U(1)  # of a feature: the kind of its ordered classes, and the first kind of its other ones
 
@@ -75,15 +72,17 @@ def divide(keys, q0, q1, codes, f, cut, row, free, path, left_part, right_empty)
 @part(
     types.void(
         u8, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u4, 2), array_of(u1, 2),
-        array_of(u4), u8, u8, u8, u8, u8, array_of(u8),
+        array_of(u4), u8, u8, u8, u8, u8, u8, u8, array_of(u8),
     )
 )  # fmt: skip
-def divide_special(s, nodes, codes, size, special, kinds, sets, keys, q0, q1, room, shift, on_path, ends):
+def divide_special(
+    s, nodes, codes, size, special, kinds, sets, keys, q0, q1, room, shift, on_path, left_part, right_part, ends
+):  # fmt: skip
     """Divide the keys q0 .. q1 at a node whose feature has classes without order, each of which is a kind.
 
     At the first node of the feature a row sends copies for all these classes: there is `room` for them on either side.
     """
-    f, cut, rule, low, high = nodes[s, FEATURE], nodes[s, CUT], nodes[s, RULE], nodes[s, LOW], nodes[s, HIGH]
+    f, cut, rule = nodes[s, FEATURE], nodes[s, CUT], nodes[s, RULE]
     free, first, column, row = U(kinds[f, KIND]), U(kinds[f, SINGLES]), codes[f], (ONE << shift) - ONE
     wanted = free != first
     singles = U(size[f] - special[f]) if wanted else U(0)
@@ -96,18 +95,18 @@ def divide_special(s, nodes, codes, size, special, kinds, sets, keys, q0, q1, ro
         kind = key >> shift
         if kind == free:
             keys[left] = key
-            left += U(low < cut)
+            left += left_part
             keys[right] = key
-            right += U(cut < high)
+            right += right_part
             continue
         code = special[f] + i4(kind - first) if first <= kind < first + singles else column[key & row]
         to_left, own = goes_left(code, cut, rule, size[f], sets), kind == on_path
         copy = key & row | free << shift
         keys[left] = key if to_left else copy
-        left += U(to_left or (own and wanted and low < cut))
+        left += U(to_left or (own and wanted and left_part != 0))
         keys[right] = copy if to_left else key
-        right += U(not to_left or (own and wanted and cut < high))
-        if not own or nodes[s, FIRST] == 0:
+        right += U(not to_left or (own and wanted and right_part != 0))
+        if not own or room == 0:
             continue
         for c in range(singles):
             if special[f] + i4(c) == code:
@@ -118,6 +117,15 @@ def divide_special(s, nodes, codes, size, special, kinds, sets, keys, q0, q1, ro
             left += U(to_left)
             right += U(not to_left)
     ends[0], ends[1] = right, left
+
+
+@compiled(types.boolean(array_of(u8, 2), u8, array_of(i4, 2), u8))
+def is_first(jobs, depth, nodes, f):
+    """Whether no node above compares a feature."""
+    above = U(0)
+    for up in range(depth):
+        above += U(U(nodes[jobs[up, 0], FEATURE]) == f)
+    return above == 0
 
 
 @compiled(
@@ -131,7 +139,7 @@ def pass_down(
     roots, nodes, value, codes, size, special, kinds, base, sets, shift, on_path, keys, jobs, ends, span, events,
     count, begins, own, trees, capacity,
 ):  # fmt: skip
-    """Pass all rows down all trees: record the values of their own leaves, and their events; KEYS_FULL or EVENTS_FULL.
+    """Pass all rows down all trees: record the values of their own leaves, and their events; or says what is full.
 
     ``begins[i, t]`` is the number of events of row i before tree t. A key is a kind and a row; the kind `on_path` is a
     row itself. ``span[k]`` holds the classes of kind k that lead to the node that is visited, as positions on the axis
@@ -149,18 +157,22 @@ def pass_down(
         s, q0, q1, depth = U(roots[t]), U(0), rows, U(0)
         while True:
             while nodes[s, FEATURE] >= 0 and q1 > q0:
-                f, cut, low, high = U(nodes[s, FEATURE]), nodes[s, CUT], nodes[s, LOW], nodes[s, HIGH]
-                free, at = U(kinds[f, KIND]), U(base[f])
+                f, cut = U(nodes[s, FEATURE]), nodes[s, CUT]
+                free, at = U(kinds[f, KIND]), U(base[f]) + U(cut)
+                here = span[free]
+                low, high = here >> HALF, here & LOW_HALF
+                if depth == U(len(jobs)):
+                    return JOBS_FULL
                 if nodes[s, RULE] == PLAIN and special[f] == size[f]:
                     if q1 + q1 - q0 > U(len(keys)):
                         return KEYS_FULL
                     sender = path if free != unwanted else U(0)  # then no row sends a copy
                     first_left = q1
-                    end = divide(keys, q0, q1, codes, f, cut, row, free << shift, sender, U(low < cut), U(cut >= high))
+                    end = divide(keys, q0, q1, codes, f, cut, row, free << shift, sender, U(low < at), U(at >= high))
                     left, right = end >> HALF, end & LOW_HALF
                 else:
                     room = U(0)
-                    if nodes[s, FIRST] and free != unwanted:
+                    if free != unwanted and is_first(jobs, depth, nodes, f):
                         for q in range(q0, q1):
                             room += U(U(keys[q]) >> shift == on_path)
                         room *= U(size[f] - special[f])
@@ -168,13 +180,14 @@ def pass_down(
                     if first_left + room + TWO * (q1 - q0) > U(len(keys)):
                         return KEYS_FULL
                     divide_special(
-                        s, nodes, codes, size, special, kinds, sets, keys, q0, q1, room, shift, on_path, ends
-                    )
+                        s, nodes, codes, size, special, kinds, sets, keys, q0, q1, room, shift, on_path, U(low < at),
+                        U(at < high), ends,
+                    )  # fmt: skip
                     right, left = ends[0], ends[1]
-                jobs[depth, 0], jobs[depth, 1], jobs[depth, 2], jobs[depth, 3] = s, q0, right, span[free]
+                jobs[depth, 0], jobs[depth, 1], jobs[depth, 2], jobs[depth, 3] = s, q0, right, here
                 jobs[depth, 4] = WAITS
                 depth += ONE
-                span[free] = at + U(low) << HALF | at + U(min(cut, high))
+                span[free] = low << HALF | min(at, high)
                 s, q0, q1 = s + ONE, first_left, left
             if nodes[s, FEATURE] < 0:
                 leaf, one = U(nodes[s, RIGHT]), value[U(nodes[s, RIGHT]), 0]
@@ -198,8 +211,8 @@ def pass_down(
                 f = U(nodes[s, FEATURE])
                 if jobs[up, 4] == WAITS and jobs[up, 2] > jobs[up, 1]:
                     jobs[up, 4] = DONE
-                    cut, low, high = nodes[s, CUT], nodes[s, LOW], nodes[s, HIGH]
-                    span[kinds[f, KIND]] = U(base[f]) + U(max(cut, low)) << HALF | U(base[f]) + U(high)
+                    at, here = U(base[f]) + U(nodes[s, CUT]), jobs[up, 3]
+                    span[kinds[f, KIND]] = max(at, here >> HALF) << HALF | here & LOW_HALF
                     s, q0, q1 = U(nodes[s, RIGHT]), jobs[up, 1], jobs[up, 2]
                     break
                 span[kinds[f, KIND]] = jobs[up, 3]
@@ -335,7 +348,7 @@ class LargeTrees:
         self.capacity = EVENTS * trees + 1 if len(size) else 1  # an odd number, so that rows share no cache line sets
         self.keys = np.empty(64 * self.rows, np.uint32)
         self.events = np.empty(self.rows * self.capacity * self.long, np.int64)
-        self.jobs, self.ends = np.empty((bound.depth + 1, 5), np.uint64), np.empty(2, np.uint64)
+        self.jobs, self.ends = np.empty((64, 5), np.uint64), np.empty(2, np.uint64)
 
     def _count_kinds(self) -> None:
         """Number what can be free: the ordered classes of a wanted feature, or one of its other classes."""
@@ -349,11 +362,12 @@ class LargeTrees:
         self.base_of = np.zeros(len(bound.size), np.int64)
         self.base_of[columns] = self.base
         of_class = np.concatenate(
-            [np.zeros(len(columns), np.int64)]
+            [self.base]
             + [b + np.arange(*ends) for b, *ends in zip(self.base, bound.special[columns], self.size, strict=True)]
             + [np.zeros(1, np.int64)]
         ).astype(np.uint64)
-        self.span = of_class << HALF | of_class + ONE  # those of ordered classes depend on the node
+        self.span = of_class << HALF | of_class + ONE
+        self.span[: len(columns)] += bound.special[columns].astype(np.uint64) - ONE  # of the ordered classes, at a root
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
         """Curves of rows start .. stop, some rows at a time; the arrays are overwritten by the next ones."""
@@ -387,7 +401,7 @@ class LargeTrees:
         while True:
             full = pass_down(
                 bound.roots, bound.nodes, bound.value, codes, bound.size, bound.special, self.kinds, self.base_of,
-                bound.sets, shift, self.on_path, self.keys, self.jobs, self.ends, self.span, self.events, count,
+                bound.sets, shift, self.on_path, self.keys, self.jobs, self.ends, self.span.copy(), self.events, count,
                 begins, own, trees, self.capacity,
             )  # fmt: skip
             if full == KEYS_FULL:
@@ -395,5 +409,7 @@ class LargeTrees:
             elif full == EVENTS_FULL:
                 self.capacity *= 2
                 self.events = np.empty(self.rows * self.capacity * self.long, np.int64)
+            elif full == JOBS_FULL:
+                self.jobs = np.empty((2 * len(self.jobs), 5), np.uint64)
             else:
                 return begins, own
