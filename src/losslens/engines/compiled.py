@@ -6,7 +6,7 @@ import gc
 import pickle
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -15,7 +15,7 @@ import numba
 from llvmlite import ir
 from numba import types
 from numba.core import event
-from numba.core.caching import NullCache
+from numba.core.caching import FunctionCache, NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
@@ -31,16 +31,16 @@ MODULES = {
     "losslens.engines.own_group_sums": 1,
     "losslens.engines.product_kernels": 1,
     "losslens.engines.step_sums": 1,
-    "losslens.engines.trees.small_trees": 3,
-    "losslens.engines.trees.large_trees": 4,
-    "losslens.engines.trees.oblivious_trees": 2,
-    "losslens.engines.trees.effect_kernels": 4,
+    "losslens.engines.trees.small_trees": 2,
+    "losslens.engines.trees.large_trees": 2,
+    "losslens.engines.trees.oblivious_trees": 1,
+    "losslens.engines.trees.effect_kernels": 2,
     "losslens.engines.trees.mean_games": 1,
     "losslens.engines.trees.wide_leaf_kernels": 1,
-    "losslens.engines.trees.pair_kernels": 9,
-    "losslens.engines.trees.pair_box_kernels": 7,
-    "losslens.engines.trees.coalition_kernels": 5,
-    "losslens.engines.trees.two_columns": 2,
+    "losslens.engines.trees.pair_kernels": 4,
+    "losslens.engines.trees.pair_box_kernels": 4,
+    "losslens.engines.trees.coalition_kernels": 3,
+    "losslens.engines.trees.two_columns": 1,
     "losslens.engines.trees.node_rules": 1,
 }
 _KERNELS: list[Any] = []
@@ -60,10 +60,9 @@ def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], A
     def declare(function: Callable[..., Any]) -> Any:
         if getattr(numba.config, "DISABLE_JIT", False):  # set when numba reads the environment
             raise RuntimeError("numba does not compile, which losslens needs: unset NUMBA_DISABLE_JIT")
-        try:
-            kernel = numba.njit(cache=True, **(_OPTIONS | options))(function)
-        except _NO_CACHE:
-            kernel = numba.njit(**(_OPTIONS | options))(function)
+        kernel = numba.njit(**(_OPTIONS | options))(function)
+        with suppress(*_NO_CACHE):
+            kernel._cache = _KernelCache(function)
         compile_for, compile_and_call = kernel.compile, kernel._compile_for_args
 
         def compile_declared(_: Any) -> Any:
@@ -92,6 +91,15 @@ def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], A
         return kernel
 
     return declare
+
+
+class _KernelCache(FunctionCache):
+    """Loads a kernel without numba's tables of types and implementations, which only compiling reads."""
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """None if it is not there, or of another version of the function."""
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(signature, context)
 
 
 @contextmanager
