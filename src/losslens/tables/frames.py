@@ -205,8 +205,9 @@ def _narwhals(native: Any) -> Any:
 
 
 def _rows_of(array: NDArray[Any], rows: Indices) -> NDArray[Any]:
-    """Some rows. To take them is fastest, but copies the whole array first if it is one column after the other."""
-    return array.take(rows, axis=0) if array.flags.c_contiguous else np.ascontiguousarray(array[rows])
+    """Some rows. `take` is fast, but first copies an array that is one column after the other: as a whole."""
+    few = len(rows) < len(array) and not array.flags.c_contiguous
+    return np.ascontiguousarray(array[rows]) if few else array.take(rows, axis=0)
 
 
 class Batch:
