@@ -13,28 +13,28 @@ from numba.core.imputils import RefType, impl_ret_untracked, iternext_impl
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
 
-class Steps(types.SimpleIterableType):
+class NumberSteps(types.SimpleIterableType):
     """The type of what is looped over."""
 
     def __init__(self, number: Any) -> None:
-        super().__init__(f"Steps({number})", _StepsIterator(number))
+        super().__init__(f"NumberSteps({number})", _NumberIterator(number))
 
 
-class _StepsIterator(types.SimpleIteratorType):
+class _NumberIterator(types.SimpleIteratorType):
     def __init__(self, number: Any) -> None:
         super().__init__(f"StepsIterator({number})", number)
 
 
-@register_model(Steps)
-class _StepsModel(models.StructModel):
-    def __init__(self, manager: Any, kind: Steps) -> None:
+@register_model(NumberSteps)
+class _NumberStepsModel(models.StructModel):
+    def __init__(self, manager: Any, kind: NumberSteps) -> None:
         number = kind.iterator_type.yield_type
         super().__init__(manager, kind, [("start", number), ("stop", number), ("step", number)])
 
 
-@register_model(_StepsIterator)
+@register_model(_NumberIterator)
 class _IteratorModel(models.StructModel):
-    def __init__(self, manager: Any, kind: _StepsIterator) -> None:
+    def __init__(self, manager: Any, kind: _NumberIterator) -> None:
         number = kind.yield_type
         super().__init__(manager, kind, [("at", types.CPointer(number)), ("stop", number), ("step", number)])
 
@@ -44,7 +44,7 @@ def each(_: Any, *bounds: Any) -> Any:
     """The numbers from 0, or the first of two, up to but without the last, in steps of 1 or the third."""
     given = bounds[0] if isinstance(bounds[0], types.BaseTuple) else bounds
     number = types.int64 if any(kind.signed and not _is_natural(kind) for kind in given) else types.uint64
-    kind = Steps(number)
+    kind = NumberSteps(number)
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         values = cgutils.unpack_tuple(builder, arguments[0], len(given))
@@ -61,14 +61,14 @@ def _is_natural(kind: Any) -> bool:
     return isinstance(kind, types.IntegerLiteral) and kind.literal_value >= 0
 
 
-@lower_builtin("getiter", Steps)
+@lower_builtin("getiter", NumberSteps)
 def _begin(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     start, stop, step = cgutils.unpack_tuple(builder, arguments[0], 3)
     at = cgutils.alloca_once_value(builder, start)
     return impl_ret_untracked(context, builder, signature.return_type, cgutils.pack_struct(builder, [at, stop, step]))
 
 
-@lower_builtin("iternext", _StepsIterator)
+@lower_builtin("iternext", _NumberIterator)
 @iternext_impl(RefType.UNTRACKED)
 def _next(context: Any, builder: Any, signature: Any, arguments: Any, result: Any) -> None:
     at, stop, step = cgutils.unpack_tuple(builder, arguments[0], 3)
