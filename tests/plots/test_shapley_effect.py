@@ -78,7 +78,8 @@ def test_values_of_every_kind_are_named():
         np.array([np.nan]),
         words([2.5, "y"]).reshape(1, 2),
     )
-    values = Values(distinct, np.zeros((1, 4), np.int32), (False, True, True, False), (("a",),) * 4)
+    ordered, codes = (False, True, True, False), np.zeros((1, 4), np.int32)
+    values = Values(distinct=distinct, codes=codes, ordered=ordered, columns=(("a",),) * 4)
     ax = looked_at(plot_shapley_effect(effect(values=values)))
     shown = dict(text.split(" = ") for text in texts(ax.get_yticklabels())[1:-1])
     assert shown.pop("x0").startswith("the sha")
@@ -130,7 +131,8 @@ def test_dots_are_coloured_by_the_rank_of_the_value():
 
 def test_missing_values_and_words_are_grey():
     codes = np.column_stack([np.arange(40) % 4, np.arange(40) % 2]).astype(np.int32)
-    values = Values((np.array([1.0, 2.0, 5.0, np.nan]), words("a", "b")), codes, (True, False), (("a",), ("b",)))
+    distinct = np.array([1.0, 2.0, 5.0, np.nan]), words("a", "b")
+    values = Values(distinct=distinct, codes=codes, ordered=(True, False), columns=(("a",), ("b",)))
     ax = looked_at(plot_shapley_effect(effect(40, 2, values=values)))
     colours = np.ma.filled(ax.collections[0].get_array(), np.nan)
     assert np.isnan(colours).sum() == 10 + 40

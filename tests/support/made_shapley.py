@@ -17,7 +17,8 @@ def numbers(n, p):
     """Values of p columns of numbers."""
     columns = [np.unique(column, return_inverse=True) for column in np.random.default_rng(3).normal(size=(p, n))]
     codes = np.column_stack([codes for _, codes in columns]).astype(np.int32)
-    return Values(tuple(d for d, _ in columns), codes, (True,) * p, tuple((f"x{j}",) for j in range(p)))
+    names = tuple((f"x{j}",) for j in range(p))
+    return Values(distinct=tuple(d for d, _ in columns), codes=codes, ordered=(True,) * p, columns=names)
 
 
 def importance(p=5, *, scale=1.0, down=0.0, name="x{}".format, known=True, **other):

@@ -13,7 +13,8 @@ from __future__ import annotations
 from numba import types
 
 from losslens.engines.compiled import compiled
-from losslens.engines.trees.node_rules import ONE, U, array_of
+from losslens.engines.plain_arrays import array_of
+from losslens.engines.trees.node_rules import ONE, U
 from losslens.engines.trees.pair_losses import REORDERED_SUMS
 
 TILE = 64  # terms at a time: what a pair needs of them stays in the first cache

@@ -6,7 +6,8 @@ import numpy as np
 from numba import types
 
 from losslens.engines.compiled import compiled
-from losslens.engines.trees.node_rules import ONE, U, array_of, i4, i8
+from losslens.engines.plain_arrays import sliced_array as array_of
+from losslens.engines.trees.node_rules import ONE, U, i4, i8
 
 f8 = types.float64
 

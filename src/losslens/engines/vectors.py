@@ -16,7 +16,7 @@ FOUR = 4
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, lanes: int) -> Any:
     """The address of some neighbouring numbers of an array."""
-    data = context.make_array(kind)(context, builder, array).data
+    data = builder.extract_value(array, 0)
     return builder.bitcast(builder.gep(data, [at]), ir.VectorType(ir.DoubleType(), lanes).as_pointer())
 
 
@@ -107,7 +107,7 @@ def sum_of_rows(_: Any, to: Any, at: Any, factor: Any, row: Any, count: Any, giv
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         (to, at), (count, given, width) = arguments[:2], arguments[4:]
         kinds, vector = signature.args, ir.VectorType(ir.DoubleType(), EIGHT)
-        factors, rows = (context.make_array(kinds[k])(context, builder, arguments[k]).data for k in (2, 3))
+        factors, rows = (builder.extract_value(arguments[k], 0) for k in (2, 3))
         with builder.goto_entry_block():
             sums = [builder.alloca(vector) for _ in range(FOUR)]  # several: none waits for the one before
         for one in sums:

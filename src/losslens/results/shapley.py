@@ -29,6 +29,7 @@ from losslens.text import claim, in_digits, listed, measured, share_in_words, si
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Estimates, Inference
+from losslens.uncertainty.row_errors import row_errors
 from losslens.uncertainty.standard_errors import Influence, Target, check_level
 
 SHOWN = 0.0005  # smallest share, of the total, that tables with one decimal show
@@ -42,6 +43,7 @@ class Shares(Stored):
     caused: Floats | None  # (n, p): mean over the rows of each donor; None where donors are averaged first
     meeting: Layout  # the pairs of rows and donors
     cells: Floats | None = None  # (r, m, p): of every pair; None where there are too many
+    local_error: Floats | None = None  # (r, p): Monte-Carlo error of local; None: known from the pairs of all rows
 
     @property
     def leaves_out_own(self) -> bool:
@@ -232,6 +234,24 @@ class ShapleyImportance(Grouped, Result, Inference):
         """Importance of each feature for each row, (n, p): rows sum to `observations`, column means are SFIMP."""
         return self._row_shares.local
 
+    @cached_property
+    def local_error(self) -> Floats:
+        """Standard error of each number of `local` due to sampled orders and donors, (n, p).
+
+        0 without sampling; NaN where fewer than three walks, or too few rows, were drawn to know it.
+        """
+        known, sample = self._row_shares, self.sample
+        if known.local_error is not None:
+            return known.local_error
+        if isinstance(known.meeting, CommonGrid):
+            return np.full(known.local.shape, 0.0 if self.exact else np.nan)
+        if known.cells is None or self.gains is None or len(self.at) < sample.n:
+            return np.full(known.local.shape, np.nan)
+        m = known.meeting.width
+        sweep, donors = np.arange(m) % (m // 2 if known.meeting.mirrored else m), known.meeting.donors[self.at]
+        mass = known.meeting.weights(sample, self.at)
+        return row_errors(known.cells, sweep, donors, mass, known.local, self.gains, sample.weight)
+
     @property
     def observations(self) -> Floats:
         """How much all features together reduce the loss of each row, (n,)."""
@@ -348,16 +368,17 @@ class ShapleyImportance(Grouped, Result, Inference):
         if not weight.sum() > 0:
             raise ValueError("the chosen rows have weight 0; choose rows with weight")
         cells = None if known.cells is None else known.cells[chosen]
-        shares = replace(known, local=known.local[chosen], cells=cells, caused=None)
+        error = None if known.is_complete else self.local_error[chosen]
+        shares = replace(known, local=known.local[chosen], cells=cells, caused=None, local_error=error)
         weight = weight * donor_mass(self.sample, leaves_out_own=known.leaves_out_own)[at]
         counted = ~np.isnan(shares.local[:, 0]) & (weight > 0)
         sfimp = weight[counted] @ shares.local[counted] / weight[counted].sum()
         assert self.sample.loss is not None  # shares need a loss
-        error = float(self.sample.weight[at] @ self.sample.loss[at] / self.sample.weight[at].sum())
+        error_all = float(self.sample.weight[at] @ self.sample.loss[at] / self.sample.weight[at].sum())
         gains = None if self.gains is None else self.gains[chosen]
-        none = error + float(sfimp.sum())
+        none = error_all + float(sfimp.sum())
         new = replace(
-            self, sfimp=sfimp, error_all=error, error_none=none, at=at, shares=shares, gains=gains, table=None,
+            self, sfimp=sfimp, error_all=error_all, error_none=none, at=at, shares=shares, gains=gains, table=None,
             both=None, sampling=None, covariance=None, cubes=None, index=None, exact=self.exact and known.is_complete,
         )  # fmt: skip
         return replace(new, monte_carlo_error=new._monte_carlo(self.monte_carlo_error))

@@ -77,7 +77,7 @@ SHAPES = {
         "features": "p", "sfimp": "p", "monte_carlo_error": "p", "sampling": "p", "covariance": "p p",
         "cubes": "p p", "index": "p p", "at": "r", "gains": "r", "table": "t", "both": "r p",
     },
-    "Shares": {"local": "r p", "caused": "n p", "cells": "r m p"},
+    "Shares": {"local": "r p", "caused": "n p", "cells": "r m p", "local_error": "r p"},
     "Shifts": {"place": "n", "donor": "n", "shifts": "m"},
     "Totals": {"rows": "r"},
     "Values": {"distinct": "p", "codes": "n p", "ordered": "p", "columns": "p"},
@@ -442,6 +442,7 @@ def _shapley(result: Any) -> None:
         return
     _need(result.sample.loss is not None, "shares without losses")
     _need(shares.local.shape == (r, p), "shares of other rows or features")
+    _need(shares.local_error is None or shares.local_error.shape == (r, p), "errors of other rows or features")
     _need(shares.caused is None or shares.caused.shape == (n, p), "shares of other donors")
     _need(_rows_paired(shares.meeting) == n == shares.meeting.size, "pairs of other rows")
     _need(shares.cells is None or shares.cells.shape == (r, shares.meeting.width, p), "shares of other pairs")

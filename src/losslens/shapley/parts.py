@@ -175,8 +175,8 @@ def _result(stream: Stream, counted: Counted, found: SharesOfParts) -> ShapleyIm
         design="all pairs", exact=True, n_predictions=min(CHECKED, stream.head.n),
         sample=Sample(none, none, totals=totals), at=no_rows, monte_carlo_error=np.zeros(len(names)),
         covariance=found.covariance, cubes=found.cubes,
-        values=Values(tuple(none for _ in names), np.empty((0, len(names)), np.int32), (True,) * len(names),
-                      tuple((name,) for name in names)),
+        values=Values(distinct=tuple(none for _ in names), codes=np.empty((0, len(names)), np.int32),
+                      ordered=(True,) * len(names), columns=tuple((name,) for name in names)),
         backend="pandas" if stream.head.backend == "numpy" else stream.head.backend, index=found.index, absent=ABSENT,
         remarks=(f"{stream.n:,} rows, read part by part", *found.remarks),
     )  # fmt: skip

@@ -18,6 +18,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeRegressor
 
 import brute
+from kernels import called
 from losslens.engines.readers import read
 from losslens.engines.trees import pair_games, pair_kernels, pair_losses
 from losslens.engines.trees.bound import bind
@@ -29,6 +30,7 @@ from losslens.tables.frames import as_table
 from losslens.tables.sample import Sample
 
 RNG = np.random.default_rng(0)
+SUM_SUBSETS, LOG_LOSSES = called(pair_kernels.sum_subsets), called(pair_losses.log_losses)
 N, TRAINED, P = 16, 400, 5
 SINGLE = [[j] for j in range(P)]
 PLAYERS = {"columns": SINGLE, "groups": [[0, 3], [1], [4, 2]], "some": [[2], [0, 4]], "one": [[1]]}
@@ -341,7 +343,7 @@ def test_sums_over_subsets(players):
     for j in range(players):
         halves = wanted.reshape(3, -1, 2, 1 << j)
         halves[:, :, 1] += halves[:, :, 0]
-    pair_kernels.sum_subsets(table.reshape(-1), np.uint64(1 << players), np.uint64(players))
+    SUM_SUBSETS(table.reshape(-1), np.uint64(1 << players), np.uint64(players))
     np.testing.assert_array_equal(table[1], wanted[1])
 
 
@@ -375,7 +377,7 @@ def test_many_players(p, loss):
 def test_log_losses_are_those_of_numpy(scores, mine, theirs):
     unit = 2.0**-40
     raw, lost = np.rint(np.array(scores) / unit).astype(np.int64), np.empty((2, 64))
-    pair_losses.log_losses(raw, np.uint64(0), np.uint64(len(raw)), unit, 0.0, float(mine), float(theirs), lost)
+    LOG_LOSSES(raw, np.uint64(0), np.uint64(len(raw)), unit, 0.0, float(mine), float(theirs), lost)
     p = 1 / (1 + np.exp(-raw * unit))
     for got, y in zip(lost, [mine, theirs], strict=True):
         wanted = brute.LOSSES["log_loss"](np.full(len(p), int(y)), np.column_stack([1 - p, p]))

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from losslens.engines.trees.pair_losses import exponential, log_losses, logarithm, squared_losses
+from kernels import called
+from losslens.engines.trees import pair_losses
+
+exponential, logarithm = called(pair_losses.exponential), called(pair_losses.logarithm)
+squared_losses, log_losses = called(pair_losses.squared_losses), called(pair_losses.log_losses)
 
 RNG = np.random.default_rng(0)
 EPS = np.finfo(float).eps

@@ -6,7 +6,7 @@ value per class, however many distinct values there are. A `Search` computes suc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -120,7 +120,7 @@ def tree_images(
     width = len(unwrapped.source)
     if unwrapped.transform is None:
         used = {column % width for column in ensemble.nodes_of}
-        return _OwnImages(ensemble, width, {j: distinct for j, (_, distinct) in wanted.items() if j in used})
+        return _OwnImages(ensemble, width, [j for j in wanted if j in used], wanted)
     images = unwrapped.images(table, {j: (column, distinct.first) for j, (column, distinct) in wanted.items()})
     return {
         j: _copies(ensemble, width, at, [values[:, k] for k in range(len(at))])
@@ -141,23 +141,34 @@ def _copies(
 class _OwnImages(Mapping[int, tuple[NDArray[np.intp], Floats]]):
     """The numbers of columns that the trees compare themselves: computed for one column at a time."""
 
-    def __init__(self, ensemble: Ensemble, width: int, distinct: Mapping[int, Distinct]) -> None:
-        self.ensemble, self.width, self.distinct = ensemble, width, distinct
+    def __init__(
+        self, ensemble: Ensemble, width: int, used: Sequence[int], wanted: Mapping[int, tuple[Column, Distinct]]
+    ) -> None:
+        self.ensemble, self.width, self.used, self.wanted = ensemble, width, used, wanted
 
     def __getitem__(self, j: int) -> tuple[NDArray[np.intp], Floats]:
-        return _copies(self.ensemble, self.width, np.array([j]), [self.distinct[j].values])
+        if j not in self.used:
+            raise KeyError(j)
+        return _copies(self.ensemble, self.width, np.array([j]), [self.wanted[j][1].values])
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self.distinct)
+        return iter(self.used)
 
     def __len__(self) -> int:
-        return len(self.distinct)
+        return len(self.used)
 
 
 def bind(
-    ensemble: Ensemble, distinct: Sequence[Distinct], images: Images, workers: Workers | None = None
+    ensemble: Ensemble,
+    distinct: Sequence[Distinct],
+    images: Images,
+    workers: Workers | None = None,
+    release: Callable[[int], None] = lambda j: None,
 ) -> BoundEnsemble:
-    """Bind an ensemble to the distinct values of a table's columns; the workers are threads, by default this one."""
+    """Bind an ensemble to the distinct values of a table's columns; the workers are threads, by default this one.
+
+    Those of a column are read when it is its turn, and not again after `release`.
+    """
     nodes = np.zeros((len(ensemble.feature), node_rules.COLUMNS), np.int32)
     nodes[:, node_rules.FEATURE] = -1
     nodes[:, node_rules.RIGHT] = ensemble.right
@@ -165,7 +176,7 @@ def bind(
     size, special = np.ones(p, np.int32), np.ones(p, np.int32)
     class_of, sets = [], _Sets()
     codes = np.empty((p, len(distinct[0].codes)), np.int32)
-    shared = ensemble, distinct, images, codes
+    shared = ensemble, distinct, images, codes, release
     for j, (classes, runs) in enumerate((workers or Serial()).map(_bind_column, shared, range(p))):
         classes.write(nodes, j, sets)
         class_of.append(runs)
@@ -191,16 +202,17 @@ def bind(
 
 
 def _bind_column(
-    shared: tuple[Ensemble, Sequence[Distinct], Images, Ints], j: int, _: Tick
+    shared: tuple[Ensemble, Sequence[Distinct], Images, Ints, Callable[[int], None]], j: int, _: Tick
 ) -> tuple[_ColumnClasses, ClassRuns]:
     """The classes of a column, and of each of its values; the class of each row is written to ``codes[j]``."""
-    ensemble, distinct, images, codes = shared
+    ensemble, distinct, images, codes, release = shared
     values = distinct[j]
     at, image = images.get(j, (np.empty(0, np.intp), np.empty((len(values), 0))))
     nodes_of = ensemble.nodes_of
     compared = [(image[:, c], nodes_of[column]) for c, column in enumerate(at) if column in nodes_of]
     classes = _ColumnClasses(ensemble, len(values), compared)
     codes[j] = classes.class_of[values.codes]
+    release(j)
     return classes, ClassRuns.of(classes.class_of)
 
 

@@ -15,7 +15,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from losslens.engines.compiled import compiled, count_bits, trailing_zeros
+from losslens.engines.compiled import compiled, count_bits, larger, part, smaller, trailing_zeros
+from losslens.engines.loops import each
+from losslens.engines.plain_arrays import array_of
 from losslens.engines.trees.node_rules import (
     CUT,
     FEATURE,
@@ -24,7 +26,6 @@ from losslens.engines.trees.node_rules import (
     RULE,
     TWO,
     U,
-    array_of,
     goes_left,
     i4,
     i8,
@@ -88,11 +89,11 @@ def _number(value):
     return ir.Constant(_WORD, value)
 
 
-@compiled(i8(i8, array_of(u8, 2), array_of(i8)))
+@part(i8(i8, array_of(u8, 2), array_of(i8)))
 def list_rows(at, bits, rows):
     """Write the rows of a pattern; returns how many."""
     size = NONE
-    for w in range(U(bits.shape[1])):
+    for w in each(U(bits.shape[1])):
         word = bits[at, w]
         while word != NONE:
             rows[size] = U(64) * w + U(trailing_zeros(word))
@@ -112,16 +113,16 @@ def divide(above, inner, place, test, tests, moments, stack, rows, level, patter
 
     Rows may come in slabs: the first one decides which half is the basis, and sums are added to those of the others.
     """
-    for s in range(len(above)):
+    for s in each(len(above)):
         a = above[s]
         if a < 0:
             continue
         k, left = inner[a], s == a + 1
-        for o in range(2):
+        for o in each(2):
             level[s, o], pattern[s, o] = level[a, o], pattern[a, o]
         o, at, first = place[k, 0], place[k, 1], 1 + 2 * place[k, 2]
         depth, parent, flip, size, rest = level[a, o], pattern[a, o], NONE if left else ~NONE, 0, 0
-        for w in range(U(stack.shape[2])):
+        for w in each(U(stack.shape[2])):
             word = stack[o, depth, w]
             part = word & (tests[test[k], w] ^ flip)
             stack[o, depth + 1, w] = part
@@ -129,14 +130,14 @@ def divide(above, inner, place, test, tests, moments, stack, rows, level, patter
             rest += count_bits(word ^ part)
         if left:
             mine = size <= rest if first_slab else parts[at, 1] != 0
-            for w in range(U(stack.shape[2])):
+            for w in each(U(stack.shape[2])):
                 bits[at, w] = stack[o, depth + 1, w] if mine else stack[o, depth, w] ^ stack[o, depth + 1, w]
             parts[at, 0], parts[at, 1], parts[at, 2] = parent, mine, size if mine else rest
             if moments.shape[1] > 0:
                 list_rows(at, bits, rows)
-            for m in range(moments.shape[1]):
+            for m in each(moments.shape[1]):
                 total = 0.0 if first_slab else sums[o, first, m]
-                for q in range(parts[at, 2]):
+                for q in each(parts[at, 2]):
                     total += moments[rows[q], m]
                 sums[o, first, m], sums[o, first + 1, m] = total, sums[o, parent, m] - total
         level[s, o], pattern[s, o] = depth + 1, first + (left != parts[at, 1])
@@ -145,8 +146,8 @@ def divide(above, inner, place, test, tests, moments, stack, rows, level, patter
 @compiled(types.void(i8, i8, array_of(u8, 2), array_of(u8, 3)))
 def transpose(start, stop, bits, table):
     """Mark for each row the basis patterns that contain it: patterns start .. stop are the columns of the table."""
-    for w in range(U(bits.shape[1])):
-        for column in range(U(stop - start)):
+    for w in each(U(bits.shape[1])):
+        for column in each(U(stop - start)):
             bit = ONE << (column & U(63))
             word = bits[U(start) + column, w]
             while word != NONE:
@@ -168,27 +169,27 @@ def count(first, last, start, after, bits, table, rows, planes, digit, shared):
     """
     # Constants, but read from shapes: the compiler would unroll loops of known length, which takes long.
     words, bits_per_word = U(table.shape[2]), U(len(digit))
-    for at in range(first, last):
+    for at in each(first, last):
         size, digits = list_rows(at, bits, rows), 4
-        for q in range(size, size + GROUP):
+        for q in each(size, size + GROUP):
             rows[q] = table.shape[1] - 1
         while size >> digits:
             digits += 1
-        for c in range(max(after[at] - start, 0) // COLUMNS, table.shape[0]):
-            for q in range(U(4), U(digits)):
-                for w in range(words):
+        for c in each(larger(after[at] - start, 0) // COLUMNS, table.shape[0]):
+            for q in each(U(4), U(digits)):
+                for w in each(words):
                     planes[q, w] = NONE
-            part = table.ctypes.data + 8 * WORDS * table.shape[1] * c
-            add_lines(part, rows.ctypes.data, size, planes.ctypes.data, digits)
-            for w in range(words):
-                for b in range(bits_per_word):
+            part = table.address + 8 * WORDS * table.shape[1] * c
+            add_lines(part, rows.address, size, planes.address, digits)
+            for w in each(words):
+                for b in each(bits_per_word):
                     digit[b] = 0
-                for q in range(U(digits)):
+                for q in each(U(digits)):
                     word = planes[q, w]
-                    for b in range(bits_per_word):
+                    for b in each(bits_per_word):
                         digit[b] += ((word >> b) & ONE) << q
                 column = U(COLUMNS * c) + U(64) * w
-                for b in range(bits_per_word):
+                for b in each(bits_per_word):
                     shared[U(at - first), column + b] += np.int64(digit[b])
 
 
@@ -204,20 +205,20 @@ def weigh(first, last, bits, table, weight, rows, begins, columns, shared):
     The columns of each row are listed once per table: `begins` ends with -1 until that is done.
     """
     end = 0
-    for i in range(len(weight) if begins[len(weight)] < 0 else 0):
+    for i in each(len(weight) if begins[len(weight)] < 0 else 0):
         begins[i] = end
-        for c in range(table.shape[0]):
-            for w in range(table.shape[2]):
+        for c in each(table.shape[0]):
+            for w in each(table.shape[2]):
                 word = table[c, i, w]
                 while word != NONE:
                     columns[end] = COLUMNS * c + 64 * w + trailing_zeros(word)
                     end += 1
                     word &= word - ONE
         begins[i + 1] = end
-    for at in range(first, last):
-        for q in range(list_rows(at, bits, rows)):
+    for at in each(first, last):
+        for q in each(list_rows(at, bits, rows)):
             i = rows[q]
-            for e in range(U(begins[i]), U(begins[i + 1])):
+            for e in each(U(begins[i]), U(begins[i + 1])):
                 shared[at - first, U(columns[e])] += weight[i]
 
 
@@ -237,10 +238,10 @@ def sum_products(
     level, what the pattern there shares with every pattern of the trees; `shared` that of a basis, from `top` on.
     """
     total, t = 0.0, t - 1 if above[s0] < 0 else t
-    for s in range(s0, s1):
+    for s in each(s0, s1):
         a = above[s]
         t += a < 0
-        begin = max(u0, t + 1)
+        begin = larger(u0, t + 1)
         if a >= 0:
             o, at, depth = U(place[inner[a], 0]), place[inner[a], 1], U(level[s, place[inner[a], 0]])
             start, patterns = U(starts[o, begin]), U(starts[o, u1] - starts[o, begin])
@@ -248,19 +249,19 @@ def sum_products(
             if s == a + 1:
                 row, shift = U(at - top[o]), start - U(starts[o, u0])
                 counts[o, depth, NONE] = sums[o, 1 + 2 * place[inner[a], 2], 0]
-                for c in range(patterns):
+                for c in each(patterns):
                     both, q = shared[o, row, shift + c], first + TWO * c
                     counts[o, depth, q] = both
                     counts[o, depth, q + ONE] = counts[o, depth, U(parts[start + c, 0])] - both
             if s > a + 1 or parts[at, 1] == 0:  # the other child
                 counts[o, depth, NONE] = counts[o, depth - ONE, NONE] - counts[o, depth, NONE]
-                for q in range(first, first + TWO * patterns):
+                for q in each(first, first + TWO * patterns):
                     counts[o, depth, q] = counts[o, depth - ONE, q] - counts[o, depth, q]
         if inner[s + 1] == inner[s]:
             kept, replaced = U(level[s, 0]), U(level[s, 1])
-            for w in range(U(value.shape[1])):
+            for w in each(U(value.shape[1])):
                 others = 0.0
-                for c in range(U(root[begin] - inner[root[begin]]), U(root[u1] - inner[root[u1]])):
+                for c in each(U(root[begin] - inner[root[begin]]), U(root[u1] - inner[root[u1]])):
                     pairs = counts[NONE, kept, U(leaf_pattern[c, 0])] * counts[ONE, replaced, U(leaf_pattern[c, 1])]
                     others += value[c, w] * pairs
                 total += value[s - inner[s], w] * others
@@ -303,14 +304,14 @@ def reach(i, nodes, fixed, codes, size, sets, stack, reached):
 def add_pairs(kept, replaced, leaf_at, value, output, raw):
     """Add the values of trees that have masks: of the one leaf that the row and the donor both allow."""
     rows, donors, width = U(raw.shape[0]), U(raw.shape[1]), U(value.shape[1])
-    for i0 in range(NONE, rows, TILE_ROWS):
-        for k0 in range(NONE, donors, TILE_DONORS):
-            for t in range(U(len(kept))):
+    for i0 in each(NONE, rows, TILE_ROWS):
+        for k0 in each(NONE, donors, TILE_DONORS):
+            for t in each(U(len(kept))):
                 leaf, out = U(leaf_at[t]), U(output[t])
-                for i in range(i0, min(i0 + TILE_ROWS, rows)):
+                for i in each(i0, smaller(i0 + TILE_ROWS, rows)):
                     allowed = kept[t, i]
-                    for w in range(width):
-                        for k in range(k0, min(k0 + TILE_DONORS, donors)):
+                    for w in each(width):
+                        for k in each(k0, smaller(k0 + TILE_DONORS, donors)):
                             raw[i, k, out + w] += value[leaf + U(trailing_zeros(allowed & replaced[t, k])), w]
 
 
@@ -322,13 +323,13 @@ def add_pairs(kept, replaced, leaf_at, value, output, raw):
 )  # fmt: skip
 def walk_pairs(nodes, roots, replaced, codes, values, size, sets, value, output, raw):
     """Add the values of all trees, pair by pair; feature f is the donor's ``values[replaced[f]]``, the row's at -1."""
-    for t in range(len(roots)):
-        for i in range(raw.shape[0]):
-            for k in range(raw.shape[1]):
+    for t in each(len(roots)):
+        for i in each(raw.shape[0]):
+            for k in each(raw.shape[1]):
                 s = roots[t]
                 while nodes[s, FEATURE] >= 0:
                     f = nodes[s, FEATURE]
                     code = codes[f, i] if replaced[f] < 0 else values[replaced[f], k]
                     s = s + 1 if goes_left(code, nodes[s, CUT], nodes[s, RULE], size[f], sets) else nodes[s, RIGHT]
-                for w in range(value.shape[1]):
+                for w in each(value.shape[1]):
                     raw[i, k, output[t] + w] += value[nodes[s, RIGHT], w]

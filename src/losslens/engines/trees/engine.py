@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -53,11 +53,9 @@ class Trees(ExactEngine):
         """An ensemble on the columns of a table."""
         needed = site.requested | ensemble.used(unwrapped)
         workers = in_process(site.n_jobs if site.table.n * len(needed) > FEW_VALUES else 1)
-        given = [site.column(j) for j in needed]
-        columns = dict(zip(needed, zip(given, workers.map(_distinct, None, given), strict=True), strict=True))
-        constant = Distinct(np.zeros(1), np.zeros(site.table.n, np.intp), np.zeros(1, np.intp), ordered=True)
-        distinct = [columns[j][1] if j in columns else constant for j in range(len(site.table.names))]
-        bound = bind(ensemble, distinct, tree_images(ensemble, unwrapped, site.table, columns), workers)
+        columns = _ColumnValues(site, sorted(needed))
+        images = tree_images(ensemble, unwrapped, site.table, columns)
+        bound = bind(ensemble, _AllValues(columns), images, workers, columns.release)
         return cls(bound, site.memory // 8, site.device)
 
     @cached_property
@@ -297,8 +295,45 @@ class Trees(ExactEngine):
         return SmallTrees(bound, self.tables, wanted)
 
 
-def _distinct(_: None, column: Column, tick: Tick) -> Distinct:
-    return column.distinct
+@dataclass(frozen=True, eq=False)
+class _ColumnValues(Mapping[int, tuple[Column, Distinct]]):
+    """The columns that trees or features use, and their distinct values: sorted when they are read."""
+
+    site: Site
+    needed: Sequence[int]
+
+    def __getitem__(self, j: int) -> tuple[Column, Distinct]:
+        column = self.site.column(j)
+        return column, column.distinct
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.needed)
+
+    def __len__(self) -> int:
+        return len(self.needed)
+
+    def release(self, j: int) -> None:
+        """Forget the values of a column, where they are not needed soon."""
+        if self.site.releases:
+            self.site.column(j).release()
+
+
+@dataclass(frozen=True, eq=False)
+class _AllValues(Sequence[Distinct]):
+    """The distinct values of all columns of the table; those that nothing uses have one."""
+
+    columns: _ColumnValues
+
+    def __getitem__(self, j: Any) -> Any:
+        return self.columns[j][1] if j in self.columns.needed else self._constant
+
+    def __len__(self) -> int:
+        return len(self.columns.site.table.names)
+
+    @cached_property
+    def _constant(self) -> Distinct:
+        n = self.columns.site.table.n
+        return Distinct(np.zeros(1), np.zeros(n, np.intp), np.zeros(1, np.intp), ordered=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,8 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import compiled, count_bits, trailing_zeros
+from losslens.engines.compiled import compiled, count_bits, part, trailing_zeros
+from losslens.engines.plain_arrays import array_of
 from losslens.engines.trees.bound import STEPS_PER_YIELD, BoundEnsemble, RawSteps
 from losslens.engines.trees.node_rules import (
     CUT,
@@ -32,7 +33,6 @@ from losslens.engines.trees.node_rules import (
     RULE,
     TWO,
     U,
-    array_of,
     goes_left,
     i4,
     i8,
@@ -48,7 +48,7 @@ WAITS, DONE = U(0), U(1)  # a right subtree
 KIND, SINGLES = U(0), U(1)  # of a feature: the kind of its ordered classes, and the first kind of its other ones
 
 
-@compiled(u8(array_of(u4), u8, u8, array_of(i4, 2), u8, i4, u8, u8, u8, u8, u8))
+@part(u8(array_of(u4), u8, u8, array_of(i4, 2), u8, i4, u8, u8, u8, u8, u8))
 def divide(keys, q0, q1, codes, f, cut, row, free, path, left_part, right_empty):
     """Divide the keys q0 .. q1 at a node that cuts ordered classes in two; returns both ends, left << 32 | right.
 
@@ -70,7 +70,7 @@ def divide(keys, q0, q1, codes, f, cut, row, free, path, left_part, right_empty)
     return left << HALF | right
 
 
-@compiled(
+@part(
     types.void(
         u8, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u4, 2), array_of(u1, 2),
         array_of(u4), u8, u8, u8, u8, u8, u8, u8, array_of(u8),

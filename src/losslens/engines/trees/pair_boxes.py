@@ -70,13 +70,14 @@ def square_shares(
     weight: of the rows, as donors; sums to one. target: (n, outputs). Every column that a tree uses belongs to a
     player. Progress counts products of two nodes.
     """
-    boxes, p = _Boxes(bound, players, weight), len(players)
-    local, index = np.zeros((len(weight), p)), np.zeros((p, p))
+    boxes, p = _Boxes(bound, players, weight, target), len(players)
+    local, index, of_target = np.zeros((len(weight), p)), np.zeros((p, p)), np.zeros((p, p))
     with closing(in_process(n_jobs).map(_Boxes.work, boxes, boxes.parts(), tick)) as results:
-        for part, more in results:
+        for part, more, with_target in results:
             local += part
             index += more
-    return SquareShares(local, index + index.T, boxes.interactions(target))
+            of_target += with_target
+    return SquareShares(local, index + index.T, of_target)
 
 
 def products(bound: BoundEnsemble) -> int:
@@ -148,10 +149,11 @@ class _Job:
 class _Boxes:
     """The counted nodes of all trees, and what rows make of them."""
 
-    def __init__(self, bound: BoundEnsemble, players: Sequence[Sequence[int]], weight: Floats) -> None:
+    def __init__(self, bound: BoundEnsemble, players: Sequence[Sequence[int]], weight: Floats, target: Floats) -> None:
         from losslens.engines.trees.pair_box_kernels import LANES
 
         self.bound, self.p, self.weight, self.n = bound, len(players), np.array(weight, np.float64), len(weight)
+        self.pull = self.weight[:, None] * target
         owner, value = _owners(bound, players), _centred_values(bound, self.weight)
         constants, by_tree = zip(*(_nodes(bound, t, owner, value) for t in range(len(bound.roots))), strict=True)
         nodes = [node for some in by_tree for node in some]
@@ -231,42 +233,27 @@ class _Boxes:
                     last = min(first + step, int(self.at[t + 1]))
                     yield _Job((t, other), first, last, (last - first) * int(count[other]))
 
-    def work(self, jobs: Sequence[_Job], tick: Tick) -> tuple[Floats, Floats]:
-        """The shares in some products, and interactions of the players."""
+    def work(self, jobs: Sequence[_Job], tick: Tick) -> tuple[Floats, Floats, Floats]:
+        """The shares in some products, and interactions of the players: in squares, and in products with the target."""
         from losslens.engines.trees import pair_box_kernels
 
         of_node, of_tree = np.diff(self.column_at), np.diff(self.column_at[self.at])
-        total, index = np.zeros((self.n, self.p)), np.zeros((self.p, self.p))
+        total, index, of_target = (np.zeros((rows, self.p)) for rows in (self.n, self.p, self.p))
+        no_pull, width = np.empty((0, 0)), self.bound.value.shape[1]
         sums = np.zeros(self.n * max(of_node, default=0)), np.zeros(self.n * max(of_tree, default=0))
         buffers = (self._joined(2 * max(of_node, default=0)), self._subsets(), self._compared())
         for job in jobs:
             a, b = job.trees
-            others = (0, 0) if a == b else (int(self.at[b]), int(self.at[b + 1]))
+            others, pull = (int(self.at[b]), int(self.at[b + 1])), no_pull
+            if a == b:
+                out = self.bound.output[a]
+                others, pull = (0, 0), np.ascontiguousarray(self.pull[:, out : out + width])
             pair_box_kernels.add_products(
-                job.first, job.last, *others, MOST_IN_TABLE, self.nodes, self.weight, self.factors, self.share,
-                *buffers, *sums, total, index,
+                job.first, job.last, *others, MOST_IN_TABLE, self.nodes, self.weight, pull, self.factors, self.share,
+                *buffers, *sums, total, index, of_target,
             )  # fmt: skip
             tick(job.products)
-        return total, index
-
-    def interactions(self, target: Floats) -> Floats:
-        """Interactions of the players in the mean product of the outputs and a target, (n, outputs)."""
-        from losslens.engines.trees.pair_box_kernels import add_interactions
-
-        entry_at, players, _, class_at, words, number, value, _, _ = self.nodes
-        index, compared = np.zeros((self.p, self.p)), self._compared()
-        tree = np.repeat(np.arange(len(self.at) - 1), np.diff(self.at))
-        for a, t in enumerate(tree.tolist()):
-            some = target[:, self.bound.output[t] :][:, : value.shape[1]]
-            patterns, of_node = words[class_at[a] : class_at[a + 1]], players[entry_at[a] : entry_at[a + 1]]
-            weights = [
-                np.bincount(number[a], one, len(patterns)) for one in (self.weight * (some @ value[a]), self.weight)
-            ]
-            for mine, theirs in (weights, weights[::-1]):
-                add_interactions(
-                    len(patterns), len(of_node), 1.0, patterns, mine, theirs, of_node, self.share, compared, index
-                )
-        return index
+        return total, index, of_target
 
     def _joined(self, columns: int) -> tuple[NDArray[Any], ...]:
         return (

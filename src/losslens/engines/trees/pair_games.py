@@ -30,6 +30,7 @@ Players = Sequence[Sequence[int]]
 Words = NDArray[np.uint64]
 TASK_CELLS = 1 << 21  # cells and leaves of one task of a thread
 STRIPE_PAIRS = 1 << 20  # pairs sorted together
+MOST_PLAYERS = 64  # bits of a word
 MAX_MASKS = 1 << 24  # rows times players of all trees, up to which masks of leaves are kept
 PROBE = np.array([-37.1, -8.3, -1.0, -0.3, 0.0, 1e-9, 0.1, 0.7, 1.0, 5.7, 29.3])  # scores by which a link is recognised
 
@@ -145,8 +146,16 @@ class _Buffers:
     def __init__(self, p: int, bound: BoundEnsemble) -> None:
         stack, parts = np.empty((bound.depth + 2, 3), np.uint64), np.empty((SMALL_TREE_LEAVES, 3), np.uint64)
         self.walk = np.empty(len(bound.unit) << p, np.int64), stack, parts, np.empty(p, np.uint64)  # table and players
-        self.by_high, self.by_coalition = np.empty((2, 1 << p)), np.zeros((2, 1 << p))
-        self.places = np.empty(1 << p, np.int32)
+        block = 1 << int(pair_kernels.LOW)
+        self.sums = (
+            np.empty(MOST_PLAYERS),
+            np.empty((2, block)),
+            np.empty((2, block)),
+            np.empty((MOST_PLAYERS, block)),
+            np.empty((2, 1 << p)),
+            np.zeros((2, 1 << p)),
+            np.empty(1 << p, np.int32),
+        )  # fmt: skip - by player, losses and sums of a block, weights; of all coalitions: by block, over pairs, places
 
 
 class _Game:
@@ -205,7 +214,7 @@ class _Game:
         mass[:, : self.sides] = (weight[task.rows] * weight[task.donors])[:, None]
         pair_kernels.play(
             self.kind, task.rows, task.donors, task.differ, self.player, self.y, mass, given, self.scale, self.shift,
-            tuple(self.forest), buffers.walk, buffers.by_high, buffers.by_coalition, buffers.places, shares, errors,
+            tuple(self.forest), buffers.walk, buffers.sums, shares, errors,
         )  # fmt: skip
 
 

@@ -7,19 +7,22 @@ are called one by one, and would take most of the time of a game.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from losslens.engines.compiled import compiled
-from losslens.engines.trees.node_rules import ONE, U, array_of, i8, u8
+from losslens.engines.compiled import larger, part, smaller
+from losslens.engines.loops import each
+from losslens.engines.plain_arrays import array_of
+from losslens.engines.trees.node_rules import ONE, U, i8, u8
 
 f8 = types.float64
 NONE = U(0)
 # Sums may be reordered, so that several numbers are added at once; compiled code always has the same order.
-REORDERED_SUMS = {"fastmath": {"reassoc", "contract", "nsz"}}
+REORDERED_SUMS: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz"}}
 LOG2_E, LN2_HIGH, LN2_LOW = 1 / math.log(2), 6.93147180369123816490e-01, 1.90821492927058770002e-10
 ROUNDING = 1.5 * 2.0**52  # adding this rounds a number to an integer, which is then in its lowest bits
 EXPONENT = 2.0**52 + 1023  # 2^52 with a biased exponent in its lowest bits, minus this, is the exponent
@@ -48,7 +51,7 @@ def as_word(_, number):
     return types.int64(types.float64), emit
 
 
-@compiled(f8(f8), forceinline=True, fastmath={"contract"})
+@part(f8(f8), forceinline=True, fastmath={"contract"})
 def exponential(x):
     """exp(x) for -700 .. 700 without branches or calls, so that several are computed at once; accurate to about 1 ulp.
 
@@ -64,7 +67,7 @@ def exponential(x):
     return (1 + (r + r * r * e)) * as_float((as_word(shifted) + BIAS) << SHIFT)
 
 
-@compiled(f8(f8), forceinline=True, fastmath={"contract"})
+@part(f8(f8), forceinline=True, fastmath={"contract"})
 def logarithm(x):
     """log(x) for positive normal numbers, in the same way.
 
@@ -82,29 +85,29 @@ def logarithm(x):
     return k * LN2_HIGH + (2 * s + (2 * s * z * (1 / 3 + z * t) + k * LN2_LOW))
 
 
-@compiled(types.void(array_of(i8), u8, u8, f8, f8, f8, f8, array_of(f8, 2)), **REORDERED_SUMS)
+@part(types.void(array_of(i8), u8, u8, f8, f8, f8, f8, array_of(f8, 2)), **REORDERED_SUMS)
 def squared_losses(table, start, side, scale, shift, row_y, donor_y, losses):
     """Squared errors of a block of coalitions, for the y of the row and that of the donor."""
-    for c in range(side):
+    for c in each(side):
         score = f8(table[start + c]) * scale + shift
         losses[NONE, c] = (score - row_y) * (score - row_y)
         losses[ONE, c] = (score - donor_y) * (score - donor_y)
 
 
-@compiled(types.void(array_of(i8), u8, u8, f8, f8, f8, f8, array_of(f8, 2)), fastmath={"contract"})
+@part(types.void(array_of(i8), u8, u8, f8, f8, f8, f8, array_of(f8, 2)), fastmath={"contract"})
 def log_losses(table, start, side, scale, shift, row_y, donor_y, losses):
     """Log losses of two classes with a logistic score, likewise: clipped, and from 1 - p where y is 0."""
-    for c in range(side):
+    for c in each(side):
         score = f8(table[start + c]) * scale + shift
-        p = 1 / (1 + exponential(min(max(-score, -700.0), 700.0)))
+        p = 1 / (1 + exponential(smaller(larger(-score, -700.0), 700.0)))
         chance = p if row_y > 0.5 else 1 - p
         losses[NONE, c] = p
-        losses[ONE, c] = -logarithm(min(max(chance, EPS), 1 - EPS))
+        losses[ONE, c] = -logarithm(smaller(larger(chance, EPS), 1 - EPS))
     if row_y == donor_y:
-        for c in range(side):
+        for c in each(side):
             losses[NONE, c] = losses[ONE, c]
         return
-    for c in range(side):
+    for c in each(side):
         chance = losses[NONE, c] if donor_y > 0.5 else 1 - losses[NONE, c]
         losses[NONE, c] = losses[ONE, c]
-        losses[ONE, c] = -logarithm(min(max(chance, EPS), 1 - EPS))
+        losses[ONE, c] = -logarithm(smaller(larger(chance, EPS), 1 - EPS))

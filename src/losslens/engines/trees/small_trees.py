@@ -15,7 +15,8 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import compiled, trailing_zeros
+from losslens.engines.compiled import compiled, part, trailing_zeros
+from losslens.engines.plain_arrays import array_of
 from losslens.engines.trees.bound import STEPS_PER_YIELD, BoundEnsemble, RawSteps
 from losslens.engines.trees.node_rules import (
     CUT,
@@ -24,7 +25,6 @@ from losslens.engines.trees.node_rules import (
     RIGHT,
     RULE,
     U,
-    array_of,
     goes_left,
     i4,
     i8,
@@ -150,14 +150,16 @@ def _tabulate(
                     span[mine + x, 1] = place
 
 
-@compiled(
+@part(
     types.void(
         array_of(i4, 2), u8, u8, _TABLES, array_of(i4), array_of(i4), array_of(i8, 2), array_of(i4), array_of(u8, 2),
-        array_of(i8), array_of(i8, 2),
+        array_of(i8), array_of(i8, 2), u8,
     )
 )  # fmt: skip
-def search(codes, begin, rows, tables, size, special, value, output, forbidden, diff, own):
+def search(codes, begin, rows, tables, size, special, value, output, forbidden, diff, own, to):
     """Sum the own leaves of a few rows from `begin` on, and add the gains of all trees to their difference arrays.
+
+    The sums are written to `own` from row `to` on.
 
     A gain is the value of a reached leaf minus that of the own leaf. ``forbidden[0, i]`` are the leaves that at least
     one feature of row i forbids, ``forbidden[1, i]`` those that two or more forbid: zero before and after.
@@ -167,7 +169,7 @@ def search(codes, begin, rows, tables, size, special, value, output, forbidden, 
     row_size = U(offset[len(size)])  # positions of a row in the difference array
     for i in range(rows):
         for w in range(outputs):
-            own[i, w] = 0
+            own[to + i, w] = 0
     for t in range(U(len(output))):
         leaf0, leaves, out = U(leaf_at[t]), U(leaf_at[t + ONE] - leaf_at[t]), U(output[t])
         e0, spans, all_leaves = U(first[t]), U(span_at[t]), ~U(0) >> (U(64) - leaves)
@@ -181,7 +183,7 @@ def search(codes, begin, rows, tables, size, special, value, output, forbidden, 
             leaf, base = U(trailing_zeros(~forbidden[0, i])), i * row_size
             mine, pairs = leaf0 + leaf, U(pair_at[t]) + leaf * leaves
             for w in range(width):
-                own[i, out + w] += value[mine, w]
+                own[to + i, out + w] += value[mine, w]
             others = forbidden[0, i] & ~forbidden[1, i] & all_leaves
             forbidden[0, i] = forbidden[1, i] = 0
             specials = others if has_special[t] else U(0)
@@ -213,23 +215,26 @@ def search(codes, begin, rows, tables, size, special, value, output, forbidden, 
                             diff[place + outputs + w] -= gain
 
 
-@compiled(
+@part(
     u8(
-        u8, array_of(i8), array_of(i8, 2), array_of(i4), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2),
+        u8, array_of(i8), array_of(i8, 2), u8, array_of(i4), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2),
         array_of(i8, 2), u8,
     )
 )  # fmt: skip
-def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
-    """Write the steps of some rows' curves from position `s` on; returns their end. The difference array is zeroed."""
+def emit(rows, diff, own, to, size, offset, wanted, classes, raw, start, s):
+    """Write the steps of some rows' curves from position `s` on, of rows from `to` on; returns their end.
+
+    The difference array is zeroed.
+    """
     outputs, p = U(raw.shape[1]), U(len(size))
     for i in range(rows):
         number = U(0)
         for f in range(p):
             base, count = i * U(offset[p]) + U(offset[f]), U(size[f])
-            start[i, number] = s
+            start[to + i, number] = s
             classes[s] = 0
             for w in range(outputs):
-                raw[s, w] = own[i, w] + diff[base * outputs + w]
+                raw[s, w] = own[to + i, w] + diff[base * outputs + w]
                 diff[base * outputs + w] = 0
                 diff[(base + count) * outputs + w] = 0
             level = raw[s, 0]
@@ -252,8 +257,8 @@ def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
             if wanted[f]:
                 number += ONE
             else:
-                s = U(start[i, number])
-        start[i, number] = s
+                s = U(start[to + i, number])
+        start[to + i, number] = s
     return s
 
 
@@ -270,8 +275,8 @@ def write(
     at, s = begin, U(0)
     while at < stop:
         rows, first = min(U(forbidden.shape[1]), stop - at), at - begin
-        search(codes, at, rows, tables, size, special, value, output, forbidden, diff, own[first:])
-        s = emit(rows, diff, own[first:], size, offset, wanted, classes, raw, start[first:], s)
+        search(codes, at, rows, tables, size, special, value, output, forbidden, diff, own, first)
+        s = emit(rows, diff, own, first, size, offset, wanted, classes, raw, start, s)
         at += rows
     return s
 

@@ -14,12 +14,13 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import compiled
+from losslens.engines.compiled import compiled, part
+from losslens.engines.plain_arrays import array_of
 from losslens.engines.trees.bound import BoundEnsemble, Ints
-from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RIGHT, RULE, U, array_of, goes_left, i4, i8, u1, u8
+from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RIGHT, RULE, U, goes_left, i4, i8, u1, u8
 
 
-@compiled(types.void(array_of(i8)))
+@part(types.void(array_of(i8)))
 def _to_positions(marks):
     """Replace marks of first classes by the grid position of each class; the last entry becomes their number."""
     position = -1
@@ -29,12 +30,13 @@ def _to_positions(marks):
     marks[len(marks) - 1] = position + 1
 
 
-@compiled(
+@part(
     types.void(u8, u8, array_of(i4, 2), array_of(i8, 2), array_of(i8), array_of(i8), u8, u8, array_of(i8))
 )  # fmt: skip
 def _sum_rectangles(o, n_boxes, boxes, value, along, across, high, wide, grid):
     """Sum of all trees at each position of the grid, for one output."""
-    grid[: high * wide] = 0
+    for c in range(high * wide):
+        grid[c] = 0
     width = U(value.shape[1])
     for q in range(n_boxes):
         out = U(boxes[q, 5])
@@ -111,8 +113,10 @@ def fill_rows(
     """
     for i in range(start, U(raw.shape[0])):
         n_boxes = reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes)
-        along[:] = 0
-        across[:] = 0
+        for c in range(U(len(along))):
+            along[c] = 0
+        for c in range(U(len(across))):
+            across[c] = 0
         for q in range(n_boxes):
             along[U(boxes[q, 0])] = 1
             along[U(boxes[q, 1])] = 1
