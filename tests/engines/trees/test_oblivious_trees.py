@@ -45,7 +45,12 @@ def ensemble(rng, depths, outputs=1, together=False):
 def bound_to(trees, X):
     columns = as_table(X)
     distinct = [columns.column(j).distinct for j in range(X.shape[1])]
-    return bind(trees, distinct, {j: (np.array([j]), one.values[:, None]) for j, one in enumerate(distinct)})
+    return bind(
+        trees,
+        len(distinct[0].codes),
+        distinct,
+        {j: (np.array([j]), one.values[:, None]) for j, one in enumerate(distinct)},
+    )
 
 
 def curves(search):

@@ -48,7 +48,7 @@ def bound_to(model, rows, response="values"):
     ensemble, columns = read(as_model(model), response), as_table(rows)
     distinct = [columns.column(j).distinct for j in range(rows.shape[1])]
     images = {j: (np.array([j]), ensemble.numbers(j, values.values)[:, None]) for j, values in enumerate(distinct)}
-    return bind(ensemble, distinct, images)
+    return bind(ensemble, len(distinct[0].codes), distinct, images)
 
 
 @pytest.fixture(scope="module", params=CASES)

@@ -160,12 +160,13 @@ class _OwnImages(Mapping[int, tuple[NDArray[np.intp], Floats]]):
 
 def bind(
     ensemble: Ensemble,
+    n: int,
     distinct: Sequence[Distinct],
     images: Images,
     workers: Workers | None = None,
     release: Callable[[int], None] = lambda j: None,
 ) -> BoundEnsemble:
-    """Bind an ensemble to the distinct values of a table's columns; the workers are threads, by default this one.
+    """Bind an ensemble to the distinct values of a table's columns, of n rows; the workers are threads, or this one.
 
     Those of a column are read when it is its turn, and not again after `release`.
     """
@@ -175,7 +176,7 @@ def bind(
     p = len(distinct)
     size, special = np.ones(p, np.int32), np.ones(p, np.int32)
     class_of, sets = [], _Sets()
-    codes = np.empty((p, len(distinct[0].codes)), np.int32)
+    codes = np.empty((p, n), np.int32)
     shared = ensemble, distinct, images, codes, release
     for j, (classes, runs) in enumerate((workers or Serial()).map(_bind_column, shared, range(p))):
         classes.write(nodes, j, sets)

@@ -54,8 +54,11 @@ class Trees(ExactEngine):
         needed = site.requested | ensemble.used(unwrapped)
         workers = in_process(site.n_jobs if site.table.n * len(needed) > FEW_VALUES else 1)
         columns = _ColumnValues(site, sorted(needed))
+        if unwrapped.transform is not None:  # images of all columns come first
+            for _ in workers.map(_distinct, columns, columns.needed):
+                pass
         images = tree_images(ensemble, unwrapped, site.table, columns)
-        bound = bind(ensemble, _AllValues(columns), images, workers, columns.release)
+        bound = bind(ensemble, site.table.n, _AllValues(columns), images, workers, columns.release)
         return cls(bound, site.memory // 8, site.device)
 
     @cached_property
@@ -316,6 +319,10 @@ class _ColumnValues(Mapping[int, tuple[Column, Distinct]]):
         """Forget the values of a column, where they are not needed soon."""
         if self.site.releases:
             self.site.column(j).release()
+
+
+def _distinct(columns: _ColumnValues, j: int, _: Tick) -> Distinct:
+    return columns[j][1]
 
 
 @dataclass(frozen=True, eq=False)
