@@ -41,8 +41,8 @@ def models() -> dict[str, Any]:
 class Timed(RegressorMixin, BaseEstimator):
     """A regressor that keeps the time spent inside its predict, and now and then times the same rows once more.
 
-    Every tenth call is followed by the same rows alone, and by those of the last three calls in one batch: what a good
-    batch takes at that moment. `extra` is the time that this adds to a run.
+    The third call of ten is followed by the same rows alone, and by those of the last three calls in one batch: what a
+    good batch takes at that moment. `extra` is the time that this adds to a run.
     """
 
     def __init__(self, model: Any) -> None:
@@ -58,9 +58,9 @@ class Timed(RegressorMixin, BaseEstimator):
         self.seconds += ended - started
         self.rows += len(answer)
         self.calls += 1
-        if self.calls % 10 in (8, 9, 0):
+        if self.calls % 10 in (1, 2, 3):
             self.last.append(X.copy() if hasattr(X, "copy") else X)
-        if self.calls % 10 == 0:
+        if self.calls % 10 == 3:
             good = min(_seconds_a_row(self.model, rows) for rows in (self.last[-1], _together(self.last)))
             self.good.append(good)
             self.against_good.append((ended - started) / len(answer) / good)

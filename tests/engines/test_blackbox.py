@@ -202,7 +202,7 @@ def test_one_column_under_two_names_has_two_answers():
 def small_batches(monkeypatch):
     """Many batches, so that workers have something to share."""
     monkeypatch.setattr(choice, "BATCH", N)
-    monkeypatch.setattr(choice, "LARGE_BATCH", N)
+    monkeypatch.setattr(choice, "LARGE_BATCHES", {})
 
 
 MODELS = {
@@ -528,8 +528,8 @@ def test_a_model_that_returns_too_few_rows_later_is_refused(monkeypatch):
 def test_forests_take_larger_batches():
     table = as_table(X)
     assert choice.batch_rows(smooth, table, 2**30) == choice.BATCH
-    assert choice.batch_rows(MODELS["forest"], table, 2**30) == choice.LARGE_BATCH
-    assert choice.batch_rows(make_pipeline(MODELS["forest"]), table, 2**30) == choice.LARGE_BATCH
+    assert choice.batch_rows(MODELS["forest"], table, 2**30) == choice.LARGE_BATCHES["Forest"]
+    assert choice.batch_rows(make_pipeline(MODELS["forest"]), table, 2**30) == choice.LARGE_BATCHES["Forest"]
 
 
 def test_a_batch_shrinks_with_the_memory_until_it_is_refused():

@@ -8,6 +8,7 @@ PFI.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -118,7 +119,7 @@ class Averages:
 
     def add(self, rows: Indices, predictions: NDArray[Any] | None, changes: Floats | None) -> None:
         """Add all cells of these rows; each row is added once. Predictions may be averaged elsewhere."""
-        for part in chunks(rows, self.layout.width, self.layout.size // 4):
+        for part in self.parts(rows):
             some = None if changes is None else changes[part]
             shown = None if predictions is None else predictions[part]
             # Labels: their mean is how often each is predicted.
@@ -128,6 +129,10 @@ class Averages:
                 self._add_common(self.layout, rows[part], shown, some)
             else:
                 self._add_per_row(self.layout, rows[part], shown, some)
+
+    def parts(self, rows: Indices) -> Iterator[slice]:
+        """The rows that are added at a time."""
+        return chunks(rows, self.layout.width, self.layout.size // 4)
 
     def _add_common(
         self, layout: CommonGrid, rows: Indices, predictions: NDArray[Any] | None, changes: Floats | None

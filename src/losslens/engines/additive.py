@@ -264,7 +264,7 @@ class SumRows:
     @classmethod
     def read(cls, engine: Additive, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
         """From memory once; y: of the squared loss."""
-        from losslens.engines.additive_sums import add_moments
+        from losslens.engines.additive_sums import add_moments, copy_columns
 
         parts, scale, (n, p) = engine.parts, engine.scale, engine.parts.shape
         head = parts[:SOME_ROWS]
@@ -272,15 +272,16 @@ class SumRows:
         shift = np.ascontiguousarray(np.where((head == head[0]).all(axis=0), head[0], head.mean(axis=0)))
         first, second, cross = sums = np.zeros((3, p))
         prediction, residual, copies = np.empty(n), np.empty(0 if y is None else n), np.empty((len(columns), n))
-        some = slice(None) if len(columns) == p else list(columns)  # a slice is no copy
+        some = np.array(columns, np.int64)
         for start in range(0, n, CHUNK_ROWS):
             rows = slice(start, start + CHUNK_ROWS)
-            chunk = np.ascontiguousarray(parts[rows])
-            copies[:, rows] = chunk[:, some].T
-            prediction[rows] = chunk @ scale + engine.intercept
-            if y is not None:
-                residual[rows] = y[rows] - prediction[rows]
-                add_moments(chunk, shift, weight[rows], weight[rows] * residual[rows], sums)
+            chunk, f = np.ascontiguousarray(parts[rows]), prediction[rows]
+            copy_columns(chunk, some, copies, start)
+            np.dot(chunk, scale, out=f)
+            if y is None:
+                f += engine.intercept
+            else:
+                add_moments(chunk, shift, weight[rows], y[rows], engine.intercept, f, residual[rows], sums)
         copied = dict(zip(columns, copies, strict=True))
         if y is None:
             return cls(prediction, copied)

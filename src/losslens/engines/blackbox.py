@@ -32,6 +32,7 @@ from losslens.typing import Indices, Mask
 from losslens.workers import PerThread, choose_workers
 
 FEW_ROWS, FASTEST_GROWTH = 16, 16  # rows of the first timed call, and how many times more the next may have
+SMALL_TASK = 10_000  # rows, at most
 EDITED = 8  # columns with replaced values in timed calls
 TIMED = 0.25  # seconds of all timed calls, about
 SHORT_CALL, LONG_CALL = 0.01, 1.0  # seconds of a call that is made twice, and of one that no other follows
@@ -148,13 +149,19 @@ class BlackBox:
     ) -> Iterator[tuple[list[Cut], NDArray[Any]]]:
         """Predictions batch by batch. Batches and their order don't depend on n_jobs, hence neither do the results."""
         workers = choose_workers(self.n_jobs)
-        runs = ((rows, run) for run in group(batches, workers.grain))
+        together = batches_a_task(workers.grain, self.rows_a_call(len(rows)))
+        runs = ((rows, run) for run in group(batches, together))
         for run in workers.map(_predict_run, (self, asks), runs, tick):
             yield from run
 
     @cached_property
     def _buffers(self) -> PerThread[Batch]:
         return PerThread(partial(Batch, self.table))
+
+
+def batches_a_task(grain: int, size: int) -> int:
+    """How many batches of a size workers take together: as many as they take small tasks, or fewer large ones."""
+    return min(grain, ceil(grain * SMALL_TASK / size))
 
 
 def _predict_run(

@@ -151,8 +151,12 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> Exac
     Every second of the rows takes values of requested columns from another row, since cells lie where no row of the
     table does: one column, or half of them. Rows of weight 0 are left out: no mean depends on them.
     """
-    counted = np.arange(site.table.n) if site.weight is None else np.flatnonzero(site.weight)
-    rows = counted[np.linspace(0, len(counted) - 1, min(site.table.n, CHECKED)).astype(np.intp)]
+    n, checked = site.table.n, min(site.table.n, CHECKED)
+    if site.weight is None or site.weight.all():
+        rows = np.linspace(0, n - 1, checked).astype(np.intp)
+    else:
+        counted = np.flatnonzero(site.weight)
+        rows = counted[np.linspace(0, len(counted) - 1, checked).astype(np.intp)]
     weight = np.ones(len(rows)) if site.weight is None else site.weight[rows]
     columns = sorted(site.requested)[:: len(site.requested) // MOST_REPLACED + 1]
     source = _replaced(rows, columns, len(site.table.names))
@@ -167,7 +171,7 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> Exac
     single = engine.in_single or is_single(own)
     if single and not engine.adds_in_single:
         raise Declined(SINGLE)
-    if single and engine.sums_losses and site.table.n < FEWEST_IN_SINGLE:
+    if single and engine.sums_losses and n < FEWEST_IN_SINGLE:
         raise Declined(FEW_IN_SINGLE)
     tolerance, rounded = (SINGLE_TOLERANCE, ROUNDED_IN_SINGLE) if single else (TOLERANCE, ROUNDED)
     gaps, largest = np.abs(np.subtract(own, mine, dtype=np.float64)), float(np.abs(own).max())
@@ -229,9 +233,10 @@ def _check_losses(
 
 
 BATCH = 10_000  # rows per call of the model
-LARGE_BATCH = 30_000  # if a call has a large fixed cost: starting a thread pool, input checks
-# Parts of the class names of such models.
-LARGE = ("Forest", "ExtraTrees", "Bagging", "HistGradientBoosting", "Linear", "Ridge", "Lasso", "ElasticNet")
+# Parts of class names, and rows if a call has a large fixed cost: threads for each tree, input checks.
+LARGE_BATCHES = {"Forest": 120_000, "ExtraTrees": 120_000, "HistGradientBoosting": 50_000} | dict.fromkeys(
+    ("Bagging", "Linear", "Ridge", "Lasso", "ElasticNet"), 30_000
+)
 
 
 def choose(native: Any, respond: Callable[[Any], Any], table: Table, memory: int, n_jobs: int | None) -> BlackBox:
@@ -248,7 +253,7 @@ def batch_rows(native: Any, table: Table, memory: int) -> int:
     """Rows per call, derived from counts so that the same data give the same batches on every machine."""
     last = native.steps[-1][1] if hasattr(native, "steps") else native
     last = getattr(last, "best_estimator_", last)
-    wanted = LARGE_BATCH if any(word in type(last).__name__ for word in LARGE) else BATCH
+    wanted = next((rows for word, rows in LARGE_BATCHES.items() if word in type(last).__name__), BATCH)
     # An eighth of the memory holds a batch, the model's temporary arrays and the predictions: four times the batch.
     fits = memory // (32 * (table.row_bytes + 64))
     fewest = min(64, table.n)

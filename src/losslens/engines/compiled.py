@@ -44,6 +44,7 @@ MODULES = {
     "losslens.engines.trees.node_rules": 1,
 }
 _KERNELS: list[Any] = []
+NEWEST = 0, 68  # release of numba that `part` was tried with, and those since 0.60; a later one might crash
 # numba found no folder for its cache, could not write to it, or could not read the files of another version.
 _NO_CACHE = (RuntimeError, OSError, AttributeError, ImportError, EOFError, pickle.UnpicklingError)
 # Without the global lock; without C wrappers, tests for division by zero and counts of references, which take a third
@@ -121,9 +122,12 @@ def part(signature: Any, *, copied: bool = True, **options: Any) -> Callable[[Ca
     So it is in their caches, has none of its own, and takes half of the time to compile. copied: the compiler may
     insert it at every place where it is called; otherwise there is one copy of it.
     """
+    if tuple(map(int, numba.__version__.split(".")[:2])) > NEWEST:
+        return compiled(signature, **options)
 
     def declare(function: Callable[..., Any]) -> Any:
-        kernel = numba.njit(pipeline_class=_PartCompiler, no_cpython_wrapper=True, **(_OPTIONS | options))(function)
+        compiler = _PartCompiler if copied else _SinglePartCompiler
+        kernel = numba.njit(pipeline_class=compiler, no_cpython_wrapper=True, **(_OPTIONS | options))(function)
         compile_for = kernel.compile
 
         def compile_declared(_: Any) -> Any:
@@ -135,9 +139,6 @@ def part(signature: Any, *, copied: bool = True, **options: Any) -> Callable[[Ca
 
         def add(found: Any) -> None:
             """Known to other kernels by its code; nothing that Python could call."""
-            if not copied:
-                for one in found.library._final_module.functions:
-                    one.add_function_attribute("noinline")
             kernel.targetctx.insert_user_function(found.library, found.fndesc, [found.library])
             kernel.overloads[found.signature.args] = found._replace(entry_point=found.library)
 
@@ -150,13 +151,33 @@ def part(signature: Any, *, copied: bool = True, **options: Any) -> Callable[[Ca
 class _PartCompiler(Compiler):
     """Ends before machine code."""
 
+    copied = True
+
     def __init__(self, types_: Any, target: Any, _: Any, arguments: Any, returned: Any, flags: Any, names: Any) -> None:
         flags.no_compile = True
-        super().__init__(types_, target, _PartLibrary(target.codegen(), "part"), arguments, returned, flags, names)
+        library = _PartLibrary(target.codegen(), "part")
+        library.copied = self.copied
+        super().__init__(types_, target, library, arguments, returned, flags, names)
+
+
+class _SinglePartCompiler(_PartCompiler):
+    """Of a part that is not copied to where it is called."""
+
+    copied = False
 
 
 class _PartLibrary(JITCodeLibrary):
     """Code that is not optimised by itself."""
+
+    copied: bool
+
+    def add_ir_module(self, module: Any) -> None:
+        """The code of the part."""
+        if not self.copied:
+            for one in module.functions:
+                if not one.is_declaration:
+                    one.attributes.add("noinline")
+        super().add_ir_module(module)
 
     def finalize(self) -> None:
         """Take over the parts that this one calls."""
@@ -240,6 +261,19 @@ def count_bits(_: Any, word: Any) -> Any:
         return builder.ctpop(arguments[0])
 
     return types.int64(types.uint64), emit
+
+
+@intrinsic
+def store_past_cache(_: Any, array: Any, index: Any, value: Any) -> Any:
+    """``array[index] = value`` where much is written that is not read soon: the cache is neither filled nor asked."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        store = builder.store(arguments[2], builder.gep(data, [arguments[1]]))
+        store.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+        return context.get_dummy_value()
+
+    return types.void(array, index, value), emit
 
 
 def _chosen(relation: str) -> Any:

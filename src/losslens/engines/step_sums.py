@@ -30,24 +30,23 @@ def sum_steps(start, classes, change, prediction, y, weight, base, ceiling, mass
     for k in range(U(len(mass_at) - 1)):  # outside, so that the sums of one feature stay in the processor's cache
         for i in range(U(len(weight))):
             at, row_sum, row_clipped, before, last = U(mass_at[k]), 0.0, 0.0, 0.0, 0.0
-            first, stop = U(start[i, k]), U(start[i, k + ONE])
+            first, final = U(start[i, k]), U(start[i, k + ONE]) - ONE
             below = mass[at]
-            if usual and stop - first == U(mass_at[k + ONE]) - at - ONE:  # a step at each class: half of the time
-                ends, sums, mine = mass[at + ONE : U(mass_at[k + ONE])], curve[at:], prediction[first:stop, 0]
-                changes = change[first:stop]
-                for c in range(stop - first):
-                    if len(y) > 0:
-                        error = y[i] - mine[c]
-                        changes[c] = error * error - base[i]
-                    row_sum += (ends[c] - below) * changes[c]
-                    sums[c, 0] += weight[i] * (changes[c] - before)
-                    sums[c, 1] += weight[i] * (mine[c] - last)
-                    below, before, last = ends[c], changes[c], mine[c]
-                local[i, k] = row_sum
+            if usual:  # in less than half of the time, because there is no branch in the loop
+                place, target, own, mine, now = at, y[i] if len(y) > 0 else 0.0, base[i], weight[i], 0.0
+                for s in range(first, final + ONE):
+                    after, value = at + U(classes[min(s + ONE, final)]), prediction[s, 0]
+                    now = (target - value) * (target - value) - own if len(y) > 0 else change[s]
+                    change[s] = now
+                    row_sum += (mass[after] - below) * now
+                    curve[place, 0] += mine * (now - before)
+                    curve[place, 1] += mine * (value - last)
+                    below, before, last, place = mass[after], now, value, after
+                local[i, k] = row_sum + (mass[U(mass_at[k + ONE]) - ONE] - below) * now
                 continue
-            for s in range(first, stop):
+            for s in range(first, final + ONE):
                 place = at + U(classes[s])
-                end = mass[at + U(classes[s + ONE])] if s + ONE < stop else mass[U(mass_at[k + ONE]) - ONE]
+                end = mass[at + U(classes[s + ONE])] if s < final else mass[U(mass_at[k + ONE]) - ONE]
                 step_mass = end - below
                 below = end
                 if len(y) > 0:
@@ -58,7 +57,7 @@ def sum_steps(start, classes, change, prediction, y, weight, base, ceiling, mass
                     row_clipped += step_mass
                 curve[place, 0] += weight[i] * (change[s] - before)
                 before = change[s]
-                if outputs == ONE:  # the usual case
+                if outputs == ONE:
                     curve[place, 1] += weight[i] * (prediction[s, 0] - last)
                     last = prediction[s, 0]
                     continue

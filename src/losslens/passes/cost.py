@@ -23,7 +23,7 @@ from losslens.donors.designs import Design
 from losslens.donors.questions import FEW_VALUES, Subject, Subjects, has_ties, pose
 from losslens.engines import rates
 from losslens.engines.base import AnswerWay, CellEngine
-from losslens.engines.blackbox import TIMED, BlackBox, CallTime
+from losslens.engines.blackbox import TIMED, BlackBox, CallTime, batches_a_task
 from losslens.engines.choice import CHECKED
 from losslens.models import Model
 from losslens.passes import auto, dense, scored, steps
@@ -344,7 +344,8 @@ def spread(task: Task, seconds: float, cells: int) -> tuple[int, float]:
     cluster = active()
     if cluster is None or not task.engine.travels:
         return 0, seconds
-    tasks = max(1, ceil(cells / task.engine.rows_a_call(task.n) / cluster.grain))
+    size = task.engine.rows_a_call(task.n)
+    tasks = max(1, ceil(cells / size / batches_a_task(cluster.grain, size)))
     threads = cluster.threads
     travels = packed_size(task.engine, cluster) + 8 * cells
     return threads, rates.on_a_cluster(seconds, tasks, threads, travels)

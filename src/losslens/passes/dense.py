@@ -136,6 +136,8 @@ class _Pass:
         filled = []
         for q, c, others, count in zip(self.questions, self.collectors, self.averages, self.counts, strict=True):
             means, cells = c.averages.finish(all_rows(sample.n)), c.kept_cells
+            if self.losses and cells.changes is None:
+                cells = _changed(cells, self.losses[0], sample)
             beside = tuple(
                 (replace(one.finish(all_rows(sample.n)), pd=means.pd), _changed(cells, loss, one.sample))
                 for one, loss in zip(others, self.beside, strict=True)
@@ -156,18 +158,27 @@ class _Pass:
         _record(self.sample, rows, base, self.losses)
 
     def _add_cells(self, k: int, rows: Indices, predictions: NDArray[Any], start: int) -> None:
+        collector = self.collectors[k]
+        collector.keep(rows, predictions, None, start)
         if not self.losses:
-            self.collectors[k].add(rows, predictions, None, start)
+            collector.averages.add(rows, predictions, None)
             return
-        changes, *others = changes_by_loss(self.losses, self.sample, rows, predictions)
-        self.collectors[k].add(rows, predictions, changes, start)
-        for averages, of_loss in zip(self.averages[k], others, strict=True):
-            averages.add(rows, None, of_loss)
+        for part in collector.averages.parts(rows):  # changes are averaged while they are in the processor's cache
+            changes, *others = changes_by_loss(self.losses, self.sample, rows[part], predictions[part])
+            collector.averages.add(rows[part], predictions[part], changes)
+            for averages, of_loss in zip(self.averages[k], others, strict=True):
+                averages.add(rows[part], None, of_loss)
 
 
 def _changed(cells: Cells, loss: Loss, sample: Sample) -> Cells:
-    """The same cells with the changes of another loss, which predictions give on access: they take no memory."""
-    return replace(cells, changes=deferred(cell_changes, loss, sample, cells.rows, cells.predictions))
+    """The same cells with the changes of a loss, which predictions give on access: until then they take no memory."""
+    rows = cells.rows
+    if len(rows) < sample.n:  # of the other rows nothing is held
+        own = None if sample.loss is None else sample.loss[rows]
+        y = None if sample.y is None else sample.y[rows]
+        sample = Sample(sample.weight[rows], sample.prediction[rows], y, own, classes=sample.classes)
+        rows = np.arange(len(rows))
+    return replace(cells, changes=deferred(cell_changes, loss, sample, rows, cells.predictions))
 
 
 def _answers(
@@ -213,17 +224,14 @@ class _Collector:
         self.averages, self.kept = averages, kept
         self.cells: Cells | None = None
 
-    def add(self, rows: Indices, predictions: NDArray[Any], changes: Floats | None, start: int) -> None:
-        self.averages.add(rows, predictions, changes)
-        self._keep(rows, predictions, changes, start)
-
     def add_sums(self, rows: Indices, found: Averaged, start: int) -> None:
         assert found.sums is not None
         self.averages.add_sums(rows, found.sums)
         if found.predictions is not None:
-            self._keep(rows, found.predictions, found.changes, start)
+            self.keep(rows, found.predictions, found.changes, start)
 
-    def _keep(self, rows: Indices, predictions: NDArray[Any], changes: Floats | None, start: int) -> None:
+    def keep(self, rows: Indices, predictions: NDArray[Any], changes: Floats | None, start: int) -> None:
+        """Cells of the kept ones of these rows; changes that are not given follow from predictions."""
         if len(rows) == len(self.kept) and start == 0:
             self.cells = Cells(rows, predictions, changes)
             return
@@ -234,7 +242,9 @@ class _Collector:
         if start < len(self.kept):
             part = slice(start, start + len(rows))
             self.cells.predictions[part] = predictions
-            if changes is not None and self.cells.changes is not None:
+            if changes is None or self.cells.changes is None:
+                self.cells = replace(self.cells, changes=None)
+            else:
                 self.cells.changes[part] = changes
 
     @property

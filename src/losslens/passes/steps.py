@@ -6,7 +6,7 @@ The same means as in `dense`, over all pairs, without a matrix of cells: a curve
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -83,7 +83,7 @@ def run(
         assert isinstance(question.meeting, CommonGrid)  # designs in which all rows are donors
         by_class = np.cumsum(curve[axes.part(k)], axis=0)
         curves = ClassCurves(by_class, axes.class_of[k], question.meeting, sample, mass, within)
-        cells = spread_cells(k, axes, sample, [part for chunk in chunks for part in chunk.cells], kept, back)
+        cells = spread_cells(k, axes, sample, loss, [part for chunk in chunks for part in chunk.cells], kept, back)
         clipped = float(sum(chunk.clipped[k] for chunk in chunks))
         if loss is not None and question.meeting.leaves_out_own and groups is None:  # the cells of rows with themselves
             clipped -= float(sample.weight**2 @ (losses >= _ceiling(loss, work.like)))
@@ -97,10 +97,10 @@ def cells_of(engine: StepEngine, questions: Sequence[Question], sample: Sample, 
     axes, like = _axes(engine, list(places.values()), sample), engine.predict(np.arange(1))
     work = ChunkWork(axes, sample, None, like, np.arange(rows.start, rows.stop))
     walker = engine.walker([question.ask for question in places.values()])
-    parts = tuple(kept for some in walker.steps(rows.start, rows.stop) for kept in work._kept(some, None))
+    parts = tuple(kept for some in walker.steps(rows.start, rows.stop) for kept in work._kept(some, np.empty(0)))
     at = {columns: k for k, columns in enumerate(places)}
     curves = [SpreadCells(at[q.ask.columns], axes.class_of[at[q.ask.columns]], parts) for q in questions]
-    return [curve.of("prediction", like[:0]) for curve in curves]
+    return [curve.predictions(like[:0]) for curve in curves]
 
 
 def n_chunks(n: int) -> int:
@@ -206,22 +206,23 @@ class ChunkWork:
         sums = ChunkSums(
             prediction=np.empty((b, *self.like.shape[1:]), self.like.dtype), loss=np.zeros(b),
             local=np.zeros((b, count)), clipped=np.zeros(count),
-            curve=np.zeros((axes.at[-1], 1 + _columns(self.like[:0], sample).shape[1])), cells=[],
+            curve=np.zeros((axes.at[-1], 1 + _columns(self.like[:0], sample, np.zeros(0)).shape[1])), cells=[],
             within=np.zeros((0, count)),
         )  # fmt: skip
         within = None if self.groups is None else self.groups.sums(start, stop, sample.weight)
-        room = np.zeros(0)  # for changes, used again: new memory would take as long as filling it
+        room, shown = np.zeros(0), np.zeros(0)  # used again: new memory would take as long as filling it
         for steps in walker.steps(start, stop):
             rows, in_chunk = steps.rows, slice(steps.rows.start - start, steps.rows.stop - start)
             sums.prediction[in_chunk] = steps.own
             if len(room) < len(steps.classes):
                 room = np.zeros(len(steps.classes) * 5 // 4)
+                shown = np.zeros(len(room) * (sums.curve.shape[1] - 1)) if self.like.dtype != np.float64 else shown
             changes, y = None, room[:0]
             if self.loss is not None:
                 sums.loss[in_chunk], changes, y = _losses(self.loss, sample, steps, room[: len(steps.classes)])
             sum_steps(
                 steps.start, steps.classes, room if changes is None else changes,
-                _columns(steps.prediction, sample), y, sample.weight[rows],
+                _columns(steps.prediction, sample, shown), y, sample.weight[rows],
                 sample.weight[rows] if self.loss is None else sums.loss[in_chunk], ceiling, axes.mass, axes.at,
                 sums.local[in_chunk], sums.curve, sums.clipped,
             )  # fmt: skip
@@ -229,25 +230,26 @@ class ChunkWork:
                 sums.local[in_chunk] -= within.add(
                     steps, changes, in_chunk, sample.weight[rows], sums.loss[in_chunk], ceiling, sums.clipped
                 )
-            sums.cells.extend(self._kept(steps, changes))
+            sums.cells.extend(self._kept(steps, sums.loss[in_chunk]))
             tick(rows.stop - rows.start)
         return sums if within is None else replace(sums, within=within.caused())
 
-    def _kept(self, steps: Steps, changes: Floats | None) -> Iterator[KeptCurves]:
-        """Copies of the steps of kept rows."""
+    def _kept(self, steps: Steps, own: Floats) -> Iterator[KeptCurves]:
+        """Copies of the steps of kept rows; `own` are the losses of these rows unchanged, if there is a loss."""
         first, last = np.searchsorted(self.kept, [steps.rows.start, steps.rows.stop])
         if first == last:
             return
+        rows = self.kept[first:last]
+        y = None if self.loss is None else self.sample.target(self.loss)[rows]
+        own = own[:0] if self.loss is None else own[rows - steps.rows.start]
         if last - first == steps.rows.stop - steps.rows.start and steps.start[0, 0] == 0:  # all of them, the usual case
-            kept_changes = None if changes is None else changes.copy()
-            yield KeptCurves(steps.start.copy(), steps.classes.copy(), steps.prediction.copy(), kept_changes)
+            yield KeptCurves(steps.start.copy(), steps.classes.copy(), steps.prediction.copy(), y, own)
             return
-        start = steps.start[self.kept[first:last] - steps.rows.start]
+        start = steps.start[rows - steps.rows.start]
         length = start[:, -1] - start[:, 0]
         shift = np.cumsum(length) - length - start[:, 0]  # from positions in all steps to positions in those copied
         mine = np.arange(length.sum()) - np.repeat(shift, length)
-        kept_changes = None if changes is None else changes[mine]
-        yield KeptCurves(start + shift[:, None], steps.classes[mine], steps.prediction[mine], kept_changes)
+        yield KeptCurves(start + shift[:, None], steps.classes[mine], steps.prediction[mine], y, own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,17 +259,14 @@ class KeptCurves:
     start: NDArray[np.int64]  # (rows, asks + 1)
     classes: NDArray[np.int32]
     prediction: NDArray[Any]
-    changes: Floats | None
+    y: NDArray[Any] | None  # (rows,): as the loss reads it; None without a loss
+    loss: Floats  # (rows,): of the unchanged rows
 
-    def spread(self, name: str, k: int, begin: Indices, cells: NDArray[Any]) -> None:
-        """Write one feature's curves at each value of its grid to `cells`; class c begins at ``begin[c]``."""
+    def of(self, k: int) -> tuple[Indices, Indices, Indices]:
+        """The steps of one feature's curves, row by row, how many each row has, and where they end."""
         first, stop = self.start[:, k], self.start[:, k + 1]
         ends = np.cumsum(stop - first)
-        mine = np.arange(ends[-1]) + np.repeat(stop - ends, stop - first)  # the steps of these curves, row by row
-        at = begin[self.classes[mine]]
-        until = np.append(at[1:], 0)
-        until[ends - 1] = cells.shape[1]
-        cells.reshape(-1, *cells.shape[2:])[:] = np.repeat(getattr(self, name)[mine], until - at, axis=0)
+        return np.arange(ends[-1]) + np.repeat(stop - ends, stop - first), stop - first, ends
 
 
 def _sum_chunk(shared: tuple[ChunkWork, PerThread[Walker]], rows: tuple[int, int], tick: Tick) -> ChunkSums:
@@ -280,11 +279,16 @@ def _ceiling(loss: Loss, prediction: NDArray[Any]) -> float:
     return np.inf if ceiling is None else ceiling * (1 - 1e-9)
 
 
-def _columns(prediction: NDArray[Any], sample: Sample) -> Floats:
-    """Predictions as columns to be averaged; labels become indicators of the classes."""
+def _columns(prediction: NDArray[Any], sample: Sample, room: Floats) -> Floats:
+    """Predictions as columns to be averaged, in `room` unless they are; labels become indicators of the classes."""
     if prediction.dtype.kind == "i" and sample.classes is not None:
         return np.asarray(prediction[:, None] == np.arange(len(sample.classes)), float)
-    return np.ascontiguousarray(prediction if prediction.ndim == 2 else prediction[:, None], np.float64)
+    columns = prediction if prediction.ndim == 2 else prediction[:, None]
+    if columns.dtype == np.float64:
+        return np.ascontiguousarray(columns)
+    numbers = room[: columns.size].reshape(columns.shape)
+    numbers[:] = columns
+    return numbers
 
 
 def _losses(loss: Loss, sample: Sample, steps: Steps, room: Floats) -> tuple[Floats, Floats, Floats]:
@@ -373,32 +377,53 @@ class ClassCurves:
 
 
 def spread_cells(
-    k: int, axes: Axes, sample: Sample, parts: Sequence[KeptCurves], kept: Indices, back: Any = ...
-) -> Cells:
+    k: int, axes: Axes, sample: Sample, loss: Loss | None, parts: Sequence[KeptCurves], kept: Indices, back: Any = ...
+) -> Cells:  # fmt: skip
     """The cells of the kept rows, computed on first access; `back` puts the rows of the parts in order."""
     curves = SpreadCells(k, axes.class_of[k], tuple(parts), back)
-    changes = None if sample.loss is None else deferred(curves.of, "changes", sample.loss[:0])
-    return Cells(kept, deferred(curves.of, "prediction", sample.prediction[:0]), changes)
+    changes = None if loss is None else deferred(curves.changes, loss, sample)
+    return Cells(kept, deferred(curves.predictions, sample.prediction[:0]), changes)
 
 
 @dataclass(frozen=True, eq=False)
 class SpreadCells:
-    """One feature's curves of the kept rows as steps, which `of` expands to all values of the grid."""
+    """One feature's curves of the kept rows as steps, which are expanded to all values of the grid."""
 
     k: int
     class_of: ClassRuns  # of g values
     parts: tuple[KeptCurves, ...]
     back: Any = ...
 
-    def of(self, name: str, like: NDArray[Any]) -> NDArray[Any]:
-        """Their predictions, or changes of loss, (r, g) or (r, g, K)."""
+    def predictions(self, like: NDArray[Any]) -> NDArray[Any]:
+        """Their predictions, (r, g) or (r, g, K)."""
+        return self._spread(lambda part, steps, _: part.prediction[steps], like)
+
+    def changes(self, loss: Loss, sample: Sample) -> Floats:
+        """Their changes of loss, (r, g)."""
+
+        def of_steps(part: KeptCurves, steps: Indices, count: Indices) -> Floats:
+            assert part.y is not None  # there is a loss
+            losses = loss(np.repeat(part.y, count), sample.shown(loss, part.prediction[steps]))
+            return np.asarray(losses - np.repeat(part.loss, count))
+
+        return self._spread(of_steps, np.empty(0))
+
+    def _spread(
+        self, of_steps: Callable[[KeptCurves, Indices, Indices], NDArray[Any]], like: NDArray[Any]
+    ) -> NDArray[Any]:
+        """What a function says of steps, (r, g) or (r, g, K)."""
         of, size = self.class_of.each, self.class_of.size
         rising = bool(np.all(of[1:] >= of[:-1]))  # then a class is a range of values; else curves are expanded by class
         begin, width = (np.searchsorted(of, np.arange(size)), len(of)) if rising else (np.arange(size), size)
         cells = np.empty((sum(len(part.start) for part in self.parts), width, *like.shape[1:]), like.dtype)
         done = 0
         for part in self.parts:
-            part.spread(name, self.k, begin, cells[done : done + len(part.start)])
+            steps, count, ends = part.of(self.k)
+            at = begin[part.classes[steps]]
+            until = np.append(at[1:], 0)
+            until[ends - 1] = width
+            here = cells[done : done + len(part.start)].reshape(-1, *like.shape[1:])
+            here[:] = np.repeat(of_steps(part, steps, count), until - at, axis=0)
             done += len(part.start)
         cells = cells if rising else cells[:, of]
         return cells if self.back is ... else cells[self.back]

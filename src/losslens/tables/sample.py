@@ -208,8 +208,7 @@ def changes_by_loss(losses: Sequence[Loss], sample: Sample, rows: Indices, predi
         for into, own, found in zip(
             changes, base, losses_of(losses, sample, rows[part], flat, some.shape[1]), strict=True
         ):
-            into[part] = found.reshape(some.shape[:2])
-            into[part] -= own[rows[part]][:, None]
+            np.subtract(found.reshape(some.shape[:2]), own[rows[part]][:, None], out=into[part])
     return changes
 
 

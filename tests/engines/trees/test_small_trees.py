@@ -11,5 +11,5 @@ def test_tables_hold_each_pair_of_leaves_once():
     tables = small_trees.tables(bound_of(model, X))
     leaves = [tree.get_n_leaves() for tree in model.estimators_]
     np.testing.assert_array_equal(np.diff(tables.pair_at), np.square(leaves))
-    assert len(tables.entry) == np.square(leaves).sum()
+    assert len(tables.split) == np.square(leaves).sum()
     assert len(tables.span) == np.diff(tables.first) @ leaves  # a leaf and a feature of its tree

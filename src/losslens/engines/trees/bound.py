@@ -177,9 +177,9 @@ def bind(
     class_of, sets = [], _Sets()
     codes = np.empty((p, len(distinct[0].codes)), np.int32)
     shared = ensemble, distinct, images, codes, release
-    for j, classes in enumerate((workers or Serial()).map(_bind_column, shared, range(p))):
+    for j, (classes, runs) in enumerate((workers or Serial()).map(_bind_column, shared, range(p))):
         classes.write(nodes, j, sets)
-        class_of.append(ClassRuns.of(classes.class_of))
+        class_of.append(runs)
         size[j], special[j] = classes.size, classes.special
     if np.any((ensemble.feature >= 0) & (nodes[:, node_rules.FEATURE] < 0)):
         raise Declined("its trees use a column that the table doesn't have")
@@ -203,8 +203,8 @@ def bind(
 
 def _bind_column(
     shared: tuple[Ensemble, Sequence[Distinct], Images, Ints, Callable[[int], None]], j: int, _: Tick
-) -> _ColumnClasses:
-    """The classes of a column; the class of each row is written to ``codes[j]``."""
+) -> tuple[_ColumnClasses, ClassRuns]:
+    """The classes of a column, and of each of its values; the class of each row is written to ``codes[j]``."""
     ensemble, distinct, images, codes, release = shared
     values = distinct[j]
     at, image = images.get(j, (np.empty(0, np.intp), np.empty((len(values), 0))))
@@ -213,7 +213,7 @@ def _bind_column(
     classes = _ColumnClasses(ensemble, len(values), compared)
     codes[j] = classes.class_of[values.codes]
     release(j)
-    return classes
+    return classes, ClassRuns.of(classes.class_of)
 
 
 def _leaf_nodes(ensemble: Ensemble) -> NDArray[np.intp]:

@@ -21,7 +21,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import compiled, part, trailing_zeros
+from losslens.engines.compiled import compiled, count_bits, part, trailing_zeros
 from losslens.engines.plain_arrays import array_of
 from losslens.engines.trees.bound import STEPS_PER_YIELD, BoundEnsemble, RawSteps
 from losslens.engines.trees.node_rules import (
@@ -42,6 +42,7 @@ from losslens.engines.trees.node_rules import (
 
 u4 = types.uint32
 SIX, HALF, LOW_HALF = U(6), U(32), U(0xFFFFFFFF)  # words of 64 bits, or of two numbers
+LAST_BIT = U(1 << 63)
 KEYS_FULL, EVENTS_FULL, JOBS_FULL = -1, -2, -3  # returned by a kernel whose buffers are too small
 WAITS, DONE = U(0), U(1)  # a right subtree
 KIND, SINGLES = U(0), U(1)  # of a feature: the kind of its ordered classes, and the first kind of its other ones
@@ -224,21 +225,45 @@ def pass_down(
     return 0
 
 
+@compiled(u8(array_of(u8), u8, u8, array_of(i4), u8))
+def list_bits(mark, first, stop, places, at):
+    """Write the positions of bits of the words first .. stop, counted from the first, and zero them; returns the end.
+
+    Most words have up to three bits, which are written without a branch, and are overwritten where there are fewer.
+    """
+    for number in range(stop - first):
+        word = U(mark[first + number])
+        mark[first + number] = U(0)
+        here, count = number << SIX, U(count_bits(word))
+        places[at] = here + U(trailing_zeros(word | LAST_BIT))
+        word &= word - ONE
+        places[at + ONE] = here + U(trailing_zeros(word | LAST_BIT))
+        word &= word - ONE
+        places[at + TWO] = here + U(trailing_zeros(word | LAST_BIT))
+        if count > U(3):
+            more = at + U(3)
+            word &= word - ONE
+            while word != 0:
+                places[more] = here + U(trailing_zeros(word))
+                word &= word - ONE
+                more += ONE
+        at += count
+    return at
+
+
 @compiled(
     i8(
-        i8, i8, array_of(i4, 2), array_of(i8), u8, array_of(i8, 2), array_of(i4), array_of(u4), array_of(i8),
-        array_of(i4), array_of(u8), array_of(i8), array_of(i8), array_of(u8), array_of(i4), array_of(i8, 2),
-        array_of(i8, 2), array_of(i8, 2),
+        i8, i8, array_of(i4, 2), array_of(i8), u8, array_of(i8, 2), array_of(i4), array_of(i8), array_of(i4),
+        array_of(i8), array_of(u8), array_of(i4), array_of(i8, 2), array_of(i8, 2), array_of(i8, 2),
     )
 )  # fmt: skip
 def emit_rows(
-    i, stop, begins, events, capacity, own, output, slot, base, size, ends, by_feature, diff, mark, classes, raw, start,
-    total,
+    i, stop, begins, events, capacity, own, output, base, size, diff, mark, classes, raw, start, total
 ):  # fmt: skip
     """Write the steps of the curves of rows from `i` on, and their sums of own leaves; returns the first row left out.
 
-    Gains (an event's value minus that of the own leaf) go into the difference array, and bits of `mark` say where; both
-    are zeroed again. ``slot[position >> 6]`` is the number of a feature, counted among the wanted ones.
+    Gains (an event's value minus that of the own leaf) go into the difference array, whose positions are those of all
+    features one after the other, and bits of `mark` say where; both are zeroed again.
     """
     i, first_row, trees, outputs, p = U(i), U(i), U(len(output)), U(raw.shape[1]), U(len(size))
     width, s, pad = U(own.shape[1]) // trees, U(0), U(0)
@@ -246,17 +271,7 @@ def emit_rows(
     while ONE << pad < outputs:  # a position of the difference array has room for all outputs
         pad += ONE
     while i < U(stop) and s <= U(STEPS_PER_YIELD):
-        here = i - first_row
-        for k in range(p):
-            ends[k] = 0
-        mine = i * capacity * long
-        for q in range(U(begins[i, trees])):
-            ends[slot[U(events[mine + q * long]) >> HALF >> SIX]] += ONE
-        before = U(0)
-        for k in range(p):
-            count = ends[k]
-            ends[k] = before
-            before += count
+        here, mine = i - first_row, i * capacity * long
         for w in range(outputs):
             total[here, w] = 0
         for t in range(trees):
@@ -265,63 +280,43 @@ def emit_rows(
                 total[here, out + w] += own[i, t * width + w]
             for q in range(U(begins[i, t]), U(begins[i, t + ONE])):
                 place = mine + q * long
-                span = U(events[place])
-                k = U(slot[span >> HALF >> SIX])
-                at = U(ends[k])
-                ends[k] = at + ONE
-                at *= long
-                shift = U(base[k])
-                a, z = (span >> HALF) - shift, (span & LOW_HALF) - shift
-                by_feature[at] = i8(((a << pad) + out) << HALF | ((z << pad) + out))
-                by_feature[at + ONE] = events[place + ONE] - first
-                for w in range(ONE, width):
-                    by_feature[at + ONE + w] = events[place + ONE + w] - own[i, t * width + w]
-        q = U(0)
-        for k in range(p):
-            while q < U(ends[k]):
-                span = U(by_feature[q * long])
+                span, gain = U(events[place]), events[place + ONE] - first
                 a, z = span >> HALF, span & LOW_HALF
-                q += ONE
-                if outputs == ONE:  # the usual case
-                    gain = by_feature[TWO * q - ONE]
-                    diff[a] += gain
-                    diff[z] -= gain
-                    mark[a >> SIX] |= ONE << (a & U(63))
-                    mark[z >> SIX] |= ONE << (z & U(63))
-                    continue
-                mark[a >> pad >> SIX] |= ONE << (a >> pad & U(63))
-                mark[z >> pad >> SIX] |= ONE << (z >> pad & U(63))
-                for w in range(width):
-                    gain = by_feature[(q - ONE) * long + ONE + w]
+                mark[a >> SIX] |= ONE << (a & U(63))
+                mark[z >> SIX] |= ONE << (z & U(63))
+                a, z = (a << pad) + out, (z << pad) + out
+                diff[a] += gain
+                diff[z] -= gain
+                for w in range(ONE, width):
+                    gain = events[place + ONE + w] - own[i, t * width + w]
                     diff[a + w] += gain
                     diff[z + w] -= gain
+        for k in range(p):
+            at, end = U(base[k]), U(size[k])
             start[here, k] = s
             classes[s] = 0
             for w in range(outputs):
-                raw[s, w] = total[here, w] + diff[w]
-                diff[w] = 0
-            mark[U(0)] &= ~ONE
+                raw[s, w] = total[here, w] + diff[(at << pad) + w]
+                diff[(at << pad) + w] = 0
+            mark[at >> SIX] &= ~ONE
             s += ONE
-            for place in range(U((size[k] >> 6) + 1)):
-                word = mark[place]
-                mark[place] = U(0)
-                while word != 0:
-                    at = (place << SIX) + U(trailing_zeros(word))
-                    word &= word - ONE
-                    classes[s] = at
-                    if outputs == ONE:
-                        step = diff[at]
-                        diff[at] = 0
-                        raw[s, 0] = raw[s - ONE, 0] + step
-                        s += U(step != 0 and at < U(size[k]))
-                        continue
+            level, listed = raw[s - ONE, 0], list_bits(mark, at >> SIX, (at + end >> SIX) + ONE, classes, s)
+            for q in range(s, listed):
+                c = U(classes[q])
+                classes[s] = c
+                if outputs == ONE:  # the usual case
+                    moved = diff[at + c]
+                    diff[at + c] = 0
+                    level += moved
+                    raw[s, 0] = level
+                else:
                     moved = np.int64(0)
                     for w in range(outputs):
-                        step = diff[(at << pad) + w]
-                        diff[(at << pad) + w] = 0
+                        step = diff[(at + c << pad) + w]
+                        diff[(at + c << pad) + w] = 0
                         moved |= step
                         raw[s, w] = raw[s - ONE, w] + step
-                    s += U(moved != 0 and at < U(size[k]))
+                s += U(moved != 0 and c < end)
         start[here, p] = s
         i += ONE
     return i8(i)
@@ -339,8 +334,7 @@ class LargeTrees:
         trees, self.long = len(bound.roots), 1 + bound.value.shape[1]
         self.size = size = bound.size[self.columns]
         words = (size >> 6) + 1  # a feature starts a new word on the axis of positions
-        self.base = 64 * (np.cumsum(words) - words).astype(np.int64)
-        self.slot = np.repeat(np.arange(len(size), dtype=np.uint32), words)
+        self.base, self.words = 64 * (np.cumsum(words) - words).astype(np.int64), int(words.sum())
         self._count_kinds()
         each, leaves = EVENTS * 8 * self.long * trees, len(bound.value) // trees  # bytes of a row; blocks fill a tree
         rows = int(np.clip(memory // each, 16, min(MAX_ROWS, max(MIN_ROWS, leaves))))
@@ -372,22 +366,21 @@ class LargeTrees:
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
         """Curves of rows start .. stop, some rows at a time; the arrays are overwritten by the next ones."""
         bound, p, size = self.bound, len(self.columns), self.size
-        outputs, largest = bound.ensemble.outputs, int(size.max(initial=0))
+        outputs = bound.ensemble.outputs
         stride = 1 << (outputs - 1).bit_length()
-        diff, mark = np.zeros((largest + 1) * stride, np.int64), np.zeros((largest >> 6) + 1, np.uint64)
-        max_steps = int(size.sum()) + 2 * p + STEPS_PER_YIELD + 1
+        diff, mark = np.zeros(64 * self.words * stride, np.int64), np.zeros(self.words, np.uint64)
+        max_steps = int(size.sum()) + 2 * p + STEPS_PER_YIELD + 4
         classes, raw = np.empty(max_steps, np.int32), np.empty((max_steps, outputs), np.int64)
         begins, total = np.empty((self.rows, p + 1), np.int64), np.empty((self.rows, outputs), np.int64)
         block = ceil((stop - start) / ceil((stop - start) / self.rows))  # blocks of about equal size
         for at in range(start, stop, block):
             b = min(block, stop - at)
             counts, own = self._pass_down(np.ascontiguousarray(bound.codes[:, at : at + b]))
-            by_feature, ends = np.empty(int(counts[:, -1].max()) * self.long, np.int64), np.empty(p, np.uint64)
             i = 0
             while i < b:
                 first, i = i, emit_rows(
-                    i, b, counts, self.events, self.capacity, own, bound.output, self.slot, self.base, size, ends,
-                    by_feature, diff, mark, classes, raw, begins, total,
+                    i, b, counts, self.events, self.capacity, own, bound.output, self.base, size, diff, mark, classes,
+                    raw, begins, total,
                 )  # fmt: skip
                 s = begins[i - first - 1, p]
                 yield RawSteps(slice(at + first, at + i), begins[: i - first], classes[:s], raw[:s], total[: i - first])

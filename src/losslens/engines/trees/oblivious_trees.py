@@ -161,11 +161,14 @@ class ObliviousTrees(BlockSearch):
         self.begins[:] = self.width * np.arange(rows)[:, None] + np.append(0, np.cumsum(size))
         self.classes[: self.width * rows] = np.tile(np.concatenate([np.arange(s) for s in size]), rows)
 
-    def write(self, codes: NDArray[np.int32], own: NDArray[np.int64], begins: NDArray[np.int64], s: int) -> int:
+    def write(self, begin: int, stop: int) -> int:
         """The jumps of the rows' curves, summed to steps; where they begin is known."""
-        bound, b, jumps, sums = self.bound, codes.shape[1], self.jumps, self.sums
-        sums[:] = 0
-        jump(codes, self.levels, self.offset, bound.leaf_at, self.value, bound.output, self.index, jumps, sums)
-        lay_out(codes, bound.size, self.offset, self.wanted, jumps, sums, self.level, self.raw[s:])
-        own[:b] = sums[:, :b].T
-        return s + b * self.width
+        bound, jumps, sums = self.bound, self.jumps, self.sums
+        for at in range(begin, stop, self.rows):
+            codes, done = np.ascontiguousarray(bound.codes[:, at : min(at + self.rows, stop)]), at - begin
+            sums[:] = 0
+            jump(codes, self.levels, self.offset, bound.leaf_at, self.value, bound.output, self.index, jumps, sums)
+            raw = self.raw[done * self.width :]
+            lay_out(codes, bound.size, self.offset, self.wanted, jumps, sums, self.level, raw)
+            self.own[done : done + codes.shape[1]] = sums[:, : codes.shape[1]].T
+        return (stop - begin) * self.width

@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import compiled, trailing_zeros
+from losslens.engines.compiled import compiled, part, trailing_zeros
 from losslens.engines.plain_arrays import array_of
 from losslens.engines.trees.bound import STEPS_PER_YIELD, BoundEnsemble, RawSteps
 from losslens.engines.trees.node_rules import (
@@ -32,6 +32,9 @@ from losslens.engines.trees.node_rules import (
     u8,
 )
 
+u2 = types.uint16
+HALF, LOW_HALF = U(32), U(0xFFFFFFFF)  # a word of two positions
+
 
 class Tables(NamedTuple):
     """The leaves that each class of each feature allows. An *entry* is a feature used by a tree."""
@@ -42,9 +45,11 @@ class Tables(NamedTuple):
     mask: NDArray[np.uint64]  # the leaves that a class allows
     leaf_at: NDArray[np.int32]  # (T + 1,)
     pair_at: NDArray[np.int32]  # (T + 1,): where a tree's pairs of leaves start
-    entry: NDArray[np.uint8]  # of each pair of leaves: that of the node where the paths to them split, from `first` on
+    split: NDArray[
+        np.uint16
+    ]  # of each pair of leaves: entry of the node where the paths split, times leaves, plus leaf
     span_at: NDArray[np.int32]  # (T + 1,): where a tree's pairs of an entry and a leaf start
-    span: NDArray[np.int32]  # (., 2): the ordered classes of an entry that lead to a leaf, as positions like `offset`
+    span: NDArray[np.uint64]  # the ordered classes of an entry that lead to a leaf: two positions like `offset`
     offset: NDArray[np.int32]  # (p + 1,): a feature's first position in the difference array
     has_special: NDArray[np.uint8]  # (T,): whether some feature of a tree has classes without order
 
@@ -52,8 +57,8 @@ class Tables(NamedTuple):
 # A plain tuple: numba would keep the class in its cache, and fail to load it once the class has moved.
 _TABLES = types.Tuple(
     (
-        array_of(i4), array_of(i4), array_of(i4), array_of(u8), array_of(i4), array_of(i4), array_of(u1),
-        array_of(i4), array_of(i4, 2), array_of(i4), array_of(u1),
+        array_of(i4), array_of(i4), array_of(i4), array_of(u8), array_of(i4), array_of(i4), array_of(u2),
+        array_of(i4), array_of(u8), array_of(i4), array_of(u1),
     )
 )  # fmt: skip
 
@@ -73,17 +78,17 @@ def tables(bound: BoundEnsemble) -> Tables:
     offset = _starts(bound.size + 1)
     spans = np.stack([offset[feature], offset[feature] + bound.special[feature]], axis=1)
     span = np.repeat(spans, leaves[of_tree], axis=0)
-    result = Tables(
-        first, feature, mask_at, np.repeat(all_leaves, bound.size[feature]), bound.leaf_at, pair_at,
-        np.zeros(pair_at[-1], np.uint8), span_at, span, offset, has_special,
-    )  # fmt: skip
+    mask, split = np.repeat(all_leaves, bound.size[feature]), np.zeros(pair_at[-1], np.uint16)
     below = _leaves_below(bound)[inner] - bound.leaf_at[tree][:, None]
     _tabulate(
-        inner, _of_trees(tree, len(leaves)), entry.astype(np.int32), below, nodes, bound.size, bound.sets,
-        tuple(result),
+        inner, _of_trees(tree, len(leaves)), entry.astype(np.int32), below, nodes, bound.size, bound.sets, first,
+        feature, mask_at, bound.leaf_at, pair_at, span_at, offset, mask, split, span,
     )  # fmt: skip
     span[span[:, 0] >= span[:, 1]] = 0  # no ordered class: what is added there is subtracted again
-    return result
+    both = span[:, 0].astype(np.uint64) << HALF | span[:, 1].astype(np.uint64)
+    return Tables(
+        first, feature, mask_at, mask, bound.leaf_at, pair_at, split, span_at, both, offset, has_special
+    )  # fmt: skip
 
 
 def _starts(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -113,15 +118,18 @@ def _leaves_below(bound: BoundEnsemble) -> NDArray[np.int32]:
 @compiled(
     types.void(
         array_of(i4), array_of(i4), array_of(i4), array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(u1, 2),
-        _TABLES,
+        array_of(i4), array_of(i4), array_of(i4), array_of(i4), array_of(i4), array_of(i4), array_of(i4), array_of(u8),
+        array_of(u2), array_of(i4, 2),
     )
 )  # fmt: skip
-def _tabulate(inner, inner_at, entry_of, below, nodes, size, sets, tables):
-    """Narrow the masks, and the spans of classes that lead to each leaf; fill in the entries of all pairs of leaves.
+def _tabulate(
+    inner, inner_at, entry_of, below, nodes, size, sets, first, feature, mask_at, leaf_at, pair_at, span_at, offset,
+    mask, split, span,
+):  # fmt: skip
+    """Narrow the masks, and the spans of classes that lead to each leaf; fill in where all pairs of leaves split.
 
     Every inner node forbids its right leaves to classes that go left, and its left leaves to those that go right.
     """
-    first, feature, mask_at, mask, leaf_at, pair_at, entry, span_at, span, offset, _ = tables
     for t in range(U(len(inner_at) - 1)):
         leaves, e0, pairs, spans = U(leaf_at[t + ONE] - leaf_at[t]), first[t], U(pair_at[t]), U(span_at[t])
         for k in range(U(inner_at[t]), U(inner_at[t + ONE])):
@@ -135,53 +143,55 @@ def _tabulate(inner, inner_at, entry_of, below, nodes, size, sets, tables):
                 if span[mine + z, 0] < place:
                     span[mine + z, 0] = place
                 for x in range(low, middle):
-                    entry[pairs + x * leaves + z] = e - e0
-                    entry[pairs + z * leaves + x] = e - e0
+                    split[pairs + x * leaves + z] = U(e - e0) * leaves + z
+                    split[pairs + z * leaves + x] = U(e - e0) * leaves + x
             for x in range(low, middle):
                 if span[mine + x, 1] > place:
                     span[mine + x, 1] = place
 
 
-@compiled(
+@part(
     types.void(
-        array_of(i4, 2), _TABLES, array_of(i4), array_of(i4), array_of(i8, 2), array_of(i4), array_of(u8, 2),
-        array_of(i8), array_of(i8, 2),
+        array_of(i4, 2), u8, u8, _TABLES, array_of(i4), array_of(i4), array_of(i8, 2), array_of(i4), array_of(u8, 2),
+        array_of(i8), array_of(i8, 2), u8,
     )
 )  # fmt: skip
-def search(codes, tables, size, special, value, output, forbidden, diff, own):
-    """Sum the own leaves of a few rows, and add the gains of all trees to the rows' parts of the difference array.
+def search(codes, begin, rows, tables, size, special, value, output, forbidden, diff, own, to):
+    """Sum the own leaves of a few rows from `begin` on, and add the gains of all trees to their difference arrays.
+
+    The sums are written to `own` from row `to` on.
 
     A gain is the value of a reached leaf minus that of the own leaf. ``forbidden[0, i]`` are the leaves that at least
     one feature of row i forbids, ``forbidden[1, i]`` those that two or more forbid: zero before and after.
     """
-    first, feature, mask_at, mask, leaf_at, pair_at, entry, span_at, span, offset, has_special = tables
-    rows, width, outputs = U(codes.shape[1]), U(value.shape[1]), U(own.shape[1])
+    first, feature, mask_at, mask, leaf_at, pair_at, split, span_at, span, offset, has_special = tables
+    width, outputs = U(value.shape[1]), U(own.shape[1])
     row_size = U(offset[len(size)])  # positions of a row in the difference array
     for i in range(rows):
         for w in range(outputs):
-            own[i, w] = 0
+            own[to + i, w] = 0
     for t in range(U(len(output))):
         leaf0, leaves, out = U(leaf_at[t]), U(leaf_at[t + ONE] - leaf_at[t]), U(output[t])
         e0, spans, all_leaves = U(first[t]), U(span_at[t]), ~U(0) >> (U(64) - leaves)
         for e in range(e0, U(first[t + ONE])):
             column, at = codes[feature[e]], U(mask_at[e])
             for i in range(rows):
-                forbids = ~mask[at + U(column[i])]
+                forbids = ~mask[at + U(column[begin + i])]
                 forbidden[1, i] |= forbidden[0, i] & forbids
                 forbidden[0, i] |= forbids
         for i in range(rows):
             leaf, base = U(trailing_zeros(~forbidden[0, i])), i * row_size
             mine, pairs = leaf0 + leaf, U(pair_at[t]) + leaf * leaves
             for w in range(width):
-                own[i, out + w] += value[mine, w]
+                own[to + i, out + w] += value[mine, w]
             others = forbidden[0, i] & ~forbidden[1, i] & all_leaves
             forbidden[0, i] = forbidden[1, i] = 0
             specials = others if has_special[t] else U(0)
             while others != 0:
                 leaf = U(trailing_zeros(others))
                 others &= others - ONE
-                place = spans + U(entry[pairs + leaf]) * leaves + leaf
-                start, stop = base + U(span[place, 0]), base + U(span[place, 1])
+                both = U(span[spans + U(split[pairs + leaf])])
+                start, stop = base + (both >> HALF), base + (both & LOW_HALF)
                 if width == ONE:  # the usual case
                     gain = value[leaf0 + leaf, 0] - value[mine, 0]
                     diff[start * outputs + out] += gain
@@ -194,7 +204,7 @@ def search(codes, tables, size, special, value, output, forbidden, diff, own):
             while specials != 0:
                 leaf = U(trailing_zeros(specials))
                 specials &= specials - ONE
-                e = e0 + U(entry[pairs + leaf])
+                e = e0 + U(split[pairs + leaf]) // leaves
                 f = feature[e]
                 for c in range(U(special[f]), U(size[f])):
                     if mask[U(mask_at[e]) + c] >> leaf & ONE:
@@ -205,23 +215,26 @@ def search(codes, tables, size, special, value, output, forbidden, diff, own):
                             diff[place + outputs + w] -= gain
 
 
-@compiled(
-    i8(
-        i8, array_of(i8), array_of(i8, 2), array_of(i4), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2),
-        array_of(i8, 2), i8,
+@part(
+    u8(
+        u8, array_of(i8), array_of(i8, 2), u8, array_of(i4), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2),
+        array_of(i8, 2), u8,
     )
 )  # fmt: skip
-def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
-    """Write the steps of some rows' curves from position `s` on; returns their end. The difference array is zeroed."""
-    outputs, p, s = U(raw.shape[1]), U(len(size)), U(s)
-    for i in range(U(rows)):
+def emit(rows, diff, own, to, size, offset, wanted, classes, raw, start, s):
+    """Write the steps of some rows' curves from position `s` on, of rows from `to` on; returns their end.
+
+    The difference array is zeroed.
+    """
+    outputs, p = U(raw.shape[1]), U(len(size))
+    for i in range(rows):
         number = U(0)
         for f in range(p):
             base, count = i * U(offset[p]) + U(offset[f]), U(size[f])
-            start[i, number] = s
+            start[to + i, number] = s
             classes[s] = 0
             for w in range(outputs):
-                raw[s, w] = own[i, w] + diff[base * outputs + w]
+                raw[s, w] = own[to + i, w] + diff[base * outputs + w]
                 diff[base * outputs + w] = 0
                 diff[(base + count) * outputs + w] = 0
             level = raw[s, 0]
@@ -244,9 +257,28 @@ def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
             if wanted[f]:
                 number += ONE
             else:
-                s = U(start[i, number])
-        start[i, number] = s
-    return i8(s)
+                s = U(start[to + i, number])
+        start[to + i, number] = s
+    return s
+
+
+@compiled(
+    u8(
+        array_of(i4, 2), u8, u8, _TABLES, array_of(i4), array_of(i4), array_of(i8, 2), array_of(i4), array_of(u8, 2),
+        array_of(i8), array_of(i8, 2), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2), array_of(i8, 2),
+    )
+)  # fmt: skip
+def write(
+    codes, begin, stop, tables, size, special, value, output, forbidden, diff, own, offset, wanted, classes, raw, start
+):  # fmt: skip
+    """Write the steps of the curves of rows begin .. stop, and their sums of own leaves, a few rows at a time."""
+    at, s = begin, U(0)
+    while at < stop:
+        rows, first = min(U(forbidden.shape[1]), stop - at), at - begin
+        search(codes, at, rows, tables, size, special, value, output, forbidden, diff, own, first)
+        s = emit(rows, diff, own, first, size, offset, wanted, classes, raw, start, s)
+        at += rows
+    return s
 
 
 class BlockSearch(ABC):
@@ -258,7 +290,7 @@ class BlockSearch(ABC):
     def __init__(self, bound: BoundEnsemble, wanted: NDArray[np.uint8]) -> None:
         self.bound, self.wanted, self.offset = bound, wanted, _starts(bound.size + 1)
         self.row_size, outputs = int(self.offset[-1]), bound.ensemble.outputs
-        self.rows = rows = int(np.clip(self.differences // (self.row_size * outputs), 1, 64))
+        self.rows = rows = int(np.clip(self.differences // (self.row_size * outputs), 1, 96))
         # Before steps are yielded: few stay in the cache, but threads wait for each other at each item.
         self.searches = int(np.clip(self.yields * STEPS_PER_YIELD // (rows * self.row_size), 1, 32))
         rows *= self.searches
@@ -268,25 +300,21 @@ class BlockSearch(ABC):
         self.own = np.empty((rows, outputs), np.int64)
 
     @abstractmethod
-    def write(self, codes: NDArray[np.int32], own: NDArray[np.int64], begins: NDArray[np.int64], s: int) -> int:
-        """Write the sums of the own leaves of a few rows, and their steps from position `s` on; returns their end."""
+    def write(self, begin: int, stop: int) -> int:
+        """Write the sums of the own leaves of rows begin .. stop, and their steps; returns the end of these."""
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
         """Curves of rows start .. stop, some rows at a time; the arrays are overwritten by the next ones."""
-        bound, rows, own, begins = self.bound, len(self.own), self.own, self.begins
-        for at in range(start, stop, rows):
-            s, end = 0, min(at + rows, stop)
-            for k in range(at, end, self.rows):
-                codes = np.ascontiguousarray(bound.codes[:, k : min(k + self.rows, end)])
-                s = self.write(codes, own[k - at :], begins[k - at :], s)
-            b = end - at
-            yield RawSteps(slice(at, end), begins[:b], self.classes[:s], self.raw[:s], own[:b])
+        for at in range(start, stop, len(self.own)):
+            end = min(at + len(self.own), stop)
+            s, b = self.write(at, end), end - at
+            yield RawSteps(slice(at, end), self.begins[:b], self.classes[:s], self.raw[:s], self.own[:b])
 
 
 class SmallTrees(BlockSearch):
     """Curves by masks of leaves."""
 
-    differences: ClassVar[int] = 1 << 17  # more rows share what is read of a tree's tables
+    differences: ClassVar[int] = 1 << 18  # more rows share what is read of a tree's tables
     yields: ClassVar[int] = 8
 
     def __init__(self, bound: BoundEnsemble, tables: Tables, wanted: NDArray[np.uint8]) -> None:
@@ -295,9 +323,11 @@ class SmallTrees(BlockSearch):
         self.forbidden = np.zeros((2, self.rows), np.uint64)
         self.diff = np.zeros(self.rows * self.row_size * bound.ensemble.outputs, np.int64)
 
-    def write(self, codes: NDArray[np.int32], own: NDArray[np.int64], begins: NDArray[np.int64], s: int) -> int:
+    def write(self, begin: int, stop: int) -> int:
         """The gains of all leaves that the rows can reach, summed to steps."""
-        bound, diff = self.bound, self.diff
-        search(codes, self.tables, bound.size, bound.special, bound.value, bound.output, self.forbidden, diff, own)
-        classes, raw = self.classes, self.raw
-        return emit(codes.shape[1], diff, own, bound.size, self.offset, self.wanted, classes, raw, begins, s)
+        bound = self.bound
+        end: int = write(
+            bound.codes, begin, stop, self.tables, bound.size, bound.special, bound.value, bound.output,
+            self.forbidden, self.diff, self.own, self.offset, self.wanted, self.classes, self.raw, self.begins,
+        )  # fmt: skip
+        return end

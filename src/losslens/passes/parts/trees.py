@@ -243,7 +243,7 @@ def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> F
     by_class = np.cumsum(sums.curve[part], axis=0)  # changes, then predictions, of all rows at each class
     changes, pd = by_class[:, 0], by_class[of, 1:]
     one = work.like.ndim == 1 and work.like.dtype.kind != "i"
-    cells = spread_cells(k, work.axes, sample, sums.curves, np.searchsorted(sums.kept.at, work.curves))
+    cells = spread_cells(k, work.axes, sample, work.loss, sums.curves, np.searchsorted(sums.kept.at, work.curves))
     means = curves_only(sample, work.grids[j].mass, pd[:, 0] if one else pd)
     if work.loss is not None:
         pfi = float(sums.rows[k].rows[0])
