@@ -131,6 +131,37 @@ def sum_of_rows(_: Any, to: Any, at: Any, factor: Any, row: Any, count: Any, giv
 
 
 @intrinsic
+def sum_of_bits(_: Any, to: Any, at: Any, factor: Any, word: Any, count: Any) -> Any:
+    """to[at : at + 8] = sum of factor[k] where these bits of word[k] are set, over k < count, a multiple of four."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (to, at), count = arguments[:2], arguments[4]
+        kinds, vector = signature.args, ir.VectorType(ir.DoubleType(), EIGHT)
+        factors, words = (builder.extract_value(arguments[k], 0) for k in (2, 3))
+        zeros = ir.Constant(vector, [0.0] * EIGHT)
+        with builder.goto_entry_block():
+            sums = [builder.alloca(vector) for _ in range(FOUR)]  # several: none waits for the one before
+        for one in sums:
+            builder.store(zeros, one)
+        with cgutils.for_range_slice(builder, ir.IntType(64)(0), count, ir.IntType(64)(FOUR)) as (k, _):
+            for turn, one in enumerate(sums):
+                each = builder.add(k, ir.IntType(64)(turn))
+                bits = builder.trunc(builder.lshr(builder.load(builder.gep(words, [each])), at), ir.IntType(EIGHT))
+                first = builder.load(builder.gep(factors, [each]))
+                alone = builder.insert_element(ir.Constant(vector, ir.Undefined), first, ir.IntType(32)(0))
+                some = builder.bitcast(bits, ir.VectorType(ir.IntType(1), EIGHT))
+                added = builder.select(some, _shuffled(builder, alone, [0] * EIGHT), zeros)
+                builder.store(builder.fadd(builder.load(one), added), one)
+        found = [builder.load(one) for one in sums]
+        found = builder.fadd(builder.fadd(found[0], found[1]), builder.fadd(found[2], found[3]))
+        builder.store(found, _place(context, builder, kinds[0], to, at, EIGHT)).align = 8
+        return context.get_dummy_value()
+
+    u8 = types.uint64
+    return types.void(to, u8, factor, word, u8), emit
+
+
+@intrinsic
 def sum_subsets_of_three(_: Any, to: Any, at: Any, given: Any, begin: Any, factors: Any, start: Any) -> Any:
     """Sums over the subsets of three players, into to[at :][:8]: of given[begin :][:8] * factors[start :][:8]."""
 

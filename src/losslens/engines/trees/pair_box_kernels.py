@@ -8,8 +8,8 @@ from losslens.engines.compiled import compiled, count_bits, larger, part, smalle
 from losslens.engines.loops import each
 from losslens.engines.plain_arrays import array_of
 from losslens.engines.trees.effect_kernels import NONE, OF_E, OF_F, PLAIN_SUMS, sum_subsets
-from losslens.engines.trees.node_rules import ONE, U, i4, i8, u1, u8
-from losslens.engines.vectors import add_four, fold, multiply_eight, multiply_reversed, sum_of_rows
+from losslens.engines.trees.node_rules import ONE, TWO, U, i4, i8, u1, u8
+from losslens.engines.vectors import add_four, fold, multiply_eight, multiply_reversed, sum_of_bits, sum_of_rows
 
 f8, u2 = types.float64, types.uint16
 SLOWER = U(2)  # how much longer comparing two patterns takes than a player of a subset
@@ -40,11 +40,12 @@ SUBSETS = types.Tuple(
 )  # fmt: skip
 # Many players: weight, occurrence and number of two patterns together; of each player the patterns that violate it, as
 # bits; the players of each pattern, as zeros and ones; sums; what a donor of each pattern lends rows that violate so
-# many players; some patterns, and what they lend; interactions of each pattern with its players.
+# many players; some patterns, and what they lend; interactions of each pattern with its players; where the patterns of
+# each number of players end.
 COMPARED = types.Tuple(
     (
         array_of(f8), array_of(u1), array_of(i4), array_of(u8, 2), array_of(f8), array_of(f8), array_of(f8, 2),
-        array_of(u8), array_of(f8), array_of(f8),
+        array_of(u8), array_of(f8), array_of(f8), array_of(u8),
     )
 )  # fmt: skip
 
@@ -179,13 +180,16 @@ def _mark(used, q, pattern, mass, violating, ones):
     return inside
 
 
-@part(types.Tuple((u8, f8))(u8, u8, array_of(u8, 2), array_of(f8, 2), array_of(u8), array_of(f8)), copied=False)
-def _find_disjoint(used, mine, violating, lent, some, theirs):
+@part(
+    types.Tuple((u8, f8))(u8, u8, array_of(u8), array_of(u8, 2), array_of(f8, 2), array_of(u8), array_of(f8)),
+    copied=False,
+)
+def _find_disjoint(used, mine, pattern, violating, lent, some, theirs):
     """List the patterns that are disjoint from one, and what they lend; returns how many, filled up to fours.
 
     Also the sum of the second thing that they lend.
     """
-    count, second = NONE, 0.0
+    count, second, before = NONE, 0.0, 0.0
     for w in each((used + U(63)) >> U(6)):
         disjoint, rest = ~NONE >> (U(64) - smaller(used - (w << U(6)), U(64))), mine
         while rest != NONE:
@@ -194,13 +198,13 @@ def _find_disjoint(used, mine, violating, lent, some, theirs):
         while disjoint != NONE:
             h = (w << U(6)) + U(trailing_zeros(disjoint))
             disjoint &= disjoint - ONE
-            some[count], theirs[count] = h, lent[h, 0]
-            second += lent[h, 1]
+            some[count], theirs[count] = pattern[h], lent[h, 0]
+            second, before = before + lent[h, 1], second  # two sums in turn: none waits for the one before
             count += ONE
     while count & U(3) != NONE:
         some[count], theirs[count] = NONE, 0.0
         count += ONE
-    return count, second
+    return count, second + before
 
 
 @part(types.void(u8, u8, f8, array_of(f8), array_of(i4), COMPARED, array_of(f8, 2)), copied=False)
@@ -227,6 +231,27 @@ def _add_up(used, q, value, mine, players, compared, index):
                 index[U(players[a]), U(players[b])] += sums[b]
 
 
+@part(types.void(u8, u8, JOINED, COMPARED))
+def _sort_by_size(used, q, joined, compared):
+    """Order the patterns by their number of players."""
+    pattern, mass, row_of, moved, new, ends = joined[3], joined[4], joined[5], compared[7], compared[8], compared[10]
+    masses = compared[9]
+    for f in each(q + TWO):
+        ends[f] = NONE
+    for g in each(used):
+        ends[U(count_bits(pattern[g])) + ONE] += ONE
+    for f in each(q + ONE):
+        ends[f + ONE] += ends[f]  # where they begin; then each is moved there, and they end one further
+    for g in each(used):
+        f = U(count_bits(pattern[g]))
+        moved[ends[f]], masses[ends[f]], new[g] = pattern[g], mass[g], f8(ends[f])
+        ends[f] += ONE
+    for g in each(used):
+        pattern[g], mass[g] = moved[g], masses[g]
+    for i in each(U(len(row_of))):
+        row_of[i] = i4(new[U(row_of[i])])
+
+
 @part(types.void(u8, u8, u8, f8, array_of(f8, 2), JOINED, COMPARED, array_of(f8, 2)))
 def _pay_by_comparison(used, q, width, value, share, joined, compared, index):
     """As `_pay_by_subsets`, by comparing distinct patterns: those of a row and a donor must be disjoint.
@@ -240,18 +265,20 @@ def _pay_by_comparison(used, q, width, value, share, joined, compared, index):
     violating, ones, gains, lent, some, theirs, of_pattern = (
         compared[3], compared[4], compared[5], compared[6], compared[7], compared[8], compared[9]
     )  # fmt: skip
-    wide, inside = (q + U(7)) & ~U(7), _mark(used, q, pattern, mass, violating, ones)
+    _sort_by_size(used, q, joined, compared)
+    wide, inside, ends, begin = (q + U(7)) & ~U(7), _mark(used, q, pattern, mass, violating, ones), compared[10], NONE
     for f in each(q + ONE):
-        for h in each(used):
-            m = U(count_bits(pattern[h]))
-            lent[h, 0], lent[h, 1] = mass[h] * share[m, f], mass[h] * share[f - smaller(f, ONE), m]
-        for g in each(used):
-            if U(count_bits(pattern[g])) != f:
-                continue
-            count, among = _find_disjoint(used, pattern[g], violating, lent, some, theirs)
+        h = used if begin == ends[f] else NONE
+        for m in each(q + ONE):
+            first, second = share[m, f], share[f - smaller(f, ONE), m]
+            while h < ends[m]:
+                lent[h, 0], lent[h, 1] = mass[h] * first, mass[h] * second
+                h += ONE
+        for g in each(begin, ends[f]):
+            count, among = _find_disjoint(used, pattern[g], pattern, violating, lent, some, theirs)
             total = inside
             for b in each(NONE, wide, U(8)):
-                sum_of_rows(gains, b, theirs, some, count, ones, wide)
+                sum_of_bits(gains, b, theirs, some, count)
             for b in each(q):
                 total += gains[b]
             lost = total / larger(f8(f), 1.0)
@@ -259,6 +286,7 @@ def _pay_by_comparison(used, q, width, value, share, joined, compared, index):
                 table[g * width + U(columns[b])] = value * (gains[b] - lost * ones[g * wide + b])
             for b in each(wide):
                 of_pattern[g * wide + b] = among * ones[g * wide + b] - 2.0 * gains[b]
+        begin = ends[f]
     _add_up(used, q, value, mass, joined[7], compared, index)
 
 
@@ -285,9 +313,9 @@ def _add_interactions(used, q, value, pattern, mine, theirs, players, share, com
         for g in each(used):
             if U(count_bits(pattern[g])) != f:
                 continue
-            count, among = _find_disjoint(used, pattern[g], violating, lent, some, factor)
+            count, among = _find_disjoint(used, pattern[g], pattern, violating, lent, some, factor)
             for b in each(NONE, wide, U(8)):
-                sum_of_rows(sums, b, factor, some, count, ones, wide)
+                sum_of_bits(sums, b, factor, some, count)
             for b in each(wide):
                 of_pattern[g * wide + b] = among * ones[g * wide + b] - sums[b]
     _add_up(used, q, value, mine, players, compared, index)

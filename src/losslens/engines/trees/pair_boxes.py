@@ -276,7 +276,7 @@ class _Boxes:
             np.zeros(pairs), np.zeros(pairs, np.uint8), np.zeros(pairs, np.int32),
             np.zeros((self.widest, -(-self.rows // 64)), np.uint64), np.zeros(self.rows * (self.widest + 8)),
             np.zeros(self.widest + 8), np.zeros((self.rows, 2)), np.zeros(self.rows + 4, np.uint64),
-            np.zeros(self.rows + 4), np.zeros(self.rows * (self.widest + 8)),
+            np.zeros(self.rows + 4), np.zeros(self.rows * (self.widest + 8)), np.zeros(MOST_PLAYERS + 2, np.uint64),
         )  # fmt: skip
 
 
