@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from losslens.engines.trees.player_games import TreeGames
     from losslens.losses import Loss
 
-FEW_VALUES = 20_000  # sorted and bound to the trees in one thread: starting others takes a millisecond
+FEW_VALUES = 300_000  # sorted and bound to the trees in one thread: of short columns threads wait for each other
 PAIRS = 1 << 18  # pairs predicted at a time
 MAX_SMALL_TREES, MAX_LARGE_TREES = 4e9, 1e8  # pairs times small trees, and times large ones: some seconds
 MAX_DEVICE_WORD_OPERATIONS = 1e13  # of a coalition on a device, see `coalitions.cost`: some seconds
