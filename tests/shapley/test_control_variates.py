@@ -100,12 +100,16 @@ def test_every_sweep_is_corrected_once_by_others(count):
         assert sorted([*fit, *use]) == list(range(count))
 
 
+@pytest.mark.parametrize("even", [False, True])
 @pytest.mark.parametrize("leaves_out_own", [False, True])
-def test_controls_have_mean_zero_over_all_pairs_and_orders(leaves_out_own):
-    """Over every pair (or every pair of different rows), weights w_i w_k, and over all orders of the players."""
+def test_controls_have_mean_zero_for_every_row_and_donor(leaves_out_own, even):
+    """Over the donors of a row (or the other rows), and over the rows of a donor, weights w_i w_k, and all orders.
+
+    So they change the expectation of no row's share. Means over all pairs alone would not do: those of a row with
+    itself are left out, and what is missing differs from row to row.
+    """
     n, rng = 7, np.random.default_rng(2)
-    weight = rng.uniform(0.5, 2, n)
-    weight = weight / weight.sum() if not leaves_out_own else np.full(n, 1 / n)
+    weight = np.full(n, 1 / n) if even else rng.dirichlet(np.full(n, 5.0))
     parts = rng.normal(size=(n, P))
     parts -= weight @ parts
     f, y = rng.normal(size=(2, n))
@@ -113,18 +117,21 @@ def test_controls_have_mean_zero_over_all_pairs_and_orders(leaves_out_own):
     sample = SimpleNamespace(weight=weight, y=y, prediction=f, classes=None)
     setup = SimpleNamespace(n=n, p=P, sample=sample, loss=ll.losses.squared_error)
     variables = _Controls(_Walks(setup, [], np, leaves_out_own), parts)
-    total = np.zeros((P, control_variates.CONTROLS))
-    size = np.zeros_like(total)
+    by_row = np.zeros((P, control_variates.CONTROLS, n))
+    by_donor, size = np.zeros_like(by_row), 0.0
     for shift in range(int(leaves_out_own), n):
-        donors = np.repeat(((np.arange(n) + shift) % n)[:, None], len(orders), axis=1)
+        lent = (np.arange(n) + shift) % n
+        donors = np.repeat(lent[:, None], len(orders), axis=1)
         terms = _order_terms(parts, donors, np.broadcast_to(orders, (n, *orders.shape)))
         controls = variables.of(_by_player(terms), np.arange(n)[:, None], donors)
         assert controls.shape == (P, control_variates.CONTROLS, n, len(orders))
-        mass = weight[:, None] * weight[donors]
-        total += (mass * controls).sum(axis=(2, 3))
-        size += (mass * np.abs(controls)).sum(axis=(2, 3))
-    assert (size > 1e-6).all()
-    np.testing.assert_allclose(total / size, 0, atol=1e-12)
+        found = controls.mean(axis=3)
+        by_row += weight[lent] * found
+        by_donor[:, :, lent] += weight * found
+        size += np.abs(found).mean()
+    np.testing.assert_allclose(by_row, 0, atol=1e-12 * size)
+    np.testing.assert_allclose(by_donor, 0, atol=1e-12 * size)
+    assert size > 0.1
 
 
 def test_terms_of_an_order_are_what_the_squared_loss_of_a_sum_depends_on():

@@ -23,6 +23,7 @@ from losslens.typing import Floats, Indices, Mask
 
 CONTROLS = 14  # of each player
 CELLS_PER_CONTROL = 20  # fewer would fit noise
+HALF = 0.5 - 1e-6  # of the weight
 AT_ONCE = 1 << 16  # numbers of a temporary array: cells are corrected a few rows at a time
 
 
@@ -75,6 +76,8 @@ class _Walks:
         """Whether there are enough cells to fit controls to."""
         setup, sweeps = self.setup, self.sweeps
         if setup.p < 2 or len(sweeps) < 2 or any(one.steps is None for one in sweeps):
+            return False
+        if self.leaves_out_own and setup.sample.weight.max() >= HALF:  # then no control has mean 0 for all rows
             return False
         return _target(setup) is not None and setup.n * (len(sweeps) // 2) >= CELLS_PER_CONTROL * CONTROLS
 
@@ -325,9 +328,8 @@ class _Controls:
         variables = (c, self.f, self.y, self.y * self.f, self.y * c)  # (p, n), or (1, n) of all players
         self.of_row = [one - (one @ walks.weight)[:, None] for one in variables]
         self.of_donor, self.own = self.of_row[:2], None
-        if walks.leaves_out_own:  # corrects for the missing pair of a row with itself
-            scale = walks.weight / (1 - walks.weight)
-            self.own = [scale * a * b for a in self.of_row for b in self.of_donor]
+        if walks.leaves_out_own:
+            self.own = [_of_own_pairs(a * b, walks.weight) for a in self.of_row for b in self.of_donor]
 
     def of(self, terms: Any, at: Any, donors: Any) -> Any:
         """(p, controls, b, R), from terms of the order, (p, b, R), and from rows and donors, (b, R) or (b, 1)."""
@@ -336,10 +338,22 @@ class _Controls:
         factors = [None, self.y[:, at], self.f[:, at], self.f[:, donors]]
         controls = self.xp.empty((len(terms), len(pairs) + len(factors), *terms.shape[1:]))
         for q, (a, b) in enumerate(pairs):
-            controls[:, q] = a * b if self.own is None else a * b + self.own[q][:, at]
+            # The sum of both first: what is equal in both directions is so to the last bit, and its difference 0.
+            controls[:, q] = a * b if self.own is None else a * b + (self.own[q][:, at] + self.own[q][:, donors])
         for q, factor in enumerate(factors, len(pairs)):
             controls[:, q] = terms if factor is None else terms * factor
         return controls
+
+
+def _of_own_pairs(products: Any, weight: Any) -> Any:
+    """u of each row, (p, n), that makes ``a_i b_k + u_i + u_k`` of mean 0 over the other rows k, and over the other i.
+
+    products: those of a row with itself, q_i = a_i b_i, with a and b of mean 0. ``(1 - 2 w_i) u_i = w_i q_i - U`` with
+    U the mean of u.
+    """
+    left = 1 - 2 * weight
+    mean = (products * (weight * weight / left)).sum(axis=1) / (1 + (weight / left).sum())
+    return (weight * products - mean[:, None]) / left
 
 
 class _LeastSquares:
