@@ -58,7 +58,6 @@ class Averaged:
     """The cells of one feature and some rows, summed where they were predicted."""
 
     predictions: NDArray[Any] | None  # (b, m) or (b, m, K), where they are wanted
-    changes: Floats | None = None  # (b, m): of the loss
     sums: CellSums | None = None  # None: only predicted
 
 

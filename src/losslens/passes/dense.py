@@ -136,7 +136,7 @@ class _Pass:
         filled = []
         for q, c, others, count in zip(self.questions, self.collectors, self.averages, self.counts, strict=True):
             means, cells = c.averages.finish(all_rows(sample.n)), c.kept_cells
-            if self.losses and cells.changes is None:
+            if self.losses:
                 cells = _changed(cells, self.losses[0], sample)
             beside = tuple(
                 (replace(one.finish(all_rows(sample.n)), pd=means.pd), _changed(cells, loss, one.sample))
@@ -159,7 +159,7 @@ class _Pass:
 
     def _add_cells(self, k: int, rows: Indices, predictions: NDArray[Any], start: int) -> None:
         collector = self.collectors[k]
-        collector.keep(rows, predictions, None, start)
+        collector.keep(rows, predictions, start)
         if not self.losses:
             collector.averages.add(rows, predictions, None)
             return
@@ -228,24 +228,18 @@ class _Collector:
         assert found.sums is not None
         self.averages.add_sums(rows, found.sums)
         if found.predictions is not None:
-            self.keep(rows, found.predictions, found.changes, start)
+            self.keep(rows, found.predictions, start)
 
-    def keep(self, rows: Indices, predictions: NDArray[Any], changes: Floats | None, start: int) -> None:
-        """Cells of the kept ones of these rows; changes that are not given follow from predictions."""
+    def keep(self, rows: Indices, predictions: NDArray[Any], start: int) -> None:
+        """Cells of the kept ones of these rows; their changes follow from predictions."""
         if len(rows) == len(self.kept) and start == 0:
-            self.cells = Cells(rows, predictions, changes)
+            self.cells = Cells(rows, predictions, None)
             return
         if self.cells is None:
             shape = (len(self.kept), *predictions.shape[1:])
-            kept_changes = None if changes is None else np.empty(shape[:2])
-            self.cells = Cells(self.kept, np.empty(shape, predictions.dtype), kept_changes)
+            self.cells = Cells(self.kept, np.empty(shape, predictions.dtype), None)
         if start < len(self.kept):
-            part = slice(start, start + len(rows))
-            self.cells.predictions[part] = predictions
-            if changes is None or self.cells.changes is None:
-                self.cells = replace(self.cells, changes=None)
-            else:
-                self.cells.changes[part] = changes
+            self.cells.predictions[start : start + len(rows)] = predictions
 
     @property
     def kept_cells(self) -> Cells:

@@ -303,8 +303,7 @@ def _averaged(cells: DeviceCells, f: int, sums: DeviceSums, loss: Loss | None, *
     array = host(cells.predictions[:, f]) if kept or (loss is not None and loss.domains) else None
     if loss is not None and loss.domains is not None and array is not None:
         loss.check_prediction(array.ravel())  # a deviance is not defined for every prediction
-    changes = host(cells.losses[:, f] - cells.own[:, 0]) if kept and cells.losses is not None else None
-    return Averaged(array, changes, sums.wait())
+    return Averaged(array, sums.wait())
 
 
 def _alike(questions: Sequence[Question]) -> list[list[int]]:
