@@ -22,7 +22,7 @@ from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled
 from losslens.progress import Tick, silent
 from losslens.tables.sample import Sample, cell_changes, changes_by_loss, chunks, losses_of, with_parts
-from losslens.typing import Floats, Indices
+from losslens.typing import Indices
 
 CELLS_AVERAGED = 1 << 24  # at a time, by an engine that averages them where they were predicted
 PARTS, AHEAD = 16, 2  # parts of the rows on a device, and parts that it fills while another one is averaged
