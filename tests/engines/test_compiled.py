@@ -153,3 +153,10 @@ def test_without_a_compiler(monkeypatch):
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     with pytest.raises(RuntimeError, match="unset NUMBA_DISABLE_JIT"):
         compiled.compiled(NUMBER)(plus_one)
+
+
+def test_parts_are_kernels_of_their_own_where_numba_is_newer_than_any_that_was_tried(monkeypatch):
+    """What `part` does inside numba might crash there; a kernel that takes longer to compile doesn't."""
+    monkeypatch.setattr(compiled, "NEWEST", (0, 1))
+    add_one = compiled.part(types.int64(types.int64), copied=False)(plus_one)
+    assert add_one(1) == 2  # a part could not be called
