@@ -481,3 +481,9 @@ def test_labels_that_read_alike_are_told_apart():
     labels = np.empty(40, object)
     labels[:] = [1, "1"] * 20
     assert sorted(set(imp.by(labels).to_frame()["group"])) == ["'1'", "1"]
+
+
+def test_a_table_is_no_label_of_a_group():
+    found = ll.feature_importance(lambda X: X[:, 0], np.eye(6), np.arange(6.0), loss="squared_error").by(list("aabbcc"))
+    with pytest.raises(TypeError, match=r"a group is chosen by its label, such as 'a'; got a list"):
+        found.error_difference(["a"], "b")

@@ -93,10 +93,14 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         return list(self.labels) if self.labels.dtype.kind in "mM" else self.labels.tolist()
 
     def __getitem__(self, label: Any) -> T:
-        if label not in self.parts:
+        try:
+            return self.parts[label]
+        except KeyError:
             texts = [label_text(one) for one in self.parts]
-            raise KeyError(unknown_feature(label, texts, "groups").replace("feature", "group", 1))
-        return self.parts[label]
+            raise KeyError(unknown_feature(label, texts, "groups").replace("feature", "group", 1)) from None
+        except TypeError:  # not hashable, as a table
+            kind = type(label).__name__
+            raise TypeError(f"a group is chosen by its label, such as {self._labels[0]!r}; got a {kind}") from None
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.parts)
