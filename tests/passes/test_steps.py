@@ -45,3 +45,22 @@ def test_what_the_engine_tabulates_is_ready_before_threads_start(monkeypatch):
     model = HistGradientBoostingRegressor(max_iter=5).fit(X, X[:, 0])
     ll.feature_importance(model, X, X[:, 0], n_jobs=4)
     assert made == [threading.main_thread()]
+
+
+@pytest.mark.parametrize("engine", ["trees", "blackbox"])
+def test_a_loss_of_the_users_own_is_not_called_after_the_call(engine):
+    """A function that says something else later, as a lambda in a loop does: cells stay those of the importance."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + rng.normal(size=60)
+    model = HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=5).fit(X, y)
+    q = 0.1
+    found = ll.feature_importance(
+        model if engine == "trees" else model.predict,
+        X,
+        y,
+        loss=lambda y, p: np.maximum(q * (y - p), (q - 1) * (y - p)),
+    )["x0"]
+    q = 0.9
+    assert found.engine == engine
+    np.testing.assert_allclose(found.ici @ found.weights, found.local, atol=1e-12)

@@ -114,3 +114,17 @@ def test_a_frame_by_its_labels():
         lambda table: function(table.to_numpy()), table, Y, loss="squared_error", method="walk", progress=False
     )
     np.testing.assert_array_equal(found.given(["r5", "r7"]).local_error, found.local_error[[5, 7]])
+
+
+@pytest.mark.parametrize("m", [N, N - 1])
+def test_donors_are_drawn_without_replacement(m):
+    """All donors leave no error; all but one leave sqrt(1 - (m - 1) / (n - 1)) of that of independent draws."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(N, 3))
+    f = lambda X: X[:, 0] * (1 + X[:, 1]) + X[:, 2]  # noqa: E731
+    y = f(X) + rng.normal(size=N)
+    options = {"loss": "squared_error", "donors": ll.Latin(m), "progress": False}
+    draws = [ll.shapley_importance(f, X, y, random_state=seed, **options) for seed in range(12)]
+    true = np.std([one.local for one in draws], axis=0, ddof=1).mean()
+    said = np.mean([one.local_error for one in draws])
+    assert said == pytest.approx(true, rel=0.2, abs=1e-12)

@@ -243,13 +243,20 @@ class ChunkWork:
         y = None if self.loss is None else self.sample.target(self.loss)[rows]
         own = own[:0] if self.loss is None else own[rows - steps.rows.start]
         if last - first == steps.rows.stop - steps.rows.start and steps.start[0, 0] == 0:  # all of them, the usual case
-            yield KeptCurves(steps.start.copy(), steps.classes.copy(), steps.prediction.copy(), y, own)
+            yield self._judged(KeptCurves(steps.start.copy(), steps.classes.copy(), steps.prediction.copy(), y, own))
             return
         start = steps.start[rows - steps.rows.start]
         length = start[:, -1] - start[:, 0]
         shift = np.cumsum(length) - length - start[:, 0]  # from positions in all steps to positions in those copied
         mine = np.arange(length.sum()) - np.repeat(shift, length)
-        yield KeptCurves(start + shift[:, None], steps.classes[mine], steps.prediction[mine], y, own)
+        yield self._judged(KeptCurves(start + shift[:, None], steps.classes[mine], steps.prediction[mine], y, own))
+
+    def _judged(self, curves: KeptCurves) -> KeptCurves:
+        """With the changes of a loss of the user's own, which may say something else later."""
+        if self.loss is None or not self.loss.custom:
+            return curves
+        length = curves.start[:, -1] - curves.start[:, 0]
+        return replace(curves, changes=curves.changes_at(self.loss, self.sample, np.arange(length.sum()), length))
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,6 +268,15 @@ class KeptCurves:
     prediction: NDArray[Any]
     y: NDArray[Any] | None  # (rows,): as the loss reads it; None without a loss
     loss: Floats  # (rows,): of the unchanged rows
+    changes: Floats | None = None  # of the loss, where they are not computed from predictions on access
+
+    def changes_at(self, loss: Loss, sample: Sample, steps: Indices, count: Indices) -> Floats:
+        """Changes of loss at some steps, of which each row has `count`."""
+        if self.changes is not None:
+            return self.changes[steps]
+        assert self.y is not None  # there is a loss
+        losses = loss(np.repeat(self.y, count), sample.shown(loss, self.prediction[steps]))
+        return np.asarray(losses - np.repeat(self.loss, count))
 
     def of(self, k: int) -> tuple[Indices, Indices, Indices]:
         """The steps of one feature's curves, row by row, how many each row has, and where they end."""
@@ -400,13 +416,7 @@ class SpreadCells:
 
     def changes(self, loss: Loss, sample: Sample) -> Floats:
         """Their changes of loss, (r, g)."""
-
-        def of_steps(part: KeptCurves, steps: Indices, count: Indices) -> Floats:
-            assert part.y is not None  # there is a loss
-            losses = loss(np.repeat(part.y, count), sample.shown(loss, part.prediction[steps]))
-            return np.asarray(losses - np.repeat(part.loss, count))
-
-        return self._spread(of_steps, np.empty(0))
+        return self._spread(lambda part, *steps: part.changes_at(loss, sample, *steps), np.empty(0))
 
     def _spread(
         self, of_steps: Callable[[KeptCurves, Indices, Indices], NDArray[Any]], like: NDArray[Any]

@@ -250,7 +250,11 @@ class ShapleyImportance(Grouped, Result, Inference):
         m = known.meeting.width
         sweep, donors = np.arange(m) % (m // 2 if known.meeting.mirrored else m), known.meeting.donors[self.at]
         mass = known.meeting.weights(sample, self.at)
-        return row_errors(known.cells, sweep, donors, mass, known.local, self.gains, sample.weight)
+        errors = row_errors(known.cells, sweep, donors, mass, known.local, self.gains, sample.weight)
+        if known.meeting.repeats:
+            return errors
+        others = sample.n - 1 - int(known.leaves_out_own)  # donors are drawn without replacement: all leave no error
+        return np.asarray(errors * np.sqrt(max(0.0, 1 - (m - 1) / max(1, others))))
 
     @property
     def observations(self) -> Floats:

@@ -428,7 +428,7 @@ class _MetBins:
         """Of each column of each player: how often a row's bin meets a donor's, and the sum of steps where it does."""
         xp, size = self.xp, 1 + max(int(of_player.max()) for of_player in bins)
         columns, player = np.concatenate(bins, axis=1), np.repeat(np.arange(len(bins)), [b.shape[1] for b in bins])
-        for some in _blocks(len(player), len(self.own), xp):
+        for some in _blocks(len(player), max(len(self.own), size * size), xp):
             sent, moved = xp.asarray(columns[:, some]), steps[:, xp.asarray(player[some])]
             first = xp.arange(sent.shape[1]) * size * size  # a table for each column
             keys, cells = (first + sent[self.own] * size + sent[self.donors]).reshape(-1), sent.shape[1] * size * size
