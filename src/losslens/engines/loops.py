@@ -76,4 +76,4 @@ def _next(context: Any, builder: Any, signature: Any, arguments: Any, result: An
     now = builder.load(at)
     result.set_valid(compare("<", now, stop))
     result.yield_(now)
-    builder.store(builder.add(now, step), at)  # also after the last, which nobody reads
+    builder.store(builder.add(now, step), at)  # also after the last, which is not read

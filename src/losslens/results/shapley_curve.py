@@ -30,7 +30,7 @@ def values_of(players: Sequence[Any], names: Sequence[str], *, later: bool = Fal
     """The values of players, which have a feature and its distinct values; they are released: the result has them.
 
     later: the result holds a copy of columns of numbers, two thirds of the memory of distinct values and codes,
-    until somebody asks for those.
+    until these are read.
     """
     columns = tuple(tuple(names[j] for j in player.feature.columns) for player in players)
     arrays = [player.columns[0].array for player in players if len(player.columns) == 1]

@@ -199,7 +199,7 @@ class _Predicted:
     """Predictions on the device."""
 
     predictions: tuple[Any, list[Any]]  # of the unchanged rows, (b, ...), and of each feature's cells, (b, m, ...)
-    usual: Any  # whether all are finite and not too large: a tensor, for which nobody has waited yet
+    usual: Any  # whether all are finite and not too large: a tensor that may not be computed yet
 
 
 class OwnDonorCells:
