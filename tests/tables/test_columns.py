@@ -3,6 +3,7 @@
 import datetime as dt
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 
 import narwhals as nw
 import numpy as np
@@ -13,7 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from losslens.tables.columns import array_column, distinct_numbers, frame_column, is_missing, joint, stable_order
+from losslens.tables.columns import (
+    array_column,
+    count_missing,
+    distinct_numbers,
+    frame_column,
+    is_missing,
+    joint,
+    places_of,
+    stable_order,
+)
 from losslens.tables.frames import as_table
 
 DAY = dt.date(2024, 2, 29)
@@ -49,7 +59,7 @@ def test_numbers_are_told_apart_and_sorted_with_the_missing_last(items):
     distinct = array_column(np.array(items)).distinct
     check(distinct, items)
     present = distinct.values[~np.isnan(distinct.values)]
-    assert (np.diff(present) > 0).all() or len(present) < 2 or np.isinf(present).any()
+    assert all(a < b or (a == b == 0 and np.signbit(a) and not np.signbit(b)) for a, b in pairwise(present))
     assert np.isnan(distinct.values[: len(present)]).sum() == 0
     assert len(distinct) - len(present) == any(map(np.isnan, items))
 
@@ -68,13 +78,14 @@ COLUMNS_OF_NUMBERS = {
 @pytest.mark.parametrize("kind", COLUMNS_OF_NUMBERS)
 @given(data=st.data())
 def test_values_codes_and_first_rows_are_those_of_a_stable_sort(kind, data):
-    """Whatever sorts: of equal values (0 and -0, all that are missing) it is the first row that is kept."""
+    """Whatever sorts: of equal values (all that are missing) it is the first row that is kept; -0 comes before 0."""
     array = data.draw(COLUMNS_OF_NUMBERS[kind])
     found = distinct_numbers(array)
-    values, first, codes = np.unique(array, return_index=True, return_inverse=True)
+    ranks = np.unique(array, return_inverse=True)[1]
+    sign = np.where(array == 0, np.signbit(array), 0) if array.dtype.kind == "f" else 0
+    _, first, codes = np.unique(2 * ranks - sign, return_index=True, return_inverse=True)
     assert found.values.dtype == array.dtype
     assert found.values.tobytes() == array[first].tobytes()
-    np.testing.assert_array_equal(found.values, values)
     np.testing.assert_array_equal(found.first, first)
     np.testing.assert_array_equal(found.codes, codes)
 
@@ -103,7 +114,7 @@ def test_equal_objects_of_different_types_are_different_values():
     [
         ((3, np.int8(1), 2), np.array([3, 1, 2])),
         ((3, 1.5, Decimal("0.1"), Fraction(1, 2)), np.array([3, 1.5, 0.1, 0.5])),
-        ((3, None, Decimal("NaN"), pd.NA), np.array([3, np.nan, np.nan, np.nan])),
+        ((3, pd.NA, 1.5, pd.NA), np.array([3, np.nan, 1.5, np.nan])),
         ((2**53, None, 2**53 + 2), np.array([2.0**53, np.nan, 2.0**53 + 2])),
     ],
 )
@@ -119,7 +130,7 @@ def test_objects_that_are_numbers_are_numbers(items, numbers):
     "items",
     [
         (1, True), (1, "1"), (2**53, None, 2**53 + 1), (Decimal("0.1"), 0.1), (10**400, 1), (1j, 2.0), (None, None),
-        (1, 1.0, 2), (1, 1.0, Decimal(1), None), (1, np.int64(1)),
+        (1, 1.0, 2), (1, 1.0, Decimal(1), None), (1, np.int64(1)), (3, None, pd.NA), (0.0, -0.0, None, float("nan")),
     ],
 )  # fmt: skip
 def test_objects_that_numbers_would_mix_up_stay_objects(items):
@@ -128,10 +139,20 @@ def test_objects_that_numbers_would_mix_up_stay_objects(items):
         assert len(one.distinct) == len({(type(item), repr(item)) for item in items})
 
 
-def test_every_kind_of_missing_is_one_value_and_the_last():
-    distinct = array_column(objects("b", None, float("nan"), pd.NA, pd.NaT, Decimal("NaN"), "a")).distinct
+def test_every_kind_of_missing_is_a_value_of_its_own_and_the_last():
+    nan = float("nan")
+    items = ("b", None, nan, pd.NA, pd.NaT, Decimal("NaN"), np.datetime64("NaT"), "a", None, nan)
+    distinct = array_column(objects(*items)).distinct
+    assert [distinct.values[code] is item for code, item in zip(distinct.codes, items, strict=True)] == [True] * 10
+    assert (len(distinct), distinct.present, count_missing(distinct.values)) == (8, 2, 6)
+
+
+@pytest.mark.parametrize("missing", [float("nan"), pd.NA, pd.NaT])
+def test_the_only_missing_value_among_objects_is_none(missing):
+    distinct = array_column(objects("b", missing, "a", missing)).distinct
     assert distinct.values.tolist() == ["a", "b", None]
-    assert distinct.codes.tolist() == [1, 2, 2, 2, 2, 2, 0]
+    assert distinct.codes.tolist() == [1, 2, 0, 2]
+    np.testing.assert_array_equal(places_of(objects(missing, "b", None, "c"), distinct.values), [2, 1, 2, -1])
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from losslens.donors.conditional import BoundSampler, Conditioning
 from losslens.donors.designs import Design, Lending, Redrawn, Shifts
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
-from losslens.tables.columns import Column, Distinct, is_missing, joint, narrow, stable_order
+from losslens.tables.columns import Column, Distinct, joint, narrow, places_of, stable_order
 from losslens.tables.features import Feature
 from losslens.tables.frames import Table
 from losslens.tables.sample import CHUNK
@@ -344,8 +344,7 @@ def _steps(part: Distinct, kept: Indices) -> Floats:
     on_grid[on_grid < 0] = np.nan
     if not part.ordered:
         return on_grid
-    last, kind = part.values[-1], part.values.dtype.kind
-    present = len(part) - int(np.isnat(last) if kind in "mM" else is_missing(last))
+    kind, present = part.values.dtype.kind, part.present
     inner = kept[kept < present]
     if len(inner) == 0:
         return on_grid
@@ -372,20 +371,19 @@ MOST_JOINT = 2000  # distinct values of several columns; with more there is no c
 def rank_bins(distinct: Distinct) -> tuple[Indices, NDArray[Any]]:
     """The rank bin of each distinct value, with about equally many rows in each bin, and the bins' middle values.
 
-    A missing value is a bin of its own, the last. Categories, groups and up to `MOST_BINS` values are not binned.
+    Missing values are bins of their own, the last. Categories, groups and up to `MOST_BINS` values are not binned.
     """
     g = len(distinct)
     if not distinct.ordered or g <= MOST_BINS:
         return np.arange(g), distinct.values
-    known = g - int(_last_is_missing(distinct))
-    reached = np.cumsum(np.bincount(distinct.codes, minlength=g)[:known])
+    present = distinct.present
+    reached = np.cumsum(np.bincount(distinct.codes, minlength=g)[:present])
     reached = reached / reached[-1]
     bins = np.unique(np.floor(reached * MOST_BINS * (1 - 1e-12)), return_inverse=True)[1]
     last = np.flatnonzero(np.diff(bins, append=-1))
     middle = np.searchsorted(reached, (np.append(0.0, reached[last[:-1]]) + reached[last]) / 2)
-    if known == g:
-        return bins, distinct.values[middle]
-    return np.append(bins, bins[-1] + 1), distinct.values[np.append(middle, known)]
+    missing = np.arange(g - present)
+    return np.append(bins, bins[-1] + 1 + missing), distinct.values[np.append(middle, present + missing)]
 
 
 def drawn_places(
@@ -399,25 +397,23 @@ def drawn_places(
     if array.dtype.kind in "iufmM" and distinct.ordered:
         return _ordered_places(array, cell, distinct, bins, values)
     drawn = array[cell]
-    place = {value: k for k, value in enumerate(distinct.values.tolist()) if not is_missing(value)}
-    last = len(distinct) - 1 if _last_is_missing(distinct) else None
-    codes = [last if is_missing(value) else place.get(value) for value in drawn.ravel().tolist()]
-    if None in codes:
-        strange = drawn.ravel()[codes.index(None)]
+    codes = places_of(drawn.ravel(), distinct.values)
+    if codes.min() < 0:
+        strange = drawn.ravel()[np.argmin(codes)]
         raise ValueError(f"the sampler drew {strange!r} for {name!r}, which no row has; draw values that occur")
-    return bins[np.array(codes, np.intp)].reshape(drawn.shape), values
+    return bins[codes].reshape(drawn.shape), values
 
 
 def _ordered_places(
     array: NDArray[Any], cell: Indices, distinct: Distinct, bins: Indices, values: NDArray[Any]
 ) -> tuple[Indices, NDArray[Any]]:
     """Numbers and dates go to the nearest bin, missing values to the last; one draw of all rows at a time."""
-    known = len(values) - int(_last_is_missing(distinct))
+    known = len(values) - (len(distinct) - distinct.present)
     if len(values) == len(distinct):  # no bins: the nearest value
-        numbers = values[:known]
+        numbers = values[:known].astype(array.dtype, copy=False)
         edges = numbers[:-1] + (numbers[1:] - numbers[:-1]) / 2
     else:
-        edges = distinct.values[np.flatnonzero(np.diff(bins[: len(distinct) - int(_last_is_missing(distinct))])) + 1]
+        edges = distinct.values[np.flatnonzero(np.diff(bins[: distinct.present])) + 1].astype(array.dtype, copy=False)
     place, any_missing = np.empty(cell.shape, np.int32).astype(cell.dtype, copy=False), False
     for k in range(cell.shape[1]):
         drawn = array[cell[:, k]]
@@ -436,10 +432,3 @@ def _joint_places(sources: Sequence[Column], cell: Indices) -> tuple[Indices, ND
     if len(together) <= MOST_JOINT:
         return np.asarray(together.codes[cell]), together.values
     return np.zeros(cell.shape, np.intp), np.full((1, len(sources)), np.nan)
-
-
-def _last_is_missing(distinct: Distinct) -> bool:
-    last = distinct.values[-1]
-    if distinct.values.ndim > 1:
-        return False
-    return bool(np.isnat(last)) if isinstance(last, (np.datetime64, np.timedelta64)) else is_missing(last)

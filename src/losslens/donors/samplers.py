@@ -277,7 +277,7 @@ def _appended(column: Column, code: Indices) -> Column:
     """The column with the values of these codes appended."""
     first = np.append(np.arange(len(column.array)), column.distinct.first[code])
     return Column(lambda index: column.gather(first[index]), column.array[first], column.categories, column.ordered,
-                  column.extend)  # fmt: skip
+                  column.extend, None if column.null is None else column.null[first])  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)

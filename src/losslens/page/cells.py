@@ -17,7 +17,7 @@ from losslens.cells.matrix import Means
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.page.packing import in_steps
 from losslens.results.importance import FeatureImportance
-from losslens.tables.columns import is_missing
+from losslens.tables.columns import count_missing
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.standard_errors import influence, interval
@@ -113,12 +113,12 @@ def _bins(values: NDArray[Any], weights: Floats, ordered: bool, most: int | None
     if not ordered:
         rank = np.argsort(np.argsort(-weights, kind="stable"), kind="stable")
         return np.minimum(rank, most - 1)
-    missing = int(is_missing(values[-1]))
+    missing = count_missing(values)
     shares = weights[: g - missing] / weights[: g - missing].sum()
     middle = np.cumsum(shares) - shares / 2
     place = np.minimum((middle * (most - missing)).astype(np.intp), most - missing - 1)
     place = np.unique(place, return_inverse=True)[1]
-    return np.append(place, place.max() + 1) if missing else place
+    return np.append(place, place.max() + 1 + np.arange(missing))
 
 
 def _first(place: Indices, g: int) -> Indices:

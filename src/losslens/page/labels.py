@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.columns import Distinct, is_missing
+from losslens.tables.columns import Distinct, is_missing, keys_of, missing_name
 from losslens.typing import Floats, Indices, Mask
 
 MISSING = "missing"  # how a missing value is labelled
@@ -40,29 +40,34 @@ def as_numbers(values: NDArray[Any]) -> Floats:
 
 def label(value: Any) -> str:
     """One value as text."""
-    return MISSING if _is_lost(value) else _text(value, DIGITS[0])
+    return MISSING if is_missing(value) else _text(value, DIGITS[0])
 
 
 def texts(values: Iterable[Any]) -> list[str | None]:
     """Each value as text, None if it is missing; numbers with enough digits, 1 and '1' as Python writes them."""
-    # The type is part of the key, as it is of a column's distinct values: 1, 1.0 and True are equal in Python.
-    keys = [None if _is_lost(value) else (type(value), value) for value in values]
-    there = {key for key in keys if key is not None}
-    named = {key: _text(key[1], DIGITS[0]) for key in there}
+    items = list(values)
+    keys = keys_of(items)
+    there = {key: value for key, value in zip(keys, items, strict=True) if not is_missing(value)}
+    named = {key: _text(value, DIGITS[0]) for key, value in there.items()}
     for digits in DIGITS[1:]:
         if len(set(named.values())) == len(there):
             break
-        named = {key: _text(key[1], digits) for key in there}
+        named = {key: _text(value, digits) for key, value in there.items()}
     often = Counter(named.values())
-    named = {key: repr(key[1]) if often[text] > 1 else text for key, text in named.items()}
-    return [None if key is None else named[key] for key in keys]
+    named = {key: repr(there[key]) if often[text] > 1 else text for key, text in named.items()}
+    return [named.get(key) for key in keys]
 
 
 def labels(values: Iterable[Any]) -> list[str]:
     """The same for an axis: a missing value is labelled, and a category of that name stands in quotes."""
-    found = texts(values)
-    quoted = f"“{MISSING}”" if None in found else MISSING
-    return [MISSING if text is None else quoted if text == MISSING else text for text in found]
+    items = list(values)
+    written, kinds = texts(items), {missing_name(value) for value in items if is_missing(value)}
+    quoted = f"“{MISSING}”" if kinds else MISSING
+    return [
+        (f"{MISSING} ({missing_name(value)})" if len(kinds) > 1 else MISSING) if text is None
+        else quoted if text == MISSING else text
+        for text, value in zip(written, items, strict=True)
+    ]  # fmt: skip
 
 
 def condition_of(name: str, column: Distinct, rows: Mask | Indices) -> dict[str, Any]:
@@ -102,10 +107,6 @@ def bin_labels(first: NDArray[Any], last: NDArray[Any], rarer: int = 0) -> list[
     if rarer:
         ends[-1] += f" and {rarer:,} rarer"
     return ends
-
-
-def _is_lost(value: Any) -> bool:
-    return is_missing(value) or (isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value)))
 
 
 def _text(value: Any, digits: int) -> str:

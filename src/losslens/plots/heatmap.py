@@ -16,7 +16,8 @@ from losslens.plots.canvas import INK, evenly, folded
 from losslens.plots.feature_data import FeaturePicture
 from losslens.plots.options import colour_map
 from losslens.plots.scale import word_ticks
-from losslens.plots.wording import count, is_absent, is_flag, percent, shorten, some_of, value_labels
+from losslens.plots.wording import count, is_flag, percent, shorten, some_of, value_labels
+from losslens.tables.columns import count_missing
 from losslens.typing import Floats, Indices
 
 EMPTY, OBSERVED = "cells without a row", "observed rows"  # gid of artists, to find them again
@@ -125,7 +126,7 @@ def empty_cells(rows: Floats, values: tuple[NDArray[Any], ...]) -> NDArray[np.bo
 
 def _near(at: Floats, values: NDArray[Any]) -> tuple[Indices, Indices]:
     """The grid values that each row is near: from the first up to, but without, the second."""
-    size, absent = len(values), is_absent(values[-1])
+    size, absent = len(values), count_missing(values)
     own = np.clip(at.round(), 0, size - 1).astype(np.intp)
     if is_flag(values) or any(isinstance(value, str) for value in values):
         return own, own + 1

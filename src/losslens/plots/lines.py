@@ -92,7 +92,8 @@ def _pale_curves(ax: Axes, places: Scale, curves: Floats, title: str) -> None:
     elif len(at) == 1:  # a constant feature has no line
         _pale_points(ax, np.repeat(at, len(curves)), curves_present.ravel(), title)
     if places.missing:
-        _pale_points(ax, np.repeat(places.at[-1], len(curves)), curves[:, -1], None if len(at) else title)
+        absent = np.tile(places.at[places.absent], len(curves)), curves[:, places.absent].ravel()
+        _pale_points(ax, *absent, None if len(at) else title)
 
 
 def _pale_points(ax: Axes, at: Floats, values: Floats, title: str | None) -> None:
@@ -128,7 +129,7 @@ def _mean_line(ax: Axes, places: Scale, shown: FeaturePicture, faded: NDArray[np
         return
     weak = strong | {"color": paler(colour), "linestyle": (0, (2, 1.3)), "linewidth": 1.5, "label": None}
     part = widened(faded[places.present])
-    part = np.append(part, faded[-1:]) if places.missing else part
+    part = np.append(part, faded[places.absent])
     _trace(ax, places, np.where(part, shown.curve, np.nan), marker="", **weak)
     _trace(ax, places, np.where(faded, np.nan, shown.curve), marker="o", **strong)
     hollow = weak | {"markerfacecolor": "white", "linestyle": "none", "markeredgecolor": colour, "zorder": 5.5}
@@ -153,7 +154,7 @@ def _draw_band(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
         low, high = band.low[places.present], band.high[places.present]
         ax.fill_between(at, low, high, linewidth=0, label=label, **style)
     alone = at if len(at) == 1 else at[:0]  # a single value and the missing one have no line
-    alone = np.append(alone, places.at[-1:]) if places.missing else alone
+    alone = np.append(alone, places.at[places.absent])
     if len(alone):
         ends = slice(len(band.low) - len(alone), None)
         style |= {"linewidth": 5, "label": None if len(at) > 1 else label}
@@ -167,7 +168,8 @@ def _trace(ax: Axes, places: Scale, curve: Floats, *, marker: str, **style: Any)
         ax.plot(at, values, marker=marker if len(at) <= MARKED else None, markersize=4, **style)
     if places.missing:
         style |= {"linestyle": "none", "label": None if len(at) else style.get("label")}
-        ax.plot(places.at[-1:], curve[-1:], marker="D" if marker == "o" else marker, markersize=6, **style)
+        absent = places.absent
+        ax.plot(places.at[absent], curve[absent], marker="D" if marker == "o" else marker, markersize=6, **style)
 
 
 def draw_strip(ax: Axes, places: Scale, weights: Floats | None, title: str, few: int = MARKED) -> float:

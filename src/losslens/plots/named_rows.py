@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from losslens.plots import canvas
 from losslens.plots.canvas import LETTER, LINE, QUIET, font_size, size_in_points, text_width
 from losslens.plots.importance_axis import importance_ticks
-from losslens.plots.wording import is_absent, is_flag, labels, percent, value_label
+from losslens.plots.wording import is_flag, labels, percent, word_labels
+from losslens.tables.columns import is_missing
 from losslens.typing import Floats, Indices
 
 MOST_ROWS = 40  # lines of text up to which a new figure grows
@@ -117,13 +118,13 @@ def rank_values(values: NDArray[Any], heights: Floats, weights: Floats | None, m
         chosen = np.sort(np.argsort(-(np.abs(heights) if weights is None else weights), kind="stable")[:most])
     if not is_flag(values):
         chosen = chosen[np.argsort(-heights[chosen], kind="stable")]
-    last = np.array([is_absent(values[k]) for k in chosen], bool)
+    last = np.array([is_missing(values[k]) for k in chosen], bool)
     return np.concatenate([chosen[~last], chosen[last]])
 
 
 def value_names(values: NDArray[Any], order: Indices, weights: Floats | None, letters: int) -> list[str]:
     """Grid values as names of rows, with their share of the weight in brackets."""
-    names = labels([value_label(values[k]) for k in order], letters)
+    names = labels(word_labels([values[k] for k in order]), letters)
     if weights is None:
         return names
     return [f"{name} ({percent(weights[k])})" for name, k in zip(names, order, strict=True)]

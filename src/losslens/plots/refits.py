@@ -232,8 +232,9 @@ def plot_refit_curve(
         ax.fill_between(at[here], low[here], high[here], label=name, zorder=2, **style)
         ax.plot(at[here], mean[here], color=colour, linewidth=2.4, label="mean", zorder=3)
     if places.missing:
-        ax.plot(np.repeat(at[-1], len(folds)), folds[:, -1], ".", color=PALE, zorder=1, gid=SINGLE)
-        ax.errorbar(at[-1:], mean[-1:], curve.reach[-1:], fmt="D", color=colour, zorder=3)
+        absent = places.absent
+        ax.plot(np.tile(at[absent], len(folds)), folds[:, absent].ravel(), ".", color=PALE, zorder=1, gid=SINGLE)
+        ax.errorbar(at[absent], mean[absent], curve.reach[absent], fmt="D", color=colour, zorder=3)
     if scale != "log":
         ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
     dress(ax, places, shorten(names.title(curve.name), 60))

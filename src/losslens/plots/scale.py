@@ -1,4 +1,4 @@
-"""From grid values to places on an axis: numbers, dates, spans of time, ordered words, and a missing value."""
+"""From grid values to places on an axis: numbers, dates, spans of time, ordered words, and missing values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from losslens.plots import canvas
 from losslens.plots.canvas import APART, LINE, PALE, font_size, size_in_points, text_width
-from losslens.plots.wording import is_absent, percent, shorten, value_label
+from losslens.plots.wording import percent, shorten, value_label, word_labels
+from losslens.tables.columns import count_missing
 from losslens.typing import Floats
 
 dates: Any = untyped_dates  # this module of matplotlib has no types
@@ -37,26 +38,32 @@ class Scale:
     kind: Kind
     words: tuple[str, ...] = ()  # labels of kind "word"
     unit: str = ""  # of kind "span"
-    missing: bool = False  # whether the last value stands for a missing one
-    missing_name: str = "missing"
+    missing: tuple[str, ...] = ()  # names of the last values, which stand for missing ones: one for each kind
 
     @property
     def present(self) -> slice:
-        """The grid without the missing value."""
-        return slice(0, len(self.at) - self.missing)
+        """The grid without missing values."""
+        return slice(0, len(self.at) - len(self.missing))
+
+    @property
+    def absent(self) -> slice:
+        """The grid's missing values."""
+        return slice(len(self.at) - len(self.missing), len(self.at))
 
 
 def scale(values: NDArray[Any], weights: Floats | None = None) -> Scale:
-    """The places of an ordered grid; the weights give the share of the missing value."""
-    missing = is_absent(values[-1])
-    at, kind, words, unit = _places(values[:-1] if missing else values)
-    if missing:
-        finite = at[np.isfinite(at)]
-        span = float(np.ptp(finite)) if len(finite) else 0.0
-        gap = 1.0 if kind == "word" else GAP * (span or 1.0)
-        at = np.append(at, (finite.max() if len(finite) else 0.0) + gap)
-    name = "missing" if weights is None else f"missing ({percent(weights[-1])})"
-    return Scale(at, kind, words, unit, missing, name)
+    """The places of an ordered grid; the weights give the shares of missing values."""
+    missing = count_missing(values)
+    present = len(values) - missing
+    at, kind, words, unit = _places(values[:present])
+    finite = at[np.isfinite(at)]
+    span = float(np.ptp(finite)) if len(finite) else 0.0
+    gap = 1.0 if kind == "word" else GAP * (span or 1.0)
+    at = np.append(at, (finite.max() if len(finite) else 0.0) + gap * np.arange(1, missing + 1))
+    names = word_labels(values[present:])
+    if weights is not None:
+        names = [f"{name} ({percent(weight)})" for name, weight in zip(names, weights[present:], strict=True)]
+    return Scale(at, kind, words, unit, tuple(names))
 
 
 def _places(values: NDArray[Any]) -> tuple[Floats, Kind, tuple[str, ...], str]:
@@ -88,13 +95,13 @@ def dress(ax: Axes, places: Scale, title: str) -> None:
     label = f"{title} ({places.unit})" if places.unit else title
     ax.set_xlabel(canvas.folded(label, 1.1 * canvas.size_left(ax)[0]), parse_math=False)
     if places.kind == "word":
-        words = [*places.words, *([places.missing_name] if places.missing else [])]
-        word_ticks(ax.xaxis, places.at, words, size_in_points(ax)[0])
+        word_ticks(ax.xaxis, places.at, [*places.words, *places.missing], size_in_points(ax)[0])
         ax.set_xlim(places.at.min() - 0.5, places.at.max() + 0.5)
     else:
         _number_ticks(ax, places)
-    if places.missing and len(places.at) > 1:
-        ax.axvline((places.at[-1] + places.at[-2]) / 2, color=PALE, linewidth=0.6, linestyle=":")
+    first = places.absent.start
+    if places.missing and first:
+        ax.axvline((places.at[first] + places.at[first - 1]) / 2, color=PALE, linewidth=0.6, linestyle=":")
 
 
 def _number_ticks(ax: Axes, places: Scale) -> None:
@@ -109,9 +116,9 @@ def _number_ticks(ax: Axes, places: Scale) -> None:
         locator = _date_locator(*ends, points)
         formatter = dates.ConciseDateFormatter(locator)
     if places.missing:
-        high = float(places.at[-2]) if len(places.at) > 1 else -np.inf
-        locator = MissingLocator(locator, high, float(places.at[-1]))
-        formatter = MissingFormatter(formatter, places.missing_name)
+        high = float(places.at[places.absent.start - 1]) if places.absent.start else -np.inf
+        locator = MissingLocator(locator, high, places.at[places.absent])
+        formatter = MissingFormatter(formatter, places.missing)
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(formatter)
     ax.margins(x=0.03)
@@ -160,9 +167,9 @@ def word_ticks(axis: Axis, at: Floats, words: Sequence[str], points: float, turn
 
 
 class MissingLocator(ticker.Locator):
-    """The ticks of another locator up to the largest value, and one for the missing value."""
+    """The ticks of another locator up to the largest value, and one for each missing value."""
 
-    def __init__(self, inner: ticker.Locator, high: float, missing: float) -> None:
+    def __init__(self, inner: ticker.Locator, high: float, missing: Floats) -> None:
         self.inner, self.high, self.missing = inner, high, missing
 
     def set_axis(self, axis: Any) -> None:
@@ -173,19 +180,19 @@ class MissingLocator(ticker.Locator):
     def __call__(self) -> Any:
         """The ticks."""
         inner = [tick for tick in self.inner() if tick <= self.high]
-        return np.array([*inner, self.missing])
+        return np.array([*inner, *self.missing])
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         """The ticks between two values."""
         inner = [tick for tick in self.inner.tick_values(vmin, vmax) if tick <= self.high]
-        return np.array([*inner, self.missing])
+        return np.array([*inner, *self.missing])
 
 
 class MissingFormatter(ticker.Formatter):
-    """The labels of another formatter, and the label of the missing value one line lower, clear of the numbers."""
+    """The labels of another formatter, and those of missing values on lines below, clear of the numbers."""
 
-    def __init__(self, inner: ticker.Formatter, name: str) -> None:
-        self.inner, self.name = inner, name
+    def __init__(self, inner: ticker.Formatter, names: Sequence[str]) -> None:
+        self.inner, self.names = inner, names
 
     def set_axis(self, axis: Any) -> None:
         """Both use the same axis."""
@@ -197,8 +204,9 @@ class MissingFormatter(ticker.Formatter):
         return self.inner(x, pos)
 
     def format_ticks(self, values: Any) -> list[str]:
-        """All labels; the missing value is the last."""
-        return [*self.inner.format_ticks(values[:-1]), f"\n{self.name}"]
+        """All labels; missing values are the last."""
+        below = ["\n" * line + name for line, name in enumerate(self.names, start=1)]
+        return [*self.inner.format_ticks(values[: len(values) - len(below)]), *below]
 
     def get_offset(self) -> str:
         """The offset or power of ten that the other formatter takes out of its labels."""

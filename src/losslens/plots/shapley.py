@@ -210,8 +210,8 @@ def _draw_points(ax: Axes, curve: ShapleyCurve, places: Scale, colour: str, *, p
         name = None
     if places.missing:
         ax.plot(
-            places.at[-1:],
-            curve.importance[-1:],
+            places.at[places.absent],
+            curve.importance[places.absent],
             "D",
             color=BLUE if pale else colour,
             markersize=6,

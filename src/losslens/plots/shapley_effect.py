@@ -15,9 +15,10 @@ from losslens.plots import canvas, named_rows
 from losslens.plots.bars import THICKEST
 from losslens.plots.canvas import BLUE, INK, PALE, VERMILLION
 from losslens.plots.options import Names, arrange, colour_map, colours, most_of, name_features
-from losslens.plots.wording import MINUS, alike, count, is_absent, not_shown, number, shorten, value_label
+from losslens.plots.wording import MINUS, alike, count, not_shown, number, shorten, value_label
 from losslens.plots.wording import labels as short_labels
 from losslens.results.shapley_effect import ShapleyEffect
+from losslens.tables.columns import count_missing
 from losslens.typing import Colors, FeatureLabels, Floats, Indices, Sort
 
 MOST_LINES = 20  # features in a new figure
@@ -250,16 +251,14 @@ def _ranks(result: ShapleyEffect, j: int) -> Floats:
     distinct, codes = result.values.distinct[j], result.values.codes[:, j]
     if not result.values.ordered[j] or distinct.ndim > 1:
         return np.full(len(codes), np.nan)
-    missing = len(distinct) > 0 and is_absent(distinct[-1])
+    present_values = len(distinct) - count_missing(distinct)
     counts = np.bincount(codes, minlength=len(distinct)).astype(float)
-    if missing:
-        counts[-1] = 0.0
+    counts[present_values:] = 0.0
     middle = np.cumsum(counts) - counts / 2
     present = np.flatnonzero(counts)
     low, high = (middle[present[0]], middle[present[-1]]) if len(present) else (0.0, 0.0)
     ranks = (middle - low) / (high - low) if high > low else np.full(len(middle), 0.5)
-    if missing:
-        ranks[-1] = np.nan
+    ranks[present_values:] = np.nan
     return np.asarray(ranks[codes])
 
 

@@ -19,10 +19,11 @@ from losslens.plots.lines import MARKED, draw_strip, widened
 from losslens.plots.options import Names, check, check_colours, colours, name_features
 from losslens.plots.scale import Scale, dress
 from losslens.plots.scale import scale as scale_of
-from losslens.plots.wording import count, is_absent, is_flag, number, renamed, value_label
+from losslens.plots.wording import count, is_flag, number, renamed, value_label
 from losslens.plots.wording import labels as short_labels
 from losslens.results.effects import FeatureEffect
 from losslens.results.importance import FeatureImportance
+from losslens.tables.columns import is_missing, key, places_of
 from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices
 
 # Colour, dashes and shape differ, so that groups are distinct in print.
@@ -152,11 +153,11 @@ def _fit(ax: Axes, own: bool) -> int:
 def _common(first: FeaturePicture, shown: Sequence[FeaturePicture], rows: Sequence[int]) -> FeaturePicture:
     """The grid of all groups in order, and the weights of its values; a single group may lack some values."""
     grid = max((some.values[0] for some in shown), key=len)
-    held = {_key(v) for v in grid}
-    extra = [v for some in shown for v in some.values[0] if _key(v) not in held]
+    held = set(map(key, grid))
+    extra = [v for some in shown for v in some.values[0] if key(v) not in held]
     if extra:
-        absent = [v for v in (*grid, *extra) if is_absent(v)][:1]
-        present = list(dict.fromkeys(v for v in (*grid, *extra) if not is_absent(v)))
+        every = {key(v): v for v in (*grid, *extra)}.values()
+        absent, present = [v for v in every if is_missing(v)], [v for v in every if not is_missing(v)]
         if grid.dtype.kind != "O":
             present = sorted(present)
         merged = np.empty(len(present) + len(absent), grid.dtype)
@@ -166,18 +167,8 @@ def _common(first: FeaturePicture, shown: Sequence[FeaturePicture], rows: Sequen
     if all(some.weights is not None for some in shown):
         weights = np.zeros(len(grid))
         for some, n in zip(shown, rows, strict=True):
-            weights[_places(grid, some.values[0])] += np.asarray(some.weights) * n / sum(rows)
+            weights[places_of(some.values[0], grid)] += np.asarray(some.weights) * n / sum(rows)
     return replace(first, values=(grid,), curve=np.zeros(len(grid)), weights=weights, singles=None, level=None)
-
-
-def _key(value: Any) -> Any:
-    return None if is_absent(value) else value
-
-
-def _places(grid: NDArray[Any], values: NDArray[Any]) -> Indices:
-    """Positions of a group's values on the common grid."""
-    place = {_key(value): k for k, value in enumerate(grid)}
-    return np.array([place[_key(value)] for value in values], np.intp)
 
 
 def _groups(
@@ -190,7 +181,7 @@ def _groups(
     chosen, groups = [label for label in shown if label in largest], []
     for label, colour in zip(chosen, colours(colors, chosen, COLOURS, "group", list(parts)), strict=True):
         picture, curve = shown[label], np.full(len(grid), np.nan)
-        curve[_places(grid, picture.values[0])] = picture.curve
+        curve[places_of(picture.values[0], grid)] = picture.curve
         faded = replace(picture, values=(grid,), curve=curve).faded
         groups.append(Group(value_label(label), colour, sizes[label], curve, picture.level, faded))
     return groups
@@ -267,8 +258,9 @@ def _trace(
             pale = {"linewidth": 0.9, "alpha": 0.55, "markerfacecolor": "white", "zorder": 3.5}
             ax.plot(at, np.where(widened(faded), curve, np.nan), **(drawn | pale))
     style["markersize"] = 6
-    if places.missing and finite[-1]:
-        ax.plot(places.at[-1:], group.curve[-1:], marker, label=None if line.any() else name, **style)
+    if finite[places.absent].any():
+        label = None if line.any() else name
+        ax.plot(places.at[places.absent], group.curve[places.absent], marker, linestyle="none", label=label, **style)
     if group.level is not None and marked:
         ax.plot(1, group.level, "<", transform=ax.get_yaxis_transform(), clip_on=False, **style)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.columns import is_missing
+from losslens.tables.columns import is_missing, missing_name
 
 MINUS = "\N{MINUS SIGN}"  # as on matplotlib's axes
 
@@ -120,19 +120,14 @@ def _first_difference(texts: Sequence[str]) -> int:
     return next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
 
 
-def is_absent(value: Any) -> bool:
-    """Whether a grid value stands for a missing one."""
-    return is_missing(value) or (isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value)))
-
-
 def is_flag(values: NDArray[Any]) -> bool:
     """Whether the values are true and false: they have an order, but nothing lies between them."""
-    return values.dtype.kind == "b" or all(isinstance(v, (bool, np.bool_)) for v in values if not is_absent(v))
+    return values.dtype.kind == "b" or all(isinstance(v, (bool, np.bool_)) for v in values if not is_missing(v))
 
 
 def value_label(value: Any) -> str:
     """One grid value."""
-    if is_absent(value):
+    if is_missing(value):
         return "missing"
     if isinstance(value, (float, np.floating)):
         return f"{value:.10g}" if value == round(value) else f"{value:.4g}"
@@ -141,6 +136,20 @@ def value_label(value: Any) -> str:
     if isinstance(value, dt.datetime):
         return value.isoformat(" ").replace(" 00:00:00", "")
     return str(value)
+
+
+def word_labels(values: Iterable[Any]) -> list[str]:
+    """Grid values one by one; kinds of missing values by their names, where there are several.
+
+    >>> word_labels(["a", None]), word_labels(["a", None, float("nan")])
+    (['a', 'missing'], ['a', 'missing (None)', 'missing (NaN)'])
+    """
+    items = list(values)
+    kinds = {missing_name(value) for value in items if is_missing(value)}
+    return [
+        f"missing ({missing_name(value)})" if len(kinds) > 1 and is_missing(value) else value_label(value)
+        for value in items
+    ]
 
 
 def value_labels(values: NDArray[Any]) -> list[str]:
@@ -155,4 +164,4 @@ def value_labels(values: NDArray[Any]) -> list[str]:
         return [value_label(value).replace("-", MINUS) if len(numbers) else value_label(value) for value in values]
     decimals = max(0, 2 - math.floor(math.log10(span)))
     texts = [f"{round(float(v), decimals) + 0.0:,.{decimals}f}".replace("-", MINUS) for v in values]
-    return ["missing" if is_absent(v) else text for v, text in zip(values, texts, strict=True)]
+    return ["missing" if is_missing(v) else text for v, text in zip(values, texts, strict=True)]

@@ -15,7 +15,7 @@ from losslens.progress import Tick, bar
 from losslens.refits.learner import Learner, named
 from losslens.results.row_changes import How, LeftOut
 from losslens.tables import checks
-from losslens.tables.columns import Distinct, is_missing
+from losslens.tables.columns import Distinct
 from losslens.tables.features import Feature
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Edit, Table, as_table
@@ -227,9 +227,8 @@ def _with_constant_columns(table: Table, columns: tuple[int, ...]) -> Table:
 def _usual(column: Distinct) -> int:
     """A row that holds the median, or the most frequent value of an unordered column; missing only if all are."""
     counts = np.bincount(column.codes, minlength=len(column))
-    last = column.values[-1]
-    if len(column) > 1 and (is_missing(last) or last != last):  # NaT is not equal to itself
-        counts[-1] = 0
+    if column.present:
+        counts[column.present :] = 0
     middle = np.searchsorted(np.cumsum(counts), counts.sum() / 2) if column.ordered else np.argmax(counts)
     return int(column.first[middle])
 

@@ -16,7 +16,7 @@ from losslens.donors.layout import OwnDonors
 from losslens.results.base import ResultMapping, Tabular
 from losslens.results.feature import FeatureResult
 from losslens.results.table import ResultTable, facts, grid_size, or_else
-from losslens.tables.columns import is_missing
+from losslens.tables.columns import is_missing, places_of
 from losslens.typing import Axes, Colors, FeatureLabels, Floats
 from losslens.uncertainty.bands import Band
 
@@ -135,8 +135,10 @@ def _column(cells: Cells, k: int) -> NDArray[Any]:
 
 
 def _nearest(grid: NDArray[Any], at: Any) -> int:
-    if is_missing(at) and len(grid) and is_missing(grid[-1]):
-        return len(grid) - 1
+    if is_missing(at):
+        place = int(places_of(np.array([at], object), grid)[0])
+        if place >= 0:
+            return place
     if grid.dtype.kind in "iuf" and not is_missing(at):
         try:
             return int(np.nanargmin(np.abs(grid.astype(float) - float(at))))

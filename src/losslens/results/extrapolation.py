@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from losslens.results.base import Result, Stored
 from losslens.results.table import FEATURE, ResultTable
-from losslens.tables.columns import is_missing
+from losslens.tables.columns import places_of
 from losslens.tables.features import position_of
 from losslens.text import claim
 from losslens.typing import Axes, Colors, FeatureLabels, Floats, Sort
@@ -111,8 +111,8 @@ class Extrapolation(Stored):
 
 def _interpolated(values: NDArray[Any], at: Floats, grid: NDArray[Any], default: float) -> Floats:
     """Shares at the values of a grid; a value that was not examined has the share over all values."""
-    share_at = {_key(value): share for value, share in zip(values, at, strict=True)}
-    shares = np.array([share_at.get(_key(value), np.nan) for value in grid], float)
+    where = places_of(grid, values)
+    shares = np.where(where >= 0, at[where], np.nan) if len(at) else np.full(len(grid), np.nan)
     if values.dtype.kind in "biufmM" and grid.dtype.kind in "biufmM":
         numbers, wanted = (_as_numbers(some) for some in (values, grid))
         inner = np.isfinite(numbers)
@@ -120,12 +120,6 @@ def _interpolated(values: NDArray[Any], at: Floats, grid: NDArray[Any], default:
         if inner.any():
             shares[between] = np.interp(wanted[between], numbers[inner], at[inner])
     return np.where(np.isnan(shares), default, shares)
-
-
-def _key(value: Any) -> Any:
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return None if np.isnat(value) else value
-    return None if is_missing(value) else value
 
 
 def _as_numbers(values: NDArray[Any]) -> Floats:

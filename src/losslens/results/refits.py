@@ -17,7 +17,7 @@ from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, facts
 from losslens.tables.checks import is_one_of
-from losslens.tables.columns import is_missing
+from losslens.tables.columns import count_missing, key, places_of
 from losslens.tables.features import position_of
 from losslens.text import in_digits, measured
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
@@ -378,8 +378,8 @@ def _curve(fold: Fold, feature: str) -> tuple[NDArray[Any], Floats, bool]:
 
 def _common_grid(grids: list[NDArray[Any]], ordered: bool) -> NDArray[Any]:
     """The values of all folds; of more than 100 numbers, those at evenly spaced ranks. A missing value is the last."""
-    absent = [value for grid in grids for value in grid[-1:] if is_missing(value)][:1]
-    present = [grid[:-1] if len(grid) and is_missing(grid[-1]) else grid for grid in grids]
+    present = [grid[: len(grid) - count_missing(grid)] for grid in grids]
+    absent = list({key(value): value for grid in grids for value in grid[len(grid) - count_missing(grid) :]}.values())
     if ordered and all(grid.dtype != object for grid in grids):
         values = np.unique(np.concatenate(present))
         if len(values) > MAX_VALUES:
@@ -403,9 +403,8 @@ def _in_order(grids: list[NDArray[Any]]) -> list[Any]:
 def _interpolate(values: NDArray[Any], curve: Floats, grid: NDArray[Any], ordered: bool) -> Floats:
     """A curve at common values: linear between its own values, NaN beyond them."""
     if not ordered or grid.dtype == object:
-        place = {None if is_missing(value) else value: k for k, value in enumerate(values.tolist())}
-        where = [place.get(None if is_missing(value) else value, -1) for value in grid.tolist()]
-        return np.where(np.array(where) >= 0, curve[where], np.nan)
+        where = places_of(grid, values)
+        return np.where(where >= 0, curve[where], np.nan)
     own, wanted = (_as_numbers(some) for some in (values, grid))
     finite = np.isfinite(own)
     read = np.interp(wanted, own[finite], curve[finite], left=np.nan, right=np.nan) if finite.any() else wanted * np.nan

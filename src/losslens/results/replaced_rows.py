@@ -23,6 +23,7 @@ from losslens.results.base import Stored
 from losslens.results.extrapolation import RARER, WARNING, Extrapolation
 from losslens.tables import column_scores
 from losslens.tables.column_scores import CodedRows, FeatureScores
+from losslens.tables.columns import count_missing
 from losslens.typing import Floats, Indices, Mask
 
 MIN_ROWS = 20  # with fewer no classifier is fitted
@@ -276,8 +277,7 @@ def along(values: NDArray[Any], codes: NDArray[np.integer], far: Mask) -> tuple[
     if len(used) <= BINS or values.dtype.kind not in "biufmM":
         return values[used], hit[used] / count[used]
     present = count.copy()
-    if values.dtype.kind in "fmM" and bool(values[-1] != values[-1]):
-        present[-1] = 0  # a missing value has a bin of its own
+    present[len(values) - count_missing(values) :] = 0  # a missing value has a bin of its own
     middle = (np.cumsum(present) - present / 2) / present.sum()
     bins = np.where((count > 0) & (present == 0), BINS, np.minimum((middle * BINS).astype(np.intp), BINS - 1))
     mass, hits = np.bincount(bins, count), np.bincount(bins, hit)

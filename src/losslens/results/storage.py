@@ -32,6 +32,7 @@ from losslens.results.files import atomic_file, check_name
 from losslens.results.stored_content import check
 from losslens.tables.checks import memory_bytes
 from losslens.tables.column_scores import CodedRows
+from losslens.tables.columns import is_missing, missing_name
 from losslens.tables.distribution_shift import DistributionShift
 from losslens.tables.row_labels import plain_label
 from losslens.tables.sample import Sample, Totals
@@ -246,6 +247,8 @@ class _Packer:
 
 
 def _scalar(value: Any) -> Any:
+    if is_missing(value) and missing_name(value) in _MISSING:  # JSON has null and NaN
+        return {"missing": missing_name(value)}
     plain = plain_label(value)
     if isinstance(plain, dt.datetime):
         zone = getattr(plain.tzinfo, "key", getattr(plain.tzinfo, "zone", None))  # of zoneinfo, and of pytz
@@ -255,6 +258,20 @@ def _scalar(value: Any) -> Any:
     if isinstance(plain, tuple):  # a row label of a pandas MultiIndex
         return {"tuple": [_scalar(item) for item in plain]}
     return plain
+
+
+_MISSING = ("NaT", "NA")
+
+
+def _absent(name: str) -> Any:
+    """A missing value by its name; None for one of pandas where that is not installed."""
+    if name == "NaT":
+        return np.datetime64("NaT")
+    if find_spec("pandas") is None or name != "NA":
+        return None
+    import pandas as pd
+
+    return pd.NA
 
 
 def _moment(text: str, zone: str | None) -> dt.datetime:
@@ -290,9 +307,11 @@ class _ResultReader:
         if "objects" in thing:
             items = [self.unpack(item) for item in thing["objects"]]
             parts = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
-            if not all(part is None or isinstance(part, (bool, int, float, str, dt.date)) for part in parts):
+            if not all(is_missing(part) or isinstance(part, (bool, int, float, str, dt.date)) for part in parts):
                 raise ValueError("values of a column are lists, or objects")
             return np.fromiter(items, object, len(items)).reshape(thing["shape"])
+        if "missing" in thing:
+            return _absent(thing["missing"])
         if "text" in thing:
             return str(thing["text"])
         if "datetime" in thing:

@@ -91,7 +91,8 @@ class Split:
     @property
     def rows(self) -> Mask:
         """Which rows are on the yes side, (n,)."""
-        return np.asarray(self.column.codes == self.code if self.is_category else self.column.codes <= self.code)
+        codes = _one_missing(self.column, self.column.codes)
+        return np.asarray(codes == self.code if self.is_category else codes <= self.code)
 
     @property
     def yes(self) -> SplitRule:
@@ -103,14 +104,14 @@ class Split:
         """The rule of the other side."""
         value = self.column.values[self.code]
         if not self.is_category:
-            return SplitRule(self.name, ">", self._threshold, or_missing=_is_absent(self.column.values[-1]))
-        if _is_absent(value):
+            return SplitRule(self.name, ">", self._threshold, or_missing=self.column.present < len(self.column))
+        if is_missing(value):
             return SplitRule(self.name, "is", "known")
         return SplitRule(self.name, "≠", _text(value)) if self.other is None else self._equals(self.other)
 
     def _equals(self, code: int) -> SplitRule:
         value = self.column.values[code]
-        return SplitRule(self.name, "is", "missing") if _is_absent(value) else SplitRule(self.name, "=", _text(value))
+        return SplitRule(self.name, "is", "missing") if is_missing(value) else SplitRule(self.name, "=", _text(value))
 
     @property
     def _threshold(self) -> str:
@@ -125,11 +126,16 @@ def candidates(columns: Mapping[str, Distinct], here: Mask, least: int) -> list[
 
 
 def _of_column(name: str, column: Distinct, codes: Indices, least: int) -> list[Split]:
-    counts = np.bincount(codes, minlength=len(column))
+    counts = np.bincount(_one_missing(column, codes), minlength=len(column))
     present, below = np.flatnonzero(counts), np.cumsum(counts)
     splits = [] if len(present) < 2 else _possible_splits(name, column, present, counts)
     yes = [int(counts[split.code] if split.is_category else below[split.code]) for split in splits]
     return [split for split, k in zip(splits, yes, strict=True) if least <= k <= len(codes) - least]
+
+
+def _one_missing(column: Distinct, codes: Indices) -> Indices:
+    """The codes with all kinds of missing values as one: a rule says that a value is missing, not how."""
+    return np.minimum(codes, column.present) if len(column) - column.present > 1 else codes
 
 
 def _possible_splits(name: str, column: Distinct, present: Indices, counts: Indices) -> list[Split]:
@@ -143,13 +149,12 @@ def _possible_splits(name: str, column: Distinct, present: Indices, counts: Indi
 
 def _cuts(name: str, column: Distinct, present: Indices, counts: Indices) -> list[Split]:
     """Thresholds between neighbouring values; whether a value is missing is a split of its own."""
-    missing = _is_absent(column.values[present[-1]])
-    known = present[:-1] if missing else present
+    known, missing = present[present < column.present], present[present >= column.present]
     ranks = np.cumsum(counts[known]) / counts[known].sum()
     wanted = np.arange(1, MAX_CUTS + 1) / (MAX_CUTS + 1)
     places = np.unique(np.searchsorted(ranks, wanted)) if len(known) > MAX_CUTS else np.arange(len(known) - 1)
     splits = [Split(name, column, int(known[k])) for k in places if k + 1 < len(known)]
-    return [*splits, Split(name, column, int(present[-1]), is_category=True)] if missing else splits
+    return [*splits, *(Split(name, column, int(code), is_category=True) for code in missing)]
 
 
 def _between(low: float, high: float) -> str:
@@ -159,10 +164,6 @@ def _between(low: float, high: float) -> str:
     middle = (low + high) / 2
     rounded = (float(f"{middle:.{digits}g}") for digits in range(2, 18))
     return np.format_float_positional(next((at for at in rounded if low <= at < high), low), trim="-")
-
-
-def _is_absent(value: Any) -> bool:
-    return is_missing(value) or (isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value)))
 
 
 def _text(value: Any) -> str:

@@ -19,11 +19,16 @@ def plain_array(values: Any, name: str) -> NDArray[Any]:
             "fill the values with .filled(...)"
         )
     try:
-        return np.asarray(values)
+        return native_order(np.asarray(values))
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise ValueError(f"{name} can't be converted to an array: {error}") from error
         raise ValueError(f"{name} needs one value for each row; got lists of different lengths") from error
+
+
+def native_order(array: NDArray[Any]) -> NDArray[Any]:
+    """The array in this machine's byte order: kernels and frame libraries read no other."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def masked_rows(values: Any) -> Indices:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.columns import distinct_values, is_missing
+from losslens.tables.columns import count_missing, distinct_values, places_of
 from losslens.tables.frames import Table, as_one_array
 from losslens.typing import Floats, Indices
 
@@ -54,7 +54,7 @@ class CodedRows:
     """Some rows of a table, each column as codes of its distinct values; the table itself is not kept."""
 
     names: tuple[str, ...]
-    values: tuple[NDArray[Any], ...]  # the distinct values of each column, the missing one last
+    values: tuple[NDArray[Any], ...]  # the distinct values of each column, missing ones last
     ordered: tuple[bool, ...]
     codes: NDArray[np.int32]  # (r, p)
 
@@ -116,24 +116,24 @@ class ScoredColumn:
         """The codes of the equal or, for numbers and dates, of the nearest distinct values."""
         known, array = self.values, np.asarray(values)
         if known.dtype.kind in "biufmM" and array.dtype.kind in "biufmM":
-            present = len(known) - _ends_missing(known)
+            present = len(known) - count_missing(known)
             right = np.clip(np.searchsorted(known[:present], array), 1, max(present - 1, 1))
             left = right - 1
             right = np.minimum(right, present - 1)
             nearer = np.where(array - known[left] <= known[right] - array, left, right)
             return np.where(array != array, len(known) - 1, nearer)
-        place = {_key(value): code for code, value in enumerate(known)}
-        unknown = [value for value in array.tolist() if _key(value) not in place]
-        if unknown:
-            raise ValueError(f"{unknown[0]!r} is no value of the column; its values are {list(known)[:5]!r}")
-        return np.array([place[_key(value)] for value in array.tolist()], np.intp)
+        place = places_of(array, known)
+        if len(place) and place.min() < 0:
+            strange = array.tolist()[np.argmin(place)]
+            raise ValueError(f"{strange!r} is no value of the column; its values are {list(known)[:5]!r}")
+        return place
 
     def of_values(self, values: Any) -> Floats:
         """Scores of values of another table, (r, d); interpolated linearly between known numbers."""
         known, array = self.values, np.asarray(values)
         if known.dtype.kind not in "biuf" or array.dtype.kind not in "biuf":
             return self.by_value[self.nearest(values)]
-        present = len(known) - _ends_missing(known)
+        present = len(known) - count_missing(known)
         columns = [np.interp(array, known[:present], some[:present]) for some in self.by_value.T]
         scores = np.column_stack([*columns, np.empty((len(array), 0))])
         if present < len(known):
@@ -186,7 +186,7 @@ def _powers(values: NDArray[Any], count: Floats) -> tuple[Floats, Floats]:
     """Hermite polynomials of the normal scores, uncorrelated for a Gaussian; and an indicator of missing values."""
     from scipy.special import ndtri  # here: `import losslens` does not wait for SciPy
 
-    missing = _ends_missing(values)
+    missing = count_missing(values)
     present = count.copy()
     present[len(count) - missing :] = 0
     n = present.sum()
@@ -198,8 +198,8 @@ def _powers(values: NDArray[Any], count: Floats) -> tuple[Floats, Floats]:
     powers = [z, z**2 - 1, z**3 - 3 * z][: min(POWERS, kinds - 1)]
     scores = [np.where(present > 0, power - power @ present / max(n, 1), 0.0) for power in powers]
     degree = list(range(1, len(scores) + 1))
-    if missing and count[-1] >= max(RARE[0], RARE[1] * count.sum()):
-        scores.append((np.arange(len(count)) == len(count) - 1).astype(float))
+    if missing and count[-missing:].sum() >= max(RARE[0], RARE[1] * count.sum()):
+        scores.append((np.arange(len(count)) >= len(count) - missing).astype(float))
         degree.append(1)
     return np.column_stack([*scores, np.empty((len(count), 0))]), np.array(degree, float)
 
@@ -208,16 +208,6 @@ def _indicators(count: Floats) -> tuple[Floats, Floats]:
     frequent = np.argsort(-count, kind="stable")[:INDICATORS]
     frequent = frequent[count[frequent] >= max(RARE[0], RARE[1] * count.sum())]
     return (np.arange(len(count))[:, None] == frequent).astype(float), np.ones(len(frequent))
-
-
-def _ends_missing(values: NDArray[Any]) -> int:
-    """Whether the last of the distinct values is the missing one, as a number."""
-    last = values[-1]
-    return int(np.isnat(last)) if values.dtype.kind in "mM" else int(is_missing(last))
-
-
-def _key(value: Any) -> Any:
-    return None if is_missing(value) else value
 
 
 NEWTON_STEPS, HALVINGS = 25, 12  # of a step that increases the objective

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import datetime as dt
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -35,10 +36,11 @@ def stable_order(codes: NDArray[Any]) -> Indices:
 
 @dataclass(frozen=True)
 class Distinct:
-    """The distinct values of one or several columns.
+    """The distinct values of one or several columns: distinct to a model, not only to Python (see `key`).
 
-    ``values[codes[i]]`` is the value of row i and ``first[v]`` a row that holds value v; a missing value is the
-    last one. ``ordered``: the order of the codes is meaningful (numbers and dates, not strings).
+    ``values[codes[i]]`` is the value of row i and ``first[v]`` a row that holds value v; missing values, one of each
+    kind, are the last. The only missing one among objects is None, whatever its kind. ``ordered``: the order of the
+    codes is meaningful (numbers and dates, not strings).
     """
 
     values: NDArray[Any]
@@ -52,6 +54,11 @@ class Distinct:
 
     def __len__(self) -> int:
         return len(self.first)
+
+    @property
+    def present(self) -> int:
+        """The number of values that are not missing: they come before those that are."""
+        return len(self) - count_missing(self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +91,8 @@ class ClassRuns:
 class Column:
     """``gather(index)`` selects rows and keeps the type; ``array`` is the column as a NumPy array to compute with.
 
-    Numbers are an array of numbers there, whatever holds them: objects, decimals, sparse columns.
+    Numbers are an array of numbers there, whatever holds them: objects, decimals, sparse columns. ``null``: the rows
+    that are null in a column of floats where others are NaN; the array shows both as NaN.
     """
 
     gather: Callable[[Indices], Any]
@@ -92,6 +100,7 @@ class Column:
     categories: tuple[Any, ...] | None  # of a categorical column, in its own order
     ordered: bool
     extend: Callable[[Sequence[Any]], Column]
+    null: NDArray[np.bool_] | None = None
 
     def extended(self, values: Sequence[Any]) -> Column:
         """The column with the user's values appended; cached by the values."""
@@ -102,10 +111,11 @@ class Column:
 
     @cached_property
     def distinct(self) -> Distinct:
-        """Distinct values in their order, with the missing value last."""
+        """Distinct values in their order, with missing values last."""
         values, codes = self.held.get("values"), self.held.get("codes")
         if values is None or codes is None:
-            return distinct_values(self.array, self.categories, self.ordered)
+            distinct = distinct_values(self.array, self.categories, self.ordered)
+            return distinct if self.null is None else _with_null(distinct, self.null)
         first = np.empty(len(values), codes.dtype)
         first[codes[::-1]] = np.arange(len(codes))[::-1]  # of the rows with a value the last one assigned: the first
         return Distinct(values, codes, first, ordered=True)
@@ -127,7 +137,7 @@ class Column:
 
 
 def distinct_values(array: NDArray[Any], categories: tuple[Any, ...] | None, ordered: bool) -> Distinct:
-    """Distinct values of a column in their order, with the missing value last."""
+    """Distinct values of a column in their order, with missing values last."""
     if _is_numeric(array):
         return distinct_numbers(array)
     return _distinct_objects(array.tolist(), categories, ordered)
@@ -139,7 +149,10 @@ def _is_numeric(array: NDArray[Any]) -> bool:
 
 
 def distinct_numbers(array: NDArray[Any]) -> Distinct:
-    """The distinct values of numbers or dates, and the first row of each; NaN and NaT are one value, the last."""
+    """The distinct values of numbers or dates, and the first row of each; NaN and NaT are one value, the last.
+
+    -0.0 comes before 0.0: a model may divide by it, or ask for its sign.
+    """
     array = np.ascontiguousarray(array)
     order = narrow(np.argsort(array))  # not stable, as `np.unique` would be: that takes several times as long
     ranked = array[order]
@@ -147,6 +160,13 @@ def distinct_numbers(array: NDArray[Any]) -> Distinct:
     np.not_equal(ranked[1:], ranked[:-1], out=starts[1:])
     if array.dtype.kind in "fmM":
         starts[len(array) - np.count_nonzero(np.isnan(ranked)) + 1 :] = False
+    if array.dtype.kind == "f":
+        low, high = np.searchsorted(ranked, 0.0, "left"), np.searchsorted(ranked, 0.0, "right")
+        negative = np.signbit(ranked[low:high])
+        if negative.any() and not negative.all():
+            order[low:high] = order[low:high][np.argsort(~negative, kind="stable")]
+            ranked[low:high] = array[order[low:high]]
+            starts[low + np.count_nonzero(negative)] = True
     codes = np.empty_like(order)
     if starts.all():
         codes[order] = np.arange(len(array), dtype=codes.dtype)
@@ -156,13 +176,41 @@ def distinct_numbers(array: NDArray[Any]) -> Distinct:
     return Distinct(array[first], codes, first, ordered=True)
 
 
+def _with_null(distinct: Distinct, null: NDArray[np.bool_]) -> Distinct:
+    """The values of a column of floats in which NaN and null are two values; null is the last."""
+    g, codes = len(distinct), distinct.codes.copy()
+    codes[null] = g
+    nan = np.flatnonzero(codes == g - 1)[0]
+    values = np.append(distinct.values.astype(object), [None])
+    return Distinct(values, codes, np.append(distinct.first[:-1], [nan, np.flatnonzero(null)[0]]), ordered=True)
+
+
 def is_missing(value: Any) -> bool:
     """None, NaN (also a decimal one), NaT and pandas' NA, without importing pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(value, Decimal):
         return value.is_nan()
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def count_missing(values: NDArray[Any]) -> int:
+    """How many of the last of distinct values are missing: kinds of them, such as None and NaN.
+
+    >>> count_missing(np.array([1.0, 2.0, np.nan])), count_missing(np.array(["a", None, np.nan], object))
+    (1, 2)
+    """
+    if values.ndim != 1 or values.dtype.kind not in "fmMO":
+        return 0
+    return next((k for k, value in enumerate(reversed(values)) if not is_missing(value)), len(values))
+
+
+def missing_name(value: Any) -> str:
+    """The kind of a missing value: None, NaN, NaT or NA."""
+    kinds = {"NoneType": "None", "NAType": "NA", "NaTType": "NaT", "datetime64": "NaT", "timedelta64": "NaT"}
+    return kinds.get(type(value).__name__, "NaN")
 
 
 def is_number(value: Any) -> bool:
@@ -170,16 +218,65 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (Real, Decimal, np.bool_))
 
 
+# Types whose equal values no model can tell apart.
+_PLAIN = frozenset({str, bytes, int, bool, type(None), dt.date})
+
+
+def key(value: Any) -> Hashable:
+    """The same for two values only if a model can't tell them apart; equality of the language is not enough.
+
+    It is the type and the value, or its bits: 1, 1.0 and True are equal in Python, and so are 0.0 and -0.0,
+    Decimal("0.5") and Decimal("0.50"), noon in Paris and 11 o'clock in London. NaN is not even equal to itself.
+    """
+    kind: Any = type(value)
+    if kind in _PLAIN:
+        return kind, value
+    if is_missing(value):
+        return kind, None
+    if isinstance(value, (float, np.floating)):
+        return kind, value, bool(np.signbit(value))
+    if isinstance(value, Decimal):
+        return kind, value.as_tuple()
+    if isinstance(value, (dt.datetime, dt.time)):
+        return kind, value, value.utcoffset(), str(value.tzinfo)
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return kind, value, value.dtype.str
+    if isinstance(value, tuple):
+        return kind, tuple(map(key, value))
+    if isinstance(value, frozenset):
+        return kind, frozenset(map(key, value))
+    return kind, value
+
+
+def keys_of(items: Sequence[Any]) -> list[Hashable]:
+    """The `key` of each of many items."""
+    kinds = list(map(type, items))
+    return list(zip(kinds, items, strict=True)) if _PLAIN.issuperset(kinds) else list(map(key, items))
+
+
+def places_of(items: NDArray[Any], values: NDArray[Any]) -> Indices:
+    """The place of each item among distinct values, -1 where it is none of them.
+
+    Where these have one missing value, that is the place of every missing item.
+    """
+    place = {own: k for k, own in enumerate(keys_of(values.tolist()))}
+    at = np.array([place.get(own, -1) for own in keys_of(items.tolist())], np.intp)
+    if count_missing(values) == 1:
+        at[[k for k, item in enumerate(items.tolist()) if is_missing(item)]] = len(values) - 1
+    return at
+
+
 def numbers_among(objects: NDArray[Any]) -> NDArray[Any]:
     """Objects as integers or floats, if they are numbers or missing and stay different from each other.
 
-    Truth values, and equal numbers of several types, stay objects: a model may tell True or 1.0 from 1.
+    Truth values, equal numbers of several types and several kinds of missing values stay objects: a model may tell
+    True or 1.0 from 1.
     """
     items = objects.tolist()
     if not all(is_missing(item) or (is_number(item) and not isinstance(item, (bool, np.bool_))) for item in items):
         return objects
     present = [item for item in items if not is_missing(item)]
-    different = {(type(item), item) for item in present}
+    different = set(keys_of(items))
     try:
         if len(present) == len(items) and all(isinstance(item, Integral) for item in items):
             array = np.array(items, np.int64)
@@ -187,42 +284,49 @@ def numbers_among(objects: NDArray[Any]) -> NDArray[Any]:
             array = np.array([np.nan if is_missing(item) else float(item) for item in items])
     except OverflowError:  # integers beyond 64 bits
         return objects
-    return array if present and len(set(array[array == array].tolist())) == len(different) else objects
+    return array if present and len(distinct_numbers(array)) == len(different) else objects
 
 
 def _distinct_objects(items: list[Any], categories: tuple[Any, ...] | None, ordered: bool) -> Distinct:
-    # The type is part of the key: 1, 1.0 and True are equal in Python but not to every model.
-    keys = [None if is_missing(item) else (type(item), item) for item in items]
     try:
-        first: dict[Any, int] = {}
-        for row, key in enumerate(keys):
-            first.setdefault(key, row)
+        keys, first = keys_of(items), dict[Hashable, int]()
+        for row, own in enumerate(keys):
+            first.setdefault(own, row)
     except TypeError as error:
         raise TypeError("a column of lists or other unhashable values can't be explained") from error
-    present = _sorted([key for key in first if key is not None], categories)
-    keyed = [*present, *([None] if None in first else [])]
-    place = {key: code for code, key in enumerate(keyed)}
-    values = np.empty(len(keyed), dtype=object)
-    values[:] = [None if key is None else key[1] for key in keyed]
-    codes = np.fromiter((place[key] for key in keys), np.intp, len(keys))
-    ordered = ordered or (categories is None and all(is_number(value) for _, value in present))
-    return Distinct(values, codes, np.array([first[key] for key in keyed], np.intp), ordered)
+    different, rows = list(first), list(first.values())
+    order = sorted_places([items[row] for row in rows], categories)
+    place = {different[k]: code for code, k in enumerate(order)}
+    values = np.empty(len(order), dtype=object)
+    values[:] = [items[rows[k]] for k in order]
+    codes = np.fromiter((place[own] for own in keys), np.intp, len(keys))
+    ordered = ordered or (categories is None and all(is_number(value) for value in values if not is_missing(value)))
+    return Distinct(one_missing(values), codes, np.array([rows[k] for k in order], np.intp), ordered)
 
 
-def _sorted(keys: list[tuple[type, Any]], categories: tuple[Any, ...] | None) -> list[tuple[type, Any]]:
-    """Values in the order of their categories, in their natural order, or, if they have none, by type and text."""
+def one_missing(values: NDArray[Any]) -> NDArray[Any]:
+    """Distinct values, the only missing one among objects as None: NaN and NA don't compare as others do."""
+    if values.dtype == object and count_missing(values) == 1:
+        values = values.copy()
+        values[-1] = None
+    return values
+
+
+def sorted_places(values: Sequence[Any], categories: tuple[Any, ...] | None) -> list[int]:
+    """The places of distinct values, sorted; missing values come last.
+
+    They are in the order of their categories, in their natural order, or, if they have none, by type and text.
+    """
+    absent = sorted((k for k, value in enumerate(values) if is_missing(value)), key=lambda k: missing_name(values[k]))
+    there = [k for k in range(len(values)) if k not in set(absent)]
     if categories is not None:
         place = {value: position for position, value in enumerate(categories)}
-        return sorted(keys, key=lambda key: place.get(key[1], len(place)))
+        return [*sorted(there, key=lambda k: place.get(values[k], len(place))), *absent]
     try:
-        return sorted(keys, key=lambda key: (key[1], key[0].__name__))
+        there.sort(key=lambda k: (values[k], type(values[k]).__name__))
     except TypeError:
-        return sorted(keys, key=lambda key: (key[0].__name__, str(key[1])))
-
-
-def sorted_keys(keys: list[Any], categories: tuple[Any, ...] | None) -> list[Any]:
-    """Keys of values, ``(type, value)``, sorted; None, the key of missing values, comes last."""
-    return [*_sorted([key for key in keys if key is not None], categories), *([None] if None in keys else [])]
+        there.sort(key=lambda k: (type(values[k]).__name__, str(values[k])))
+    return [*there, *absent]
 
 
 def joint(parts: Sequence[Distinct]) -> Distinct:
@@ -271,7 +375,17 @@ def frame_column(series: Any) -> Column:
     array = _comparable(series)
     if array.dtype == object and categories is None:
         array = numbers_among(array)
-    return Column(_gatherer(series), array, categories, ordered or array.dtype.kind in "biuf", extend)
+    kept = _gatherer(series), array, categories, ordered or array.dtype.kind in "biuf", extend
+    return Column(*kept, null=_null_beside_nan(series, array))
+
+
+def _null_beside_nan(series: Any, array: NDArray[Any]) -> NDArray[np.bool_] | None:
+    """The rows that are null, in a column of floats in which others are NaN; None in any other."""
+    if array.dtype.kind != "f":
+        return None
+    nan = np.count_nonzero(np.isnan(array))
+    null = np.asarray(series.is_null().to_numpy(), bool) if nan else np.zeros(0, bool)
+    return null if 0 < np.count_nonzero(null) < nan else None
 
 
 def _categories(series: Any) -> tuple[tuple[Any, ...] | None, bool]:

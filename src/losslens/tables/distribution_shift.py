@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.columns import Column, distinct_values, is_missing
+from losslens.tables.columns import Column, count_missing, distinct_values, is_missing
 from losslens.typing import Floats
 
 CHANCE = 0.05  # how often samples of the same distribution are farther apart than `DistributionShift.by_chance`
@@ -76,8 +76,8 @@ def shift_of(
     (0.333, 2.0, 3.0)
     """
     values, ordered, shares = _shares(columns, weights)
-    absent, noise = is_missing(values[-1]), 1 / units[0] + 1 / units[1]
-    missing, apart = shares[:, -1] if absent else np.zeros(2), shares[1] - shares[0]
+    present, noise = len(values) - count_missing(values), 1 / units[0] + 1 / units[1]
+    missing, apart = shares[:, present:].sum(axis=1), shares[1] - shares[0]
     most = int(np.argmax(np.abs(apart)))
     told = "missing" if is_missing(values[most]) else str(values[most])
     if ordered:  # Kolmogorov's bound
@@ -92,7 +92,7 @@ def shift_of(
         name, float(distance), min(1.0, float(by_chance)), told, float(shares[1, most]), float(shares[0, most]),
         float(missing[1]), float(missing[0]),
     )  # fmt: skip
-    numbers = values[:-1] if absent else values
+    numbers = values[:present]
     known = shares[:, : len(numbers)].sum(axis=1)  # exactly 0 where all are missing
     if not ordered or values.dtype.kind not in "biuf" or not (known > 0).all() or not np.isfinite(numbers).all():
         return found

@@ -18,6 +18,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.tables.arrays import native_order
 from losslens.tables.columns import Column, array_column, as_decimals, concat_series, frame_column, like_column
 from losslens.tables.row_labels import Labels, labels_of
 from losslens.typing import Indices
@@ -132,7 +133,7 @@ def as_table(X: Any) -> Table:
         except ValueError as error:
             raise ValueError(f"X is a {type(X).__name__} of rows of different lengths; pass a table") from error
     if _is_array(X):
-        table = _array_table(np.asarray(X))
+        table = _array_table(native_order(np.asarray(X)))
     else:
         table = frame_table(X)
     if table.n < 2:
@@ -172,6 +173,8 @@ def frame_table(X: Any) -> Table:
         ) from error
     backend = frame.implementation.value
     _check_types(X, backend)
+    if backend == "pandas":
+        X = _in_native_order(X)
     return Table(X, labels, tuple(map(str, labels)), len(frame), str(backend))
 
 
@@ -185,11 +188,19 @@ def _check_types(X: Any, backend: str) -> None:
         wanted = ""
         if str(kind).endswith("_view"):  # pyarrow's string_view and binary_view
             wanted = str(kind).removesuffix("_view")
-        elif backend == "pandas" and isinstance(kind, np.dtype) and not kind.isnative:
-            wanted, kind = kind.newbyteorder("=").name, kind.str
-        if wanted:
             came = f"column {name!r} of X has the type {kind}"
             raise TypeError(f"{came}, of which {backend} can't select rows; convert it to {wanted}")
+
+
+def _in_native_order(frame: Any) -> Any:
+    """A pandas frame whose columns have this machine's byte order; of others pandas can't select rows."""
+    swapped = [j for j, kind in enumerate(frame.dtypes) if isinstance(kind, np.dtype) and not kind.isnative]
+    if not swapped:
+        return frame
+    frame = frame.copy(deep=False)
+    for j in swapped:
+        frame.isetitem(j, native_order(frame.iloc[:, j].to_numpy()))
+    return frame
 
 
 def _is_array(X: Any) -> bool:

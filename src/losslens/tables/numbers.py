@@ -71,7 +71,7 @@ class Numbers:
 def _convert(column: Column, name: str) -> tuple[Floats, tuple[Axis, ...]]:
     """Numbers and dates, with the median for missing ones; indicators of the values of a categorical column."""
     distinct = column.distinct
-    missing_values = _missing(distinct.values)
+    missing_values = np.arange(len(distinct)) >= distinct.present
     missing = missing_values[distinct.codes]
     if not distinct.ordered:
         count = np.bincount(distinct.codes, minlength=len(distinct))
@@ -110,14 +110,6 @@ def _centred(values: Floats) -> tuple[Floats, float]:
     far = len(known) > 0 and np.abs(known).max() > 1000 * np.ptp(known) > 0
     start = float(np.round(np.median(known))) if far else 0.0
     return values - start, start
-
-
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    if values.dtype.kind in "mM":
-        return np.asarray(np.isnat(values))
-    if values.dtype.kind in "biu":
-        return np.zeros(len(values), bool)
-    return np.array([is_missing(value) for value in values], bool)
 
 
 def _fill_missing(values: Floats, missing: NDArray[np.bool_]) -> Floats:

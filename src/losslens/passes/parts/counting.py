@@ -20,7 +20,7 @@ from losslens.cells.row_sums import Deletion
 from losslens.passes.parts.reading import Data, PartRows, Stretch
 from losslens.progress import Tick, bar
 from losslens.tables import checks
-from losslens.tables.columns import Distinct, is_missing, sorted_keys
+from losslens.tables.columns import Column, Distinct, distinct_numbers, keys_of, sorted_places
 from losslens.tables.frames import Batch, Edit, Table, as_columns, column_like, common_kinds, frame_table
 from losslens.typing import Floats, Indices
 from losslens.workers import Workers
@@ -68,32 +68,31 @@ class CountedGrid:
 
     @cached_property
     def _sorted_values(self) -> tuple[NDArray[Any], Indices]:
-        order = np.argsort(self.values)
-        return self.values[order], order
+        own = distinct_numbers(self.values)
+        return own.values, own.first
 
     @cached_property
     def _words(self) -> dict[Any, int]:
-        return {_key(value): k for k, value in enumerate(self.values.tolist())}
+        return {own: k for k, own in enumerate(keys_of(self.values.tolist()))}
 
     def _positions(self, grid: tuple[NDArray[Any], Indices], wanted: NDArray[Any]) -> Indices:
         values, order = grid
         at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+        if values.dtype.kind == "f" and wanted.dtype.kind == "f":  # 0.0 comes after -0.0, where both are on the grid
+            behind = (wanted == 0) & ~np.signbit(wanted) & np.signbit(values[at])
+            at += behind & (values[np.minimum(at + 1, len(values) - 1)] == 0)
         if not np.array_equal(values[at], wanted.astype(values.dtype), equal_nan=values.dtype.kind == "f"):
             raise ValueError(_CHANGED)
         return np.asarray(order[at])
 
     def _word_positions(self, wanted: NDArray[Any]) -> Indices:
         try:
-            return np.array([self._words[_key(value)] for value in wanted.tolist()], np.intp)
+            return np.array([self._words[own] for own in keys_of(wanted.tolist())], np.intp)
         except KeyError:
             raise ValueError(_CHANGED) from None
 
 
 _CHANGED = "a value occurs that did not occur in the first pass: the data were changed while they were being read"
-
-
-def _key(value: Any) -> Any:
-    return None if is_missing(value) else (type(value), value)
 
 
 def count(table: Table, weight: Floats, positions: Iterable[int], bins: Bins) -> dict[int, CountedGrid]:
@@ -104,15 +103,20 @@ def count(table: Table, weight: Floats, positions: Iterable[int], bins: Bins) ->
     for j, of in bins.of(table, distinct).items():
         own = distinct[j]
         mass = np.bincount(own.codes, weight, len(own)).astype(float)
-        grids[j] = _at_most(CountedGrid(own.values, of, mass, own.ordered, columns[j].categories))
+        grids[j] = _at_most(CountedGrid(_held(columns[j]), of, mass, own.ordered, columns[j].categories))
     return grids
 
 
 def places(table: Table, grids: Mapping[int, CountedGrid], columns: Iterable[int], bins: Bins) -> dict[int, Indices]:
     """The positions of the values of each row of a part on the grids of some columns."""
-    distinct = {j: table.column(j).distinct for j in columns}
-    of = bins.of(table, distinct)
-    return {j: grids[j].places(own.values, of[j])[own.codes] for j, own in distinct.items()}
+    held = {j: table.column(j) for j in columns}
+    of = bins.of(table, {j: column.distinct for j, column in held.items()})
+    return {j: grids[j].places(_held(column), of[j])[column.distinct.codes] for j, column in held.items()}
+
+
+def _held(column: Column) -> NDArray[Any]:
+    """The distinct values as the column holds them: another part may have another kind of missing value."""
+    return column.array[column.distinct.first] if column.array.dtype == object else column.distinct.values
 
 
 def merged_grids(grids: Iterable[Mapping[int, CountedGrid]]) -> dict[int, CountedGrid]:
@@ -132,21 +136,23 @@ def _merged_pair(a: CountedGrid, b: CountedGrid) -> CountedGrid:
     bins = None if a.bins is None or b.bins is None else np.concatenate([a.bins, b.bins])
     if a.binned or b.binned:
         return _by_bin(CountedGrid(values, bins, mass, ordered, categories))
-    values, first, same = np.unique(values, return_index=True, return_inverse=True)
-    mass = np.bincount(same.reshape(-1), mass).astype(float)
-    return _at_most(CountedGrid(values, None if bins is None else bins[first], mass, ordered, categories))
+    own = distinct_numbers(values)
+    mass = np.bincount(own.codes, mass).astype(float)
+    return _at_most(CountedGrid(own.values, None if bins is None else bins[own.first], mass, ordered, categories))
 
 
 def _merged_words(
     a: CountedGrid, b: CountedGrid, mass: Floats, categories: tuple[Any, ...] | None
 ) -> tuple[NDArray[Any], Floats]:
     """The words of both grids, each once, sorted, and the mass of each."""
+    both = (*a.values.tolist(), *b.values.tolist())
     place: dict[Any, int] = {}
-    at = [place.setdefault(_key(value), len(place)) for value in (*a.values.tolist(), *b.values.tolist())]
-    order = sorted_keys(list(place), categories)
+    at = [place.setdefault(own, len(place)) for own in keys_of(both)]
+    held = dict(zip(reversed(at), reversed(both), strict=True))  # of equal values the first
+    order = sorted_places([held[k] for k in range(len(place))], categories)
     values = np.empty(len(order), dtype=object)
-    values[:] = [None if key is None else key[1] for key in order]
-    return values, np.bincount(at, mass, len(place))[[place[key] for key in order]].astype(float)
+    values[:] = [held[k] for k in order]
+    return values, np.bincount(at, mass, len(place))[order].astype(float)
 
 
 def _at_most(grid: CountedGrid) -> CountedGrid:
@@ -344,16 +350,9 @@ def codebook(head: Table, grids: Mapping[int, CountedGrid], kinds: Mapping[str, 
         if grid.values.dtype.kind in "biufmM":
             source = column_like(head, j, grid.values)
         else:
-            source, index = head.column(j).extended(_plain(grid.values)), head.n + index
+            source, index = head.column(j).extended(grid.values.tolist()), head.n + index
         edits.append(Edit(0, size, j, source, index))
     native = Batch(head).fill(np.zeros(size, np.intp), edits)
     if head.backend == "numpy":
         return Table(np.array(native), head.labels, head.names, size, "numpy")
     return Table(native, head.labels, head.names, size, frame_table(native).backend)
-
-
-def _plain(values: NDArray[Any]) -> list[Any]:
-    """Values as a frame library takes them: missing ones as None (except floats), times in microseconds."""
-    if values.dtype.kind in "mM":
-        values = values.astype(f"{values.dtype.kind}8[us]")  # tolist() would turn nanoseconds into integers
-    return [None if is_missing(value) and values.dtype.kind != "f" else value for value in values.tolist()]

@@ -23,6 +23,7 @@ from losslens.progress import Tick, bar
 from losslens.results.effects import Effects, FeatureEffect, of_class
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
+from losslens.tables.columns import one_missing
 from losslens.tables.sample import Sample, Totals
 from losslens.typing import Floats, Indices
 
@@ -61,8 +62,9 @@ def curves_only(sample: Sample, mass: Floats, pd: NDArray[Any]) -> Means:
 def filled(grid: CountedGrid, place: Indices, means: Means, cells: Cells, n_predictions: int = 0) -> Filled:
     """One column over all parts; `place` holds the positions of the kept rows' own values on the grid."""
     return Filled(
-        values=(grid.values,), ordered=grid.ordered, meeting=CommonGrid(place, np.arange(len(place)), len(grid)),
-        means=means, cells=cells, n_predictions=n_predictions,
+        values=(one_missing(grid.values),), ordered=grid.ordered,
+        meeting=CommonGrid(place, np.arange(len(place)), len(grid)), means=means, cells=cells,
+        n_predictions=n_predictions,
     )  # fmt: skip
 
 
