@@ -12,7 +12,7 @@ from sklearn.svm import SVR
 
 import losslens as ll
 from losslens.page import cells
-from losslens.page.labels import label
+from losslens.page.labels import labels
 from losslens.page.report import Report
 
 RNG = np.random.default_rng(0)
@@ -88,7 +88,7 @@ def test_kinds_of_features(page):
 def test_every_row_stands_at_its_own_value(page):
     for name, feature in named(page).items():
         own = np.asarray(feature["labels"])[feature["own"]]
-        expected = [label(value) for value in FRAME[name].to_numpy()]
+        expected = labels(FRAME[name].to_numpy())
         assert own.tolist() == expected
 
 

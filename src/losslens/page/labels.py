@@ -48,11 +48,12 @@ def texts(values: Iterable[Any]) -> list[str | None]:
     items = list(values)
     keys = keys_of(items)
     there = {key: value for key, value in zip(keys, items, strict=True) if not is_missing(value)}
-    named = {key: _text(value, DIGITS[0]) for key, value in there.items()}
-    for digits in DIGITS[1:]:
+    zeros = [value for value in there.values() if isinstance(value, (float, np.floating)) and value == 0]
+    signed = len({bool(np.signbit(zero)) for zero in zeros}) > 1
+    for digits in DIGITS:
+        named = {key: _text(value, digits, signed) for key, value in there.items()}
         if len(set(named.values())) == len(there):
             break
-        named = {key: _text(value, digits) for key, value in there.items()}
     often = Counter(named.values())
     named = {key: repr(there[key]) if often[text] > 1 else text for key, text in named.items()}
     return [named.get(key) for key in keys]
@@ -109,9 +110,10 @@ def bin_labels(first: NDArray[Any], last: NDArray[Any], rarer: int = 0) -> list[
     return ends
 
 
-def _text(value: Any, digits: int) -> str:
+def _text(value: Any, digits: int, signed: bool = False) -> str:
+    """signed: a negative zero stands beside another."""
     if isinstance(value, (float, np.floating)):
-        return f"{value + 0.0:.{digits}g}"  # + 0.0: no negative zero
+        return f"{value if signed else value + 0.0:.{digits}g}"
     return str(value)
 
 
