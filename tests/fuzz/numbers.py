@@ -104,7 +104,7 @@ class Checks(World):
         if isinstance(design, ll.Systematic):
             features.pop("both")
         found = ll.feature_importance(
-            self.model, self.X, self.y, loss=asked, features=features, donors=design, sample_weight=weight,
+            self.model, self.table, self.y, loss=asked, features=features, donors=design, sample_weight=weight,
             groups=groups,
             random_state=int(rng.integers(100)), progress=False, n_jobs=1,
         )  # fmt: skip
@@ -187,6 +187,12 @@ class Checks(World):
             else [(plain_value(value),) for value in grid.tolist()]
         )
         place = {value: k for k, value in enumerate(values)}
+        for c, own in enumerate(zip(*values, strict=True)):  # a single missing value stands for one of any kind
+            kinds = {value for value in own if value[0] == "missing"}
+            if len(kinds) == 1:
+                any_kind = [("missing", "None"), ("missing", "NaN")]
+                missing = {value: at for value, at in place.items() if value[c] in kinds}
+                place |= {(*v[:c], kind, *v[c + 1 :]): at for v, at in missing.items() for kind in any_kind}
         return np.array([place.get(key, -1) for key in self.keys_of(columns)])
 
     def shapley(self, rng, loss, reads):
@@ -198,7 +204,7 @@ class Checks(World):
             averaged = False
         n, w = self.n, np.ones(self.n) if weight is None else weight
         found = ll.shapley_importance(
-            self.model, self.X, self.y, loss=asked, donors=ll.Derangements() if apart else "all",
+            self.model, self.table, self.y, loss=asked, donors=ll.Derangements() if apart else "all",
             sample_weight=weight, random_state=0,
             aggregate="prediction" if averaged else "loss", method=pick(rng, ["auto", "exact"]), progress=False,
             n_jobs=1,
@@ -253,7 +259,7 @@ class Checks(World):
         group = {"one": self.columns([0, 1]), "two": self.columns([2]), "three": self.columns([3])}
         if not averaged:
             together = ll.shapley_importance(
-                self.model, self.X, self.y, loss=asked, features=group, sample_weight=weight, random_state=0,
+                self.model, self.table, self.y, loss=asked, features=group, sample_weight=weight, random_state=0,
                 progress=False, n_jobs=1,
                 donors=ll.Derangements() if apart else "all",
             )  # fmt: skip
@@ -274,7 +280,7 @@ class Checks(World):
         weight = self.weights(rng)
         w = np.ones(self.n) if weight is None else weight
         found = ll.pair_interactions(
-            self.model, self.X, self.y, loss=asked, donors="all", sample_weight=weight, progress=False, n_jobs=1
+            self.model, self.table, self.y, loss=asked, donors="all", sample_weight=weight, progress=False, n_jobs=1
         )
         errors = np.einsum("sik,i,k->s", table, w, w) / w.sum() ** 2
         scale = max(float(table[-1].mean()), float(table.mean()))
@@ -303,12 +309,12 @@ class Checks(World):
         weight = self.weights(rng)
         w = np.ones(self.n) if weight is None else weight
         for name, effect in ll.feature_effect(
-            self.model, self.X, sample_weight=weight, progress=False, n_jobs=1, **target
+            self.model, self.table, sample_weight=weight, progress=False, n_jobs=1, **target
         ).items():
             self.effect(effect, [self.names.index(name)], w, f"effect of {name}", reads, k)
         rows = np.sort(rng.choice(self.n, 3, replace=False))
         found = ll.shapley_effect(
-            self.model, self.X, rows, sample_weight=weight, random_state=0, progress=False, n_jobs=1, **target
+            self.model, self.table, rows, sample_weight=weight, random_state=0, progress=False, n_jobs=1, **target
         )
         f = self.pairs(reads) if k is None else self.pairs(reads)[..., k]
         games = np.tensordot(f, w / w.sum(), axes=(2, 0))[:, rows]
@@ -325,7 +331,14 @@ class Checks(World):
         one, other = (int(j) for j in rng.choice(4, 2, replace=False))
         pair = tuple(self.columns([one, other]))
         (found,) = ll.feature_importance(
-            self.model, self.X, self.y, loss=asked, features=pair, sample_weight=weight, donors="all", progress=False
+            self.model,
+            self.table,
+            self.y,
+            loss=asked,
+            features=pair,
+            sample_weight=weight,
+            donors="all",
+            progress=False,
         ).values()
         rows, first, second = (np.ravel(at) for at in np.indices((self.n,) * 3))
         index = [first if j == one else second if j == other else rows for j in range(4)]
@@ -346,7 +359,7 @@ class Checks(World):
             return
         scorer = get_scorer(SCORERS[reads])
         found = ll.feature_importance(
-            self.model, self.X, self.y, loss=scorer, donors="all", random_state=1, progress=False
+            self.model, self.table, self.y, loss=scorer, donors="all", random_state=1, progress=False
         )
         rows, base = np.arange(self.n), self.score(scorer, self.X)
         for j, name in enumerate(self.names):

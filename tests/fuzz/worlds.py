@@ -30,6 +30,7 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     OneHotEncoder,
+    OrdinalEncoder,
     PolynomialFeatures,
     PowerTransformer,
     QuantileTransformer,
@@ -162,9 +163,21 @@ def calibrated(rng):
     return CalibratedClassifierCV(inside, method=pick(rng, ["sigmoid", "isotonic"]), cv=2, ensemble=several)
 
 
-TREES = ("array", "single", "pandas", "polars")
-WORDS = ("array", "pandas", "words", "words")
-ANY = ("array", "pandas", "polars", "words", "arrow")
+def encoded(rng, model):
+    """A model behind an encoder, which keeps None and NaN as two categories."""
+    encoder = pick(
+        rng,
+        [
+            OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+            OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-5, encoded_missing_value=-2),
+        ],
+    )
+    return make_pipeline(make_column_transformer((encoder, ["c"]), remainder="passthrough"), model)
+
+
+TREES = ("array", "single", "pandas", "polars", "swapped")
+WORDS = ("array", "pandas", "words", "words", "swapped")
+ANY = ("array", "pandas", "polars", "words", "arrow", "objects", "swapped")
 KINDS = {
     "line": Kind(
         lambda rng: linear.LinearRegression(), lambda rng: linear.LogisticRegression(C=pick(rng, [0.1, 10.0]))
@@ -297,6 +310,42 @@ KINDS = {
         lambda rng: make_pipeline(StandardScaler(), PCA(2), linear.Ridge()),
         lambda rng: make_pipeline(PCA(2), linear.LogisticRegression()),
     ),
+    "encoders": Kind(
+        lambda rng: encoded(
+            rng,
+            pick(
+                rng,
+                [
+                    grown(ensemble.RandomForestRegressor, rng, n_estimators=4),
+                    histograms(ensemble.HistGradientBoostingRegressor, rng),
+                ],
+            ),
+        ),
+        lambda rng: encoded(rng, grown(ensemble.RandomForestClassifier, rng, n_estimators=4)),
+        ("objects",),
+        True,
+    ),
+    "leaves far apart": Kind(
+        lambda rng: pick(
+            rng,
+            [
+                grown(ensemble.RandomForestRegressor, rng, n_estimators=4),
+                grown(tree.DecisionTreeRegressor, rng),
+            ],
+        ),
+        None,
+        TREES,
+        True,
+        True,
+    ),
+    "classes of unequal weight": Kind(
+        None,
+        lambda rng: grown(
+            tree.DecisionTreeClassifier, rng, class_weight={"no": 10.0 ** -rng.integers(0, 10), "so": 1.0, "yes": 1e3}
+        ),
+        TREES,
+        True,
+    ),
     "function": Kind(None, None, ANY, True),
 }
 
@@ -313,16 +362,25 @@ def cubed(y, prediction):
 # Tables.
 
 
-def drawn(rng, n, missing, words):
+def drawn(rng, n, missing, words, far):
     """Columns with and without ties, a category, a constant; and what y depends on."""
     data = pd.DataFrame(
         {"a": rng.normal(size=n), "b": np.round(rng.normal(size=n), 1), "i": rng.integers(0, 3, n).astype(float)}
     )
     c = rng.choice(list("uvw"), n)
     signal = data.a * (data.b > 0) + data.i + np.where(c > "u", np.sin(2 * data.a), data.b) + 0.3 * rng.normal(size=n)
+    if rng.random() < 0.3:  # a value that occurs once, far from the others
+        data.loc[int(rng.integers(n)), "b"] = pick(rng, [far, -1e-6])
+    if rng.random() < 0.3:
+        data.loc[data.i == 0, "i"] = rng.choice([0.0, -0.0], int((data.i == 0).sum()))
     if missing:
         data.loc[rng.random(n) < 0.15, "a"] = np.nan
-    if words:
+    if words == "objects":
+        data["c"] = c.astype(object)
+        if missing:
+            for kind in (None, np.nan):
+                data.loc[rng.random(n) < 0.1, "c"] = pd.Series([kind] * n, dtype=object)
+    elif words:
         data["c"] = pd.Categorical(c, categories=list("uvw"))
     else:
         data["k"] = np.full(n, 0.1) if rng.random() < 0.5 else np.round(data.b + rng.normal(size=n))
@@ -330,15 +388,16 @@ def drawn(rng, n, missing, words):
 
 
 def contained(data, kind):
-    if kind in ("array", "single"):
-        return data.to_numpy(np.float64 if kind == "array" else np.float32)
-    return (
-        pl.from_pandas(data)
-        if kind == "polars"
-        else pa.Table.from_pandas(data, preserve_index=False)
-        if kind == "arrow"
-        else data
-    )
+    """The table in a container; polars and arrow get null for every other missing number, NaN for the rest."""
+    if kind in ("array", "single", "swapped"):
+        return data.to_numpy(np.float32 if kind == "single" else np.float64)
+    if kind not in ("polars", "arrow"):
+        return data
+    columns = data.to_dict("list")
+    columns["a"] = [None if value != value and row % 2 else value for row, value in enumerate(columns["a"])]
+    table = pa.Table.from_pandas(data, preserve_index=False)
+    table = table.set_column(0, "a", pa.array(columns["a"], pa.float64(), from_pandas=False))
+    return table if kind == "arrow" else pl.from_arrow(table)
 
 
 def assembled(X, index):
@@ -358,14 +417,23 @@ def mixed(X, rows, donors, columns):
 
 
 def numbers_of(X):
-    """Any of the tables as numbers."""
+    """Any of the tables as numbers that tell its values apart: kinds of missing values and signed zeros, too."""
     if isinstance(X, np.ndarray):
-        return np.nan_to_num(np.asarray(X, float))
-    frame = X if isinstance(X, pd.DataFrame) else X.to_pandas()
-    columns = [
-        frame[c].astype(str).map({"u": 0.0, "v": 1.0, "w": 2.0}) if c == "c" else frame[c] for c in frame.columns
-    ]
-    return np.nan_to_num(np.column_stack([np.asarray(column, float) for column in columns]))
+        columns = X.T.tolist()
+    else:
+        names = X.column_names if isinstance(X, pa.Table) else X.columns
+        columns = [X[name].to_pylist() if isinstance(X, pa.Table) else X[name].to_list() for name in names]
+    return np.array([[_number(value) for value in column] for column in columns]).T
+
+
+def _number(value):
+    if value is None:
+        return -1.5
+    if isinstance(value, str):
+        return {"u": 0.0, "v": 1.0, "w": 2.0}[value]
+    if value != value:
+        return 2.5
+    return -0.25 if value == 0 and np.signbit(value) else float(value)
 
 
 def plain(X, unit, shift, shape):
@@ -382,15 +450,12 @@ def plain_chances(X, k):
 
 
 def plain_value(value):
+    """What identifies a value on a grid."""
+    if value is None or value is pd.NA:
+        return "missing", "None"
     if isinstance(value, float) and np.isnan(value):
-        return None
-    return (
-        None
-        if value is None or value is pd.NA
-        else float(value)
-        if isinstance(value, (int, float, np.number))
-        else value
-    )
+        return "missing", "NaN"
+    return (float(value), bool(np.signbit(value))) if isinstance(value, (int, float, np.number)) else value
 
 
 # Worlds.
@@ -410,22 +475,25 @@ class World:
         self.k = (
             0
             if kind.positive or (kind.classifier is None and self.name != "function")
-            else int(pick(rng, [0, 0, 2, 3]))
+            else int(pick(rng, [2, 3] if kind.regressor is None and self.name != "function" else [0, 0, 2, 3]))
         )
         if self.name == "sparse line" and self.k == 3:
             self.k = 2
         self.container = pick(rng, kind.tables)
         missing = kind.missing and rng.random() < 0.5
+        far = 8.0 if kind.positive else 1e4  # exponentials of a line stay finite
+        words = self.container if self.container in ("words", "arrow", "objects") else ""
         self.n = int(rng.integers(5, 13))
         self.positive = kind.positive
         self.unit, self.shift = 10.0 ** rng.integers(-6, 7), float(pick(rng, [0.0, 0.0, 1.0, -30.0, 1000.0]))
-        data, signal = drawn(rng, TRAIN, missing, self.container in ("words", "arrow"))
-        test, seen = drawn(rng, self.n, missing, self.container in ("words", "arrow"))
+        data, signal = drawn(rng, TRAIN, missing, words, far)
+        test, seen = drawn(rng, self.n, missing, words, far)
         if rng.random() < 0.5:  # values of training rows, and twice the same
             test.iloc[0], test.iloc[1] = data.iloc[0], data.iloc[0]
         if self.container == "words":
             test["c"] = pd.Categorical(test["c"], categories=list("uvw"))
-        self.X = contained(test, self.container)
+        self.X = contained(test, self.container)  # what the model is asked with
+        self.table = self.X.astype(">f8") if self.container == "swapped" else self.X  # what the library gets
         self.names = [f"x{j}" for j in range(4)] if isinstance(self.X, np.ndarray) else list(test.columns)
         self.cuts = np.quantile(signal, np.arange(1, self.k) / self.k) if self.k else None
         self.classes = None
@@ -451,6 +519,8 @@ class World:
                 np.arange(self.k) if self.name in ("xgboost", "function") else np.array(["no", "so", "yes"])[: self.k]
             )
             return labels[np.digitize(signal, self.cuts)]
+        if self.name == "leaves far apart":
+            return np.exp(pick(np.random.default_rng(self.number), [1, 3, 6]) * signal)
         if self.positive:
             return (
                 self.unit * np.exp(signal / 3)
