@@ -16,7 +16,7 @@ from losslens.donors.layout import OwnDonors
 from losslens.results.base import ResultMapping, Tabular
 from losslens.results.feature import FeatureResult
 from losslens.results.table import ResultTable, facts, grid_size, or_else
-from losslens.tables.columns import is_missing, places_of
+from losslens.tables.columns import count_missing, is_missing, missing_name, places_of
 from losslens.typing import Axes, Colors, FeatureLabels, Floats
 from losslens.uncertainty.bands import Band
 
@@ -168,11 +168,15 @@ def curve_columns(result: Any, curves: Mapping[str, NDArray[Any]]) -> dict[str, 
 
 
 def plain(values: NDArray[Any]) -> Any:
-    """Grid values as data frame libraries accept them: mixed types become text."""
+    """Grid values as data frame libraries accept them: mixed types, and kinds of missing values, become text."""
     if values.dtype != object:
         return values
-    kinds = {type(value) for value in values if value is not None}
-    return [None if v is None else v if len(kinds) == 1 else str(v) for v in values.tolist()]
+    items, kinds = values.tolist(), {type(value) for value in values if not is_missing(value)}
+    if kinds == {float}:
+        return items
+    if count_missing(values) > 1:
+        return [f"missing ({missing_name(value)})" if is_missing(value) else str(value) for value in items]
+    return [None if is_missing(v) else v if len(kinds) == 1 else str(v) for v in items]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
