@@ -20,10 +20,10 @@ Kind: TypeAlias = Literal["number", "text"]
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 SHOWN = 1 << 18  # bytes of a CSV file that show its separator
 TRUTH = dict.fromkeys(("True", "TRUE", "true"), True) | dict.fromkeys(("False", "FALSE", "false"), False)
-_NUMBER = re.compile(r" *[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity) *", re.IGNORECASE | re.ASCII)
-_INTEGER = re.compile(r" *[+-]?\d{1,18} *", re.ASCII)  # of which int64 holds every one
+NUMBER = r"^ *[+-]?(?i:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity) *$"
+INTEGER = r"^ *[+-]?[0-9]{1,18} *$"  # of which int64 holds every one
 # Names of things in digits: a zip code is another without its zero, and two long ones may be equal as float64.
-_NAME = re.compile(r"0\d.*| *[+-]?\d{19,} *", re.ASCII | re.DOTALL)
+NAME = r"^(?:0[0-9]| *[+-]?[0-9]{19,} *$)"
 
 
 class AmbiguousError(ValueError):
@@ -122,14 +122,16 @@ def typed(texts: Any, missing: Collection[str] = (), kinds: Callable[[Any], Mapp
 
 def _as_values(column: Any, *, padded: bool) -> Any:
     """Text as numbers, also those that begin with zeros if `padded`, or as True and False, if all of it is."""
-    entries = column.to_list()
-    values = _values({text for text in entries if isinstance(text, str)}, padded)  # others: None, in pandas NaN
-    if values is None:
+    texts = column.drop_nulls()
+    if len(texts) and texts.is_in(list(TRUTH)).all():
+        cells = [TRUTH.get(text, text) for text in column.to_list()]  # a missing value as the library has it
+        return nw.new_series(column.name, cells, backend=column.implementation)
+    if not texts.str.contains(NUMBER).all() or (not padded and texts.str.contains(NAME).any()):
         return column
-    cells = [values.get(text) for text in entries]
-    number = nw.Float64 if any(isinstance(cell, float | None) for cell in cells) else nw.Int64
-    dtype = None if values.keys() & TRUTH.keys() else number
-    return nw.new_series(column.name, cells, dtype, backend=column.implementation)
+    if texts.str.contains("[ +]").any():  # which pyarrow does not take for a part of a number
+        column = column.str.replace_all("[ +]", "")
+    whole = len(texts) == len(column) and texts.str.contains(INTEGER).all()
+    return column.cast(nw.Int64() if whole else nw.Float64())
 
 
 def is_number(text: str) -> bool:
@@ -138,14 +140,4 @@ def is_number(text: str) -> bool:
     >>> [is_number(text) for text in ("1", "+.5", "1e5", "-inf", "nan", "1_000", "1,5", "")]
     [True, True, True, True, False, False, False, False]
     """
-    return _NUMBER.fullmatch(text) is not None
-
-
-def _values(texts: Collection[str], padded: bool) -> dict[str, Any] | None:
-    """What each text stands for, if all are numbers or all are True and False."""
-    if texts and all(text in TRUTH for text in texts):
-        return {text: TRUTH[text] for text in texts}
-    if not all(map(is_number, texts)) or (not padded and any(map(_NAME.fullmatch, texts))):
-        return None
-    whole = all(_INTEGER.fullmatch(text) for text in texts)
-    return {text: int(text) if whole else float(text) for text in texts}
+    return re.search(NUMBER, text) is not None
