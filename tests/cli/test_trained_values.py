@@ -177,6 +177,26 @@ def test_numeric_categories_of_boosters_are_numbers(tmp_path):
         assert np.array_equal(model.predict(rows.X), model.predict(table))
 
 
+def test_numbers_that_an_estimator_of_xgboost_takes_for_categories_stay_numbers():
+    table = X[["month", "age"]].assign(y=Y)
+    model = xgboost.XGBRegressor(n_estimators=5, feature_types=["c", "q"]).fit(table[["month", "age"]], Y)
+    rows = rows_for([model], table, target="y")
+    assert np.array_equal(model.predict(rows.X), model.predict(table[["month", "age"]]))
+
+
+def test_models_that_are_not_fitted_say_nothing():
+    for model in (encoded(LinearRegression()), GridSearchCV(LinearRegression(), {}), xgboost.XGBRegressor()):
+        assert kinds(model) == {}
+        assert categories_of(model, X) == {}
+
+
+def test_a_step_whose_columns_were_made_by_others_says_nothing_about_them():
+    behind = make_column_transformer((OrdinalEncoder(), WORDS), remainder="passthrough").set_output(transform="pandas")
+    histogram = HistGradientBoostingRegressor(categorical_features=[0, 1], max_iter=2)
+    model = make_pipeline(behind, histogram).fit(X, Y)
+    assert kinds(model) == dict.fromkeys(WORDS, "text")
+
+
 @SAVES_CATEGORIES
 @pytest.mark.parametrize(
     "cities", [["Bern", "Genève", "Zürich"], ["bé", "z", "çç", "éabcdefghij"], ["Łódź", "Gdańsk", "Bielsko-Biała"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from numbers import Real
 from operator import attrgetter
 from typing import Any
@@ -29,7 +30,9 @@ def kinds_of(model: Any, names: Sequence[str], words: Collection[str]) -> Kinds:
     words
         Those that are not numeric in the data.
     """
-    return _kinds([model], names, words)
+    with suppress(AttributeError):  # not fitted, or of a release with other attributes
+        return _kinds([model], names, words)
+    return {}
 
 
 def _kinds(steps: Sequence[Any], names: Sequence[str], words: Collection[str]) -> Kinds:
@@ -95,9 +98,12 @@ def _estimator_kinds(step: Any, names: Sequence[str]) -> Kinds:
     """Of an encoder, those of its categories; scikit-learn's other estimators take numbers unless they say more."""
     if len(getattr(step, "categories_", ())) == len(names):
         return kinds_of_values(dict(zip(names, step.categories_, strict=True)))
-    if getattr(step, "_preprocessor", None) is not None:  # HistGradientBoosting with categories
+    categorical = getattr(step, "is_categorical_", None)
+    if categorical is not None and getattr(step, "_preprocessor", None) is not None:  # HistGradientBoosting
+        if len(categorical) != len(names):  # behind steps that made its columns
+            return {}
         encoder = step._preprocessor.named_transformers_["encoder"]
-        chosen = [name for name, categorical in zip(names, step.is_categorical_, strict=True) if categorical]
+        chosen = [name for name, has in zip(names, categorical, strict=True) if has]
         numbers: Kinds = {name: "number" for name in names if name not in chosen}
         return numbers | kinds_of_values(dict(zip(chosen, encoder.categories_, strict=True)))
     return dict.fromkeys(names, "number") if _takes_numbers_only(step) else {}
@@ -131,10 +137,8 @@ def kinds_of_values(values: Mapping[str, Iterable[Any] | None]) -> Kinds:
 def _booster(model: Any) -> Any:
     """The booster of a model of XGBoost or LightGBM; None for other models."""
     model = getattr(model, "best_estimator_", model)
-    if callable(getattr(model, "get_booster", None)):
-        model = model.get_booster()
-    elif hasattr(model, "booster_"):
-        model = model.booster_
+    with suppress(AttributeError):  # not fitted
+        model = model.get_booster() if hasattr(model, "get_booster") else getattr(model, "booster_", model)
     known = (("xgboost", "Booster"), ("lightgbm", "Booster"))
     return model if (type(model).__module__.partition(".")[0], type(model).__name__) in known else None
 
@@ -163,6 +167,8 @@ def categories_of(model: Any, table: Any) -> dict[str, list[Any] | None]:
         return {}
     words = [name for name in table if table[name].dtype.kind not in "biuf"]
     saved = _saved_categories(booster, words)
+    if booster is not model:  # an estimator that was fitted on numbers as categories takes them as they are
+        saved = {name: some for name, some in saved.items() if some is not None or name in words}
     return {name: some and _in_text(some, table[name]) for name, some in saved.items()}
 
 
