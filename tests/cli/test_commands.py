@@ -335,6 +335,30 @@ def test_warmup_without_a_folder_says_how_to_name_one(monkeypatch):
     assert "set the environment variable NUMBA_CACHE_DIR" in result.stderr
 
 
+COMMANDS = ("importance", "curves", "shapley", "segments", "compare", "plan", "report")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_first_what_was_read_as_missing(folder, command, tmp_path):
+    table = read_table("t.csv").astype({"b": str, "size": str})
+    table.loc[[3, 4, 5], "b"] = ["NA", "-", ""]
+    table.loc[[0, 1], "size"] = ["", "NA"]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    more = {"compare": ["--models", "other=unordered.txt"], "report": ["-o", tmp_path / "r.html", "--no-shapley"]}
+    arguments = [command, "lgb.model", tmp_path / "t.csv", "--target", "y", *more.get(command, [])]
+    told = "column 'b' must hold numbers, but 2 of its values are text: 'NA', '-'; .* --missing NA,-$"
+    assert re.search(told, ask(*arguments, code=2).stderr.strip())
+    first, *_ = ask(*arguments, "--missing", "NA, -").stderr.splitlines()
+    assert first == "note: values read as missing: 3 of b and 2 of size"
+    (tmp_path / "settings.toml").write_text('missing = ["NA", "-"]')
+    assert ask(*arguments, "--config", tmp_path / "settings.toml").stderr.splitlines()[0] == first
+    assert "read as missing" not in ask(*arguments, "--missing", "NA,-", "--quiet").stderr
+
+
+def test_nothing_is_said_where_nothing_is_missing():
+    assert "read as missing" not in ask("importance", *LINEAR).stderr
+
+
 # -- settings -------------------------------------------------------------------------------------------------------
 
 
@@ -446,6 +470,11 @@ def test_wrong_usage_and_version():
 
 
 # -- as a process ---------------------------------------------------------------------------------------------------
+
+
+def test_the_module_is_the_program():
+    done = subprocess.run([sys.executable, "-m", "losslens", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"losslens {ll.__version__}\n"
 
 
 def test_help_is_light():

@@ -7,8 +7,9 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from losslens.cli import tables
+from losslens.cli.errors import suggestion
 from losslens.cli.model_files import read_model
-from losslens.cli.tables import read_table, rows_for, suggestion
+from losslens.cli.tables import read_table, rows_for
 from losslens.models import as_model
 from model_folder import REMAINDER, SIZES, fill
 from tree_walks import XGBOOST_3_1

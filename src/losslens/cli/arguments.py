@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from losslens import losses
-from losslens.cli.errors import note
+from losslens.cli.errors import note, suggestion
 from losslens.cli.model_files import PICKLES, from_python, read_model
 from losslens.cli.options import Arguments
 from losslens.cli.settings import split
-from losslens.cli.tables import LoadedRows, read_table, rows_for, suggestion
+from losslens.cli.tables import LoadedRows, is_csv, kinds_for, missing_values, read_table, rows_for
 from losslens.donors.designs import DESIGNS
 from losslens.donors.samplers import SAMPLERS
 from losslens.models import as_model
@@ -42,11 +44,12 @@ def rows_of(args: Arguments, models: Sequence[Any], name: str, needs_target: boo
     """The rows of a file; notes on what was left out or sampled go to stderr."""
     if needs_target and args.target is None:
         raise ValueError("the target column is missing: name the column to predict with --target")
-    loaded = rows_for(
-        models, read_table(name, args.sep), target=args.target, weight=args.weight, drop=names(args.drop),
-        rows=args.rows, seed=args.seed,
-    )  # fmt: skip
-    for text in loaded.notes:
+    columns: dict[str, Any] = {"target": args.target, "weight": args.weight, "drop": names(args.drop)}
+    table = read_table(name, args.sep, _marks(args.missing), partial(kinds_for, models, **columns))
+    loaded = rows_for(models, table, rows=args.rows, seed=args.seed, **columns)
+    beside = (args.target, args.weight, args.by, args.groups, args.time)
+    missing = missing_values(loaded, beside) if is_csv(name) else ""
+    for text in filter(None, (missing, *loaded.notes)):
         if not args.quiet and (args.csv or text not in sampled(loaded)):  # a table and JSON contain it
             note(f"note: {text}")
     return loaded
@@ -89,6 +92,11 @@ def _is_number(text: str) -> bool:
 def names(texts: Sequence[str] | None) -> list[str]:
     """Names separated by commas, from an option that may be repeated."""
     return [name for text in texts or () for name in split(text)]
+
+
+def _marks(texts: Sequence[str] | None) -> list[str]:
+    """Text that stands for missing values; white space around it does not count, unless it is all there is."""
+    return [mark.strip() or mark for text in texts or () for mark in next(csv.reader([text]), [])]
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -281,8 +281,8 @@ PAGE_ROWS = 5000  # rows of a report without --rows
 
 
 @takes(
-    "model", "data", "target", "weight", "sep", "drop", "rows", "seed", "models", "trust", "trust_type", "loss",
-    "features", "group", "by", "no_shapley", "interactions", "embed", "title", "target_name", "output",
+    "model", "data", "target", "weight", "sep", "missing", "drop", "rows", "seed", "models", "trust", "trust_type",
+    "loss", "features", "group", "by", "no_shapley", "interactions", "embed", "title", "target_name", "output",
     *RUNNING,
 )  # fmt: skip
 def report(args: Arguments) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import signal
 import tempfile
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,16 @@ def reason(error: BaseException) -> str:
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : |^\[[\d:]+\] \S+:\d+: ", "", text)  # XGBoost: time and line
     return f"{text[:200]}{'...' * (len(text) > 200)}" if text else type(error).__name__
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """The end of a message about an unknown name: the closest name, or all names."""
+    folded = {other.casefold(): other for other in known}  # wrong case is the most common mistake
+    matches = difflib.get_close_matches(name.casefold(), folded, n=1)
+    if matches:
+        return f"; did you mean {folded[matches[0]]!r}?"
+    shown = ", ".join(known[:10]) + (f", ... ({len(known)} in all)" if len(known) > 10 else "")
+    return f"; there is {shown}" if known else ""
 
 
 def existing_file(name: str, what: str) -> Path:

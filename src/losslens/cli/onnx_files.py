@@ -43,6 +43,11 @@ class OnnxModel:
             width = self.inputs[0].shape[-1] if len(self.inputs[0].shape) > 1 else None
             self.n_features_in_ = width if isinstance(width, int) else None
 
+    def column_types(self, n: int) -> list[type]:
+        """What each of so many columns holds."""
+        types: list[type] = [TYPES[entry.type] for entry in self.inputs]
+        return types * n if len(types) == 1 else types
+
     def run(self, table: Any) -> list[Any]:
         """Every output for these rows."""
         if len(self.inputs) == 1:

@@ -78,6 +78,10 @@ class Arguments:
     sep: Annotated[
         str | None, _option(DATA, "What separates the columns of a CSV file: , ; | or tab.", metavar="CHARACTER")
     ] = None
+    missing: Annotated[
+        list[str] | None,
+        _option(DATA, "Text of a CSV file that stands for missing values, besides empty fields.", metavar="NA,NULL"),
+    ] = None
     drop: Annotated[list[str] | None, _option(DATA, "Columns to leave out.", metavar="A,B")] = None
     rows: Annotated[int | None, _option(DATA, "Use a random sample of N rows.", metavar="N", min=2)] = None
     seed: Annotated[int, _option(DATA, "Seed of all random draws; default 0.", metavar="N", min=0)] = 0
@@ -160,7 +164,7 @@ class Arguments:
     ] = None
 
 
-SOURCE = ("model", "data", "target", "weight", "sep", "drop", "rows", "seed", "trust", "trust_type")
+SOURCE = ("model", "data", "target", "weight", "sep", "missing", "drop", "rows", "seed", "trust", "trust_type")
 RUNNING = ("jobs", "memory", "config", "quiet", "debug")
 TABLE = ("json", "csv")
 NAMED = ("group", "models", "more_data")  # name=value

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from losslens.cli.errors import existing_file
-from losslens.cli.tables import suggestion
+from losslens.cli.errors import existing_file, suggestion
 
 TYPED = ("trust", "trust-type")  # on the command line only
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
-import gzip
-import io
 import re
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,8 +13,12 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from losslens.cli.errors import existing_file, reason
-from losslens.cli.model_files import categories_of, columns_of
+from losslens.cli import csv_files
+from losslens.cli.csv_files import SEPARATORS, AmbiguousError, Kind
+from losslens.cli.errors import existing_file, reason, suggestion
+from losslens.cli.model_files import columns_of
+from losslens.cli.needed_numbers import check_numbers
+from losslens.cli.trained_values import categories_of, kinds_of, kinds_of_values
 from losslens.models import Model, as_model
 from losslens.tables.frames import as_table
 from losslens.text import listed
@@ -29,8 +29,6 @@ FORMATS = (
     | {".parquet": "parquet"}
     | dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow")
 )
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-SHOWN = 1 << 18  # bytes of a CSV file that show its separator
 LIBRARIES = ("pandas", "polars", "pyarrow")  # the first that is installed and can read the format
 
 
@@ -62,7 +60,30 @@ def rows_with(rows: LoadedRows, asked: str) -> Mask:
     return found
 
 
-def read_table(name: str, sep: str | None = None) -> Any:
+def is_csv(name: str) -> bool:
+    """Whether a table is text."""
+    return _format(Path(name)) == "csv"
+
+
+def _format(path: Path) -> str | None:
+    return next((kind for suffix, kind in FORMATS.items() if path.name.lower().endswith(suffix)), None)
+
+
+def missing_values(rows: LoadedRows, names: Sequence[str | None]) -> str:
+    """A note on how many values of which columns are missing, of the inputs and of these; empty if none is."""
+    frame = nw.from_native(rows.table, eager_only=True)
+    used = [name for name in frame.columns if name in names or name in _names(rows.X)]
+    counts = {name: frame[name].null_count() for name in used}
+    some = [f"{count:,} of {name}" for name, count in counts.items() if count]
+    return f"values read as missing: {listed(some)}" if some else ""
+
+
+def read_table(
+    name: str,
+    sep: str | None = None,
+    missing: Collection[str] = (),
+    kinds: Callable[[Any], Mapping[str, Kind]] = lambda _: {},
+) -> Any:
     """A data frame from a CSV, Parquet or Feather/Arrow file: pandas where it is installed, else polars or pyarrow.
 
     Parameters
@@ -71,15 +92,22 @@ def read_table(name: str, sep: str | None = None) -> Any:
         A path; its ending says what it is.
     sep
         What separates the columns of a CSV file, a character or ``"tab"``; by default what its first lines show.
+    missing
+        Text of a CSV file that stands for missing values, besides the empty field.
+    kinds
+        Which columns of a CSV file are numbers, and which text, given the frame as it looks.
     """
     path = existing_file(name, "table")
-    kind = next((kind for suffix, kind in FORMATS.items() if path.name.lower().endswith(suffix)), None)
+    kind = _format(path)
     if kind is None:
         raise ValueError(f"{name}: unknown kind of table; its name must end in one of {', '.join(FORMATS)}")
-    named = None if sep is None else _named_separator(sep)
-    read = _reader(kind)
+    named = None if sep is None else csv_files.named_separator(sep)
+    library = _library(kind)
     try:
-        table = read(path, (named or _shown_separator(path)) if kind == "csv" else "")
+        if kind == "csv":
+            table = csv_files.TEXTS[library](path, named or csv_files.shown_separator(path))
+        else:
+            table = {"pandas": _pandas, "polars": _polars, "pyarrow": _pyarrow}[library](kind, path)
     except AmbiguousError as error:
         raise ValueError(f"{name}: {error}") from None
     except Exception as error:  # libraries raise different ones for a damaged file
@@ -89,87 +117,74 @@ def read_table(name: str, sep: str | None = None) -> Any:
         raise ValueError(f"could not read {name} as {words}: {why}") from error
     if len(table) == 0:
         raise ValueError(f"{name} has no rows")
-    return table
+    return csv_files.typed(table, missing, kinds) if kind == "csv" else table
 
 
-class AmbiguousError(ValueError):
-    """The separator is not certain."""
-
-
-def _named_separator(text: str) -> str:
-    sep = "\t" if text.lower() in ("tab", "\\t") else text
-    if len(sep) != 1 or not sep.isascii() or sep.isalnum() or sep in "\"'\r\n.-+_":
-        raise ValueError(f"--sep takes one character such as ',' or ';', or the word tab; got {text!r}")
-    return sep
-
-
-def _shown_separator(path: Path) -> str:
-    """The separator that gives the first lines equally many columns; a comma where none does."""
-    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
-        start = file.read(SHOWN)
-    if len(start) == SHOWN:
-        start = start[: start.rfind(b"\n") + 1]  # complete lines
-    text = start.decode("utf-8-sig")  # raises for another encoding, which pyarrow would read as bytes
-    if path.name.lower().endswith((".tsv", ".tsv.gz")):
-        return "\t"
-    fitting = [sep for sep in SEPARATORS if _is_even(text, sep)]
-    if len(fitting) > 1:
-        words = " or ".join(SEPARATORS[sep] for sep in fitting)
-        raise AmbiguousError(f"its columns may be separated by {words}; say which with --sep")
-    return fitting[0] if fitting else ","
-
-
-def _is_even(text: str, sep: str) -> bool:
-    try:
-        widths = [len(row) for row in csv.reader(io.StringIO(text), delimiter=sep) if row]
-    except csv.Error:
-        return False
-    return bool(widths) and widths[0] > 1 and len(set(widths)) == 1
-
-
-def _reader(kind: str) -> Callable[[Path, str], Any]:
+def _library(kind: str) -> str:
     for library in LIBRARIES:
         needs_arrow = library == "pandas" and kind != "csv"
         if find_spec(library) is not None and (not needs_arrow or find_spec("pyarrow") is not None):
-            return {"pandas": _pandas, "polars": _polars, "pyarrow": _pyarrow}[library](kind)
+            return library
     needed = "pandas or polars" if kind == "csv" else "pyarrow or polars"
     raise ValueError(f"reading {kind} files needs {needed}: install one of them")
 
 
-def _pandas(kind: str) -> Callable[[Path, str], Any]:
+def _pandas(kind: str, path: Path) -> Any:
     import pandas as pd
 
-    if kind == "csv":
-        # Older releases read the last digit wrong without it; newer ones warn that it is the default.
-        is_old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
-        exact: Any = {"float_precision": "round_trip"} if is_old else {}
-
-        def read(path: Path, sep: str) -> Any:
-            with warnings.catch_warnings():  # values beyond the last name would be lost
-                warnings.simplefilter("error", pd.errors.ParserWarning)
-                try:
-                    return pd.read_csv(path, sep=sep, low_memory=False, index_col=False, **exact)
-                except pd.errors.ParserWarning:
-                    raise ValueError("its lines have more values than the first line has names") from None
-
-        return read
-    return lambda path, _: pd.read_parquet(path) if kind == "parquet" else pd.read_feather(path)
+    return pd.read_parquet(path) if kind == "parquet" else pd.read_feather(path)
 
 
-def _polars(kind: str) -> Callable[[Path, str], Any]:
+def _polars(kind: str, path: Path) -> Any:
     import polars as pl
 
-    if kind == "csv":
-        return lambda path, sep: pl.read_csv(path, separator=sep, infer_schema_length=None)
-    return lambda path, _: pl.read_parquet(path) if kind == "parquet" else pl.read_ipc(path)
+    return pl.read_parquet(path) if kind == "parquet" else pl.read_ipc(path)
 
 
-def _pyarrow(kind: str) -> Callable[[Path, str], Any]:
-    from pyarrow import csv, feather, parquet
+def _pyarrow(kind: str, path: Path) -> Any:
+    from pyarrow import feather, parquet
 
-    if kind == "csv":
-        return lambda path, sep: csv.read_csv(str(path), parse_options=csv.ParseOptions(delimiter=sep))
-    return lambda path, _: (parquet if kind == "parquet" else feather).read_table(str(path))
+    return (parquet if kind == "parquet" else feather).read_table(str(path))
+
+
+def kinds_for(
+    models: Sequence[Any], table: Any, *, target: str | None, weight: str | None = None, drop: Sequence[str] = ()
+) -> dict[str, Kind]:
+    """Which columns of a table are numbers to the models, and which text, where these say so."""
+    beside = _beside(table, target, weight, drop)
+    inputs, _ = _inputs(models, _names(table), beside, drop)
+    words, said = _words(table), dict[str, Kind]()
+    for model in models:
+        for name, kind in kinds_of(model, columns_of(model).names or inputs, words).items():
+            if said.setdefault(name, kind) != kind:
+                raise ValueError(f"column {name!r} is text to one model and a number to another; explain one at a time")
+    if weight is not None:
+        said[weight] = "number"
+    if target is not None and (kind_of_target := _kind_of_target(as_model(models[0]))) is not None:
+        said[target] = kind_of_target
+    return said
+
+
+def _kind_of_target(model: Model) -> Kind | None:
+    """Numbers for a regressor; text or numbers as the classes are."""
+    if model.classes is None:
+        return "number" if model.kind == "regressor" else None
+    return kinds_of_values({"classes": model.classes.tolist()}).get("classes")
+
+
+def _beside(table: Any, target: str | None, weight: str | None, drop: Sequence[str]) -> dict[str, Any]:
+    """The target and the weights by name; an error where one of these columns, or one to drop, does not exist."""
+    named = {"target": target, "weight": weight}
+    columns = {name: _column(table, name, what) for what, name in named.items() if name is not None}
+    for name in drop:
+        _column(table, name, "column to drop")
+    return columns
+
+
+def _words(table: Any) -> list[str]:
+    """The columns that are not numeric."""
+    schema = nw.from_native(table, eager_only=True).schema
+    return [name for name, dtype in schema.items() if not dtype.is_numeric()]
 
 
 def rows_for(
@@ -203,46 +218,17 @@ def rows_for(
         chosen = np.sort(np.random.default_rng(seed).choice(len(table), rows, replace=False))
         notes.append(f"a sample of {rows:,} of {len(table):,} rows, seed {seed}")
         table = as_table(table).rows(chosen)
-    y = None if target is None else _column(table, target, "target").to_native()
-    weights = None if weight is None else _column(table, weight, "weight").to_native()
-    for name in drop:
-        _column(table, name, "column to drop")
-    beside = [name for name in (target, weight) if name is not None]
+    beside = _beside(table, target, weight, drop)
+    y = None if target is None else beside[target].to_native()
+    weights = None if weight is None else beside[weight].to_native()
     names, more = _inputs(models, _names(table), beside, drop)
     X = nw.from_native(table, eager_only=True).select(names).to_native()
+    kinds = kinds_for(models, table, target=target, weight=weight, drop=drop)
+    check_numbers(map(as_model, models), X, list(beside.values()), kinds)
     for model in models:
         X, seen = _with_categories(X, model)
         more += seen
-    _check_decimals(models, table, X, target, weight)
     return LoadedRows(table, X, y, weights, (*notes, *more))
-
-
-def _check_decimals(models: Sequence[Any], table: Any, X: Any, target: str | None, weight: str | None) -> None:
-    """Raise where numbers such as 1,5, which are read as text, are needed: classes may be such text, and inputs."""
-    known = [as_model(model) for model in models]
-    asked = [weight] if any(model.classes is not None for model in known) else [target, weight]
-    columns = [*nw.from_native(X, eager_only=True).iter_columns(), *(_column(table, name) for name in asked if name)]
-    found = {column.name: text for column in columns if (text := _with_comma(column)) is not None}
-    first = nw.from_native(X, eager_only=True).head(1).to_native()
-    if set(found).isdisjoint(_names(X)) or all(_takes(model, first) for model in known):
-        found = {name: text for name, text in found.items() if name in asked}
-    for name, text in found.items():
-        raise ValueError(f"column {name!r} has decimal commas, such as {text!r}; write numbers with points")
-
-
-def _with_comma(column: Any) -> str | None:
-    """A value, if all are text that may be numbers with decimal commas."""
-    texts = [] if column.dtype.is_numeric() else [one for one in column.head(100).to_list() if isinstance(one, str)]
-    return texts[0] if texts and all(re.fullmatch(r"\s*[+-]?\d+,\d+\s*", text) for text in texts) else None
-
-
-def _takes(model: Model, table: Any) -> bool:
-    """Whether a model predicts these rows."""
-    try:
-        next(iter(model.responses.values()))(table)
-    except Exception:  # noqa: BLE001  any: models differ in how they refuse text
-        return False
-    return True
 
 
 def _names(table: Any) -> list[str]:
@@ -264,18 +250,8 @@ def _unsplit(names: Sequence[str]) -> str:
     return f"; if {SEPARATORS[found[0]]} separate the columns, say so with --sep" if found else ""
 
 
-def suggestion(name: str, known: Sequence[str]) -> str:
-    """The end of a message about an unknown name: the closest name, or all names."""
-    folded = {other.casefold(): other for other in known}  # wrong case is the most common mistake
-    matches = difflib.get_close_matches(name.casefold(), folded, n=1)
-    if matches:
-        return f"; did you mean {folded[matches[0]]!r}?"
-    shown = ", ".join(known[:10]) + (f", ... ({len(known)} in all)" if len(known) > 10 else "")
-    return f"; there is {shown}" if known else ""
-
-
 def _inputs(
-    models: Sequence[Any], names: Sequence[str], beside: Sequence[str], drop: Sequence[str]
+    models: Sequence[Any], names: Sequence[str], beside: Collection[str], drop: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Columns for the models, and notes on those left out."""
     left = [name for name in names if name not in beside and name not in drop]
@@ -316,8 +292,7 @@ def _with_categories(X: Any, model: Any) -> tuple[Any, list[str]]:
         return X, []
     import pandas as pd
 
-    words = [name for name in X if not pd.api.types.is_numeric_dtype(X[name].dtype)]
-    categories, notes = categories_of(model, words), []
+    categories, notes = categories_of(model, X), []
     for name, values in categories.items():
         column = X[name]
         if isinstance(column.dtype, pd.CategoricalDtype):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -159,18 +160,25 @@ def _categorical(forest: PreorderForest) -> frozenset[int]:
     return frozenset() if nodes.in_set is None else frozenset(nodes.feature[nodes.in_set >= 0].tolist())
 
 
+def counts_bytes() -> bool:
+    """Whether XGBoost saves all of a text with other than ASCII letters: before 3.4 it counts characters as bytes."""
+    return tuple(int(part) for part in sys.modules["xgboost"].__version__.split(".")[:2]) >= (3, 4)
+
+
 def _category_codes(model_state: Mapping[str, Any]) -> Mapping[int, Mapping[Any, float]]:
     """The codes of the categories of each column that was categorical in training; saved from XGBoost 3.1 on."""
     by_column = {}
     for column, encoded in enumerate(model_state.get("cats", {}).get("enc", ())):
         values = np.asarray(encoded["values"])
-        # XGBoost 3.2 counts characters of non-ASCII text instead of bytes, so its offsets into pandas' text are wrong.
-        if not len(values) or ("offsets" in encoded and (values < 0).any()):
+        if not len(values) or ("offsets" in encoded and (values < 0).any() and not counts_bytes()):
             continue
         categories = values.tolist()
         if "offsets" in encoded:
-            text, ends = values.astype(np.uint8).tobytes().decode(), np.asarray(encoded["offsets"]).tolist()
-            categories = [text[first:last] for first, last in pairwise(ends)]
+            text, ends = values.astype(np.int8).tobytes(), np.asarray(encoded["offsets"]).tolist()
+            try:
+                categories = [text[first:last].decode() for first, last in pairwise(ends)]
+            except UnicodeDecodeError:  # a model of an earlier release
+                continue
         by_column[column] = {value: float(place) for place, value in enumerate(categories)}
     return by_column
 

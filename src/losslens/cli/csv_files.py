@@ -1,0 +1,143 @@
+"""CSV files: every field is text first, then each column becomes numbers, True and False, or stays text.
+
+The libraries that read them only split the lines: what counts as a number or as missing is the same with each.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import narwhals as nw
+
+Kind: TypeAlias = Literal["number", "text"]
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+SHOWN = 1 << 18  # bytes of a CSV file that show its separator
+TRUTH = dict.fromkeys(("True", "TRUE", "true"), True) | dict.fromkeys(("False", "FALSE", "false"), False)
+NUMBER = r"^ *[+-]?(?i:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity) *$"
+INTEGER = r"^ *[+-]?[0-9]{1,18} *$"  # of which int64 holds every one
+# Names of things in digits: a zip code is another without its zero, and two long ones may be equal as float64.
+NAME = r"^(?:0[0-9]| *[+-]?[0-9]{19,} *$)"
+
+
+class AmbiguousError(ValueError):
+    """The separator is not certain."""
+
+
+def named_separator(text: str) -> str:
+    """The separator that --sep names."""
+    sep = "\t" if text.lower() in ("tab", "\\t") else text
+    if len(sep) != 1 or not sep.isascii() or sep.isalnum() or sep in "\"'\r\n.-+_":
+        raise ValueError(f"--sep takes one character such as ',' or ';', or the word tab; got {text!r}")
+    return sep
+
+
+def shown_separator(path: Path) -> str:
+    """The separator that gives the first lines equally many columns; a comma where none does."""
+    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        start = file.read(SHOWN)
+    if len(start) == SHOWN:
+        start = start[: start.rfind(b"\n") + 1]  # complete lines
+    text = start.decode("utf-8-sig")  # raises for another encoding, which pyarrow would read as bytes
+    if path.name.lower().endswith((".tsv", ".tsv.gz")):
+        return "\t"
+    fitting = [sep for sep in SEPARATORS if _is_even(text, sep)]
+    if len(fitting) > 1:
+        words = " or ".join(SEPARATORS[sep] for sep in fitting)
+        raise AmbiguousError(f"its columns may be separated by {words}; say which with --sep")
+    return fitting[0] if fitting else ","
+
+
+def _is_even(text: str, sep: str) -> bool:
+    try:
+        widths = [len(row) for row in csv.reader(io.StringIO(text), delimiter=sep) if row]
+    except csv.Error:
+        return False
+    return bool(widths) and widths[0] > 1 and len(set(widths)) == 1
+
+
+def _pandas(path: Path, sep: str) -> Any:
+    import pandas as pd
+
+    with warnings.catch_warnings():  # values beyond the last name would be lost
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            return pd.read_csv(path, sep=sep, index_col=False, dtype=str, keep_default_na=False, na_values=[""])
+        except pd.errors.ParserWarning:
+            raise ValueError("its lines have more values than the first line has names") from None
+
+
+def _polars(path: Path, sep: str) -> Any:
+    import polars as pl
+
+    return pl.read_csv(path, separator=sep, infer_schema=False)
+
+
+def _pyarrow(path: Path, sep: str) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    split = arrow.ParseOptions(delimiter=sep)
+    with arrow.open_csv(str(path), parse_options=split) as file:
+        text = dict.fromkeys(file.schema.names, pa.string())
+    return arrow.read_csv(str(path), parse_options=split, convert_options=arrow.ConvertOptions(column_types=text))
+
+
+TEXTS: dict[str, Callable[[Path, str], Any]] = {"pandas": _pandas, "polars": _polars, "pyarrow": _pyarrow}
+
+
+def typed(texts: Any, missing: Collection[str] = (), kinds: Callable[[Any], Mapping[str, Kind]] = lambda _: {}) -> Any:
+    """A data frame of text with its columns as numbers, as True and False, or as they are.
+
+    Parameters
+    ----------
+    texts
+        Every field as text.
+    missing
+        Texts that stand for missing values, besides the empty one.
+    kinds
+        Which columns are numbers or text whatever they look like, given the frame as it looks. A column that is to be
+        numbers, and can't, stays text.
+    """
+    none, frame = ["", *missing], nw.from_native(texts, eager_only=True)
+    frame = frame.with_columns(
+        nw.when(~nw.col(name).is_in(none)).then(nw.col(name)).alias(name) for name in frame.columns
+    )
+    table = frame.with_columns(_as_values(column, padded=False) for column in frame.iter_columns())
+    said = kinds(table.to_native())
+    looks = {name: "text" if dtype == nw.String else "number" for name, dtype in table.schema.items()}
+    columns = (
+        column for column in frame.iter_columns() if said.get(column.name, looks[column.name]) != looks[column.name]
+    )
+    return table.with_columns(
+        column if said[column.name] == "text" else _as_values(column, padded=True) for column in columns
+    ).to_native()
+
+
+def _as_values(column: Any, *, padded: bool) -> Any:
+    """Text as numbers, also those that begin with zeros if `padded`, or as True and False, if all of it is."""
+    texts = column.drop_nulls()
+    if len(texts) and texts.is_in(list(TRUTH)).all():
+        cells = [TRUTH.get(text, text) for text in column.to_list()]  # a missing value as the library has it
+        return nw.new_series(column.name, cells, backend=column.implementation)
+    if not texts.str.contains(NUMBER).all() or (not padded and texts.str.contains(NAME).any()):
+        return column
+    if texts.str.contains("[ +]").any():  # which pyarrow does not take for a part of a number
+        column = column.str.replace_all("[ +]", "")
+    whole = len(texts) == len(column) and texts.str.contains(INTEGER).all()
+    return column.cast(nw.Int64() if whole else nw.Float64())
+
+
+def is_number(text: str) -> bool:
+    """Whether text is a number; "nan" is text.
+
+    >>> [is_number(text) for text in ("1", "+.5", "1e5", "-inf", "nan", "1_000", "1,5", "")]
+    [True, True, True, True, False, False, False, False]
+    """
+    return re.search(NUMBER, text) is not None
