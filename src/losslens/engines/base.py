@@ -326,6 +326,10 @@ class ReadModel(ABC):
     def check_loss(self, loss: Loss | None, response: Response) -> None:  # noqa: B027 - most support every loss
         """Raise `Declined` if the engine is not exact for this loss."""
 
+    def precise(self) -> ReadModel:
+        """The model as its engine can add it up without losing digits of small predictions, or `Declined`."""
+        return self
+
     def slope(self, loss: Loss) -> float | None:
         """How steep in the model's sums the scale is on which a loss is linear in y (`loss_scales`); None without one.
 

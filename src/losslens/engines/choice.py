@@ -82,6 +82,10 @@ def choose_exact(
 
 def read_model(model: Model, response: Response) -> ReadModel:
     """The parameters of the estimator, the last step of a pipeline; `Declined` if there is no reader for it."""
+    return _read(model, response).precise()
+
+
+def _read(model: Model, response: Response) -> ReadModel:
     if (expansion := expansion_in(model.native)) is not None:
         return read_expansion(expansion, response)
     estimator = innermost(model.native)
@@ -106,7 +110,7 @@ def read_model(model: Model, response: Response) -> ReadModel:
 
 
 def _read_wrapped(wrapped: Wrapped) -> ReadModel:
-    read = read_model(as_model(wrapped.estimator), wrapped.response)
+    read = _read(as_model(wrapped.estimator), wrapped.response)
     return read if wrapped.after is None else read.then(wrapped)
 
 

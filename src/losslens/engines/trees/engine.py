@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
-from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker
-from losslens.engines.readers.ensemble import Ensemble
+from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker, spread
+from losslens.engines.readers.ensemble import Ensemble, is_affine
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
+from losslens.engines.trees.fixed_point import PRECISION, fixed_point, in_one_digit
 from losslens.engines.trees.node_rules import SMALL_TREE_LEAVES
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column, Distinct
@@ -60,6 +61,18 @@ class Trees(ExactEngine):
         images = tree_images(ensemble, unwrapped, site.table, columns)
         bound = bind(ensemble, site.table.n, _AllValues(columns), images, workers, columns.release)
         return cls(bound, site.memory // 8, site.device)
+
+    @cached_property
+    def sums(self) -> BoundEnsemble:
+        """The trees as closed forms need them: leaf values in one integer, if it is precise enough for squared losses."""
+        one = in_one_digit(self.bound.ensemble)
+        if one is self.bound.ensemble or not is_affine(one.link, one.outputs):
+            return self.bound
+        value, unit = fixed_point(one)
+        error = len(one.roots) * float(unit.max()) / 2 / one.divisor
+        if error > PRECISION * spread(self.predict(np.arange(self.bound.codes.shape[1]))):
+            return self.bound
+        return replace(self.bound, value=value, unit=unit, ensemble=one)
 
     @cached_property
     def is_small(self) -> bool:
@@ -138,7 +151,7 @@ class Trees(ExactEngine):
 
     def squared_target(self, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
         """y on the scale of the trees' sums, if the loss is a squared error on that scale; else None."""
-        sums, outputs = self.bound.ensemble.sums_are, self.bound.ensemble.outputs
+        sums, outputs = self.sums.ensemble.sums_are, self.sums.ensemble.outputs
         if loss.name == "squared_error" and sums == "values":
             return np.asarray(y, float)
         if loss.name == "brier" and sums == "second class":
@@ -183,7 +196,7 @@ class Trees(ExactEngine):
             return DeviceErrors(self._boxes(rows), target[rows], weight[rows], self.device)
         from losslens.engines.trees.coalitions import CoalitionErrors
 
-        return CoalitionErrors(self.bound, target, weight, self.memory // 2)
+        return CoalitionErrors(self.sums, target, weight, self.memory // 2)
 
     def device_loss(self, loss: Loss) -> DeviceLoss | None:
         """The loss of single pairs on the device; None if there is no device, or the loss is not supported there."""
