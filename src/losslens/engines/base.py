@@ -173,6 +173,7 @@ class ExactEngine(ABC):
     in_single: bool = False  # whether this model does, whatever the type of its predictions
     inside_link: ClassVar[bool] = False  # whether columns add up inside a link, not in predictions
     sums_losses: ClassVar[bool] = False  # whether means of losses are closed forms, not means of cells
+    sorts_values: ClassVar[bool] = False  # whether it is built from the distinct values of columns
     fills_own_donors: ClassVar[bool] = False  # whether `fill` takes donors of each row's own; else see `MixedRows`
 
     @property
@@ -188,6 +189,11 @@ class ExactEngine(ABC):
     def magnitude(self) -> float:
         """The largest of what is added up for a prediction, where that is known."""
         return 0.0
+
+    @property
+    def uses(self) -> Floats | None:
+        """How much the model uses each column of the table, (p,), in any unit; None where that is not known."""
+        return None
 
     def like(self, dtype: np.dtype[Any]) -> ExactEngine:
         """The engine for a model whose predictions have this type, at whose precision log losses are clipped."""

@@ -74,12 +74,17 @@ def _trees(estimators: Sequence[Any]) -> list[Any]:
     """The arrays of trees of scikit-learn's own classes."""
     if not kinds_of(estimators) <= {f"sklearn.{name}" for name in TREES}:
         raise Declined("its estimators are not trees of scikit-learn")
-    trees = [estimator.tree_ for estimator in estimators]
-    kinds_of(trees)
-    for state in (tree.__getstate__() for tree in trees):
+    check_arrays(estimators)
+    return [_reachable(estimator.tree_) for estimator in estimators]
+
+
+def check_arrays(estimators: Sequence[Any]) -> None:
+    """Raise `Declined` if trees hold more than is known to decide where a row goes, in any release."""
+    kinds_of(estimator.tree_ for estimator in estimators)
+    for estimator in estimators:
+        state = estimator.tree_.__getstate__()
         if further := (state.keys() - _STATE) | (set(state["nodes"].dtype.names) - _NODE):
-            raise Declined(f"its trees hold {min(further)}, which may change where they send a row")
-    return [_reachable(tree) for tree in trees]
+            raise Declined(f"its trees hold {min(further)!r}, which may decide where a row goes")
 
 
 def _values(trees: Sequence[Any], forest: PreorderForest, model: Model) -> tuple[Floats, Link]:
@@ -96,7 +101,9 @@ def _class_values(trees: Sequence[Any], forest: PreorderForest, response: Respon
         raise Declined("its leaves hold counts, as before scikit-learn 1.3")
     if response == "probabilities" and n_classes == 2:
         both = _leaf_values(trees, forest, [0, 1])
-        return (both[:, 1:].copy(), _two_probabilities) if _is_complement(both[:, 0], len(trees)) else (both, _all_outputs)
+        return (
+            (both[:, 1:].copy(), _two_probabilities) if _is_complement(both[:, 0], len(trees)) else (both, _all_outputs)
+        )
     if response == "probabilities":
         return _leaf_values(trees, forest, range(n_classes)), _all_outputs
     rows = _leaf_values(trees, forest, range(n_classes))

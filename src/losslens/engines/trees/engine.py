@@ -17,7 +17,7 @@ from losslens.engines.readers.ensemble import Ensemble, is_affine
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
 from losslens.engines.trees.fixed_point import PRECISION, fixed_point, in_one_digit
-from losslens.engines.trees.node_rules import SMALL_TREE_LEAVES
+from losslens.engines.trees.node_rules import FEATURE, SMALL_TREE_LEAVES
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.typing import Floats
@@ -48,6 +48,7 @@ class Trees(ExactEngine):
     device: str | None = None  # torch device for coalitions; None: this processor
     name: ClassVar[str] = "trees"
     adds_in_single: ClassVar[bool] = True
+    sorts_values: ClassVar[bool] = True
 
     @classmethod
     def of(cls, ensemble: Ensemble, unwrapped: UnwrappedModel, site: Site) -> Self:
@@ -62,9 +63,17 @@ class Trees(ExactEngine):
         bound = bind(ensemble, site.table.n, _AllValues(columns), images, workers, columns.release)
         return cls(bound, site.memory // 8, site.device)
 
+    @property
+    def uses(self) -> Floats:
+        """The number of nodes that compare each column."""
+        number = np.zeros(len(self.bound.size))
+        for nodes in self.bound.ensemble.nodes_of.values():
+            number[self.bound.nodes[nodes[0], FEATURE]] += len(nodes)
+        return number
+
     @cached_property
     def sums(self) -> BoundEnsemble:
-        """The trees as closed forms need them: leaf values in one integer, if it is precise enough for squared losses."""
+        """The trees as closed forms need them: with one integer for each leaf, if errors are small in all rows."""
         one = in_one_digit(self.bound.ensemble)
         if one is self.bound.ensemble or not is_affine(one.link, one.outputs):
             return self.bound

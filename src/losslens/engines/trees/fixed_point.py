@@ -87,9 +87,8 @@ def _is_precise(ensemble: Ensemble, rounded: Floats, unit: Floats) -> bool:
     error = np.abs(rounded - np.rint(rounded / unit) * unit)
     if one_sign and np.any(_largest_sums(ensemble, error - PRECISION * np.abs(value)) > PRECISION * np.abs(offset)):
         return False
-    if is_affine(ensemble.link, ensemble.outputs):
-        return True
-    return bool(np.all(_largest_sums(ensemble, error) <= PRECISION * ensemble.divisor))
+    absolute = bool(np.all(_largest_sums(ensemble, error) <= PRECISION * ensemble.divisor))
+    return absolute or is_affine(ensemble.link, ensemble.outputs)
 
 
 def _largest_sums(ensemble: Ensemble, of_leaves: Floats) -> Floats:
@@ -97,4 +96,4 @@ def _largest_sums(ensemble: Ensemble, of_leaves: Floats) -> Floats:
     largest = np.maximum.reduceat(of_leaves, ensemble.first_leaf, axis=0)
     if largest.shape[1] == ensemble.outputs:
         return np.asarray(largest.sum(axis=0))
-    return np.bincount(ensemble.output, largest[:, 0], ensemble.outputs)
+    return np.asarray(np.bincount(ensemble.output, largest[:, 0], ensemble.outputs), np.float64)
