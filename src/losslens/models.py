@@ -249,7 +249,7 @@ def _from_catboost(model: Any) -> Model:
     """The base class, whose predict gives raw scores for any loss: each response is requested by name."""
     if hasattr(model, "_estimator_type"):  # CatBoostClassifier, CatBoostRegressor, CatBoostRanker
         return _from_estimator(model)
-    loss, classes = _fitted(model.get_all_params)["loss_function"], _classes(model)
+    loss, classes = _catboost_loss(model), _classes(model)
     types = ("RawFormulaVal", "Exponent", "Class", "Probability")
     raw, exponent, labels, probabilities = (partial(_predict_readable, model.predict, prediction_type=x) for x in types)
     if classes is None:
@@ -258,6 +258,14 @@ def _from_catboost(model: Any) -> Model:
         return _model(model, "regressor", {"values": values})
     responses: Responses = {"labels": labels, "probabilities": probabilities, "scores": raw}
     return _model(model, "classifier", responses, classes)
+
+
+def _catboost_loss(model: Any) -> str:
+    """Its loss; of `sum_models`, which has no parameters, the one that all summands have in common, "" if none."""
+    stored = model.get_metadata()
+    if model.is_fitted() and "params" not in stored:
+        return str(json.loads(stored.get("loss_function", '{"type": ""}'))["type"])
+    return str(_fitted(model.get_all_params)["loss_function"])
 
 
 _ADAPTERS: dict[str, Callable[[Any], Model]] = {

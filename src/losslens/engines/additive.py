@@ -88,6 +88,11 @@ class Additive(ExactEngine):
         return float(largest) + abs(self.intercept)
 
     @property
+    def uses(self) -> Floats:
+        """By how much what each column adds varies, over some rows."""
+        return np.asarray(np.ptp(self.parts[:CHUNK_ROWS], axis=0) * np.abs(self.scale))
+
+    @property
     def scales(self) -> Floats:
         """The factor of each column in each sum, (1, p)."""
         return self.scale[None]

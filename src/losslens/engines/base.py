@@ -173,6 +173,7 @@ class ExactEngine(ABC):
     in_single: bool = False  # whether this model does, whatever the type of its predictions
     inside_link: ClassVar[bool] = False  # whether columns add up inside a link, not in predictions
     sums_losses: ClassVar[bool] = False  # whether means of losses are closed forms, not means of cells
+    sorts_values: ClassVar[bool] = False  # whether it is built from the distinct values of columns
     fills_own_donors: ClassVar[bool] = False  # whether `fill` takes donors of each row's own; else see `MixedRows`
 
     @property
@@ -188,6 +189,11 @@ class ExactEngine(ABC):
     def magnitude(self) -> float:
         """The largest of what is added up for a prediction, where that is known."""
         return 0.0
+
+    @property
+    def uses(self) -> Floats | None:
+        """How much the model uses each column of the table, (p,), in any unit; None where that is not known."""
+        return None
 
     def like(self, dtype: np.dtype[Any]) -> ExactEngine:
         """The engine for a model whose predictions have this type, at whose precision log losses are clipped."""
@@ -325,6 +331,10 @@ class ReadModel(ABC):
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:  # noqa: B027 - most support every loss
         """Raise `Declined` if the engine is not exact for this loss."""
+
+    def precise(self) -> ReadModel:
+        """The model as its engine can add it up without losing digits of small predictions, or `Declined`."""
+        return self
 
     def slope(self, loss: Loss) -> float | None:
         """How steep in the model's sums the scale is on which a loss is linear in y (`loss_scales`); None without one.

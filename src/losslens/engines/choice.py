@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from losslens.engines import readers
 from losslens.engines.base import SINGLE_TOLERANCE, Declined, ExactEngine, Mean, ReadModel, Site, Wrapped, spread
 from losslens.engines.blackbox import BlackBox
+from losslens.engines.checked_rows import checked_rows
 from losslens.engines.readers.expansions import read_expansion
 from losslens.engines.readers.explainable_boosting import read_explainable_boosting
 from losslens.engines.readers.kernel_machines import read_product
@@ -82,6 +83,10 @@ def choose_exact(
 
 def read_model(model: Model, response: Response) -> ReadModel:
     """The parameters of the estimator, the last step of a pipeline; `Declined` if there is no reader for it."""
+    return _read(model, response).precise()
+
+
+def _read(model: Model, response: Response) -> ReadModel:
     if (expansion := expansion_in(model.native)) is not None:
         return read_expansion(expansion, response)
     estimator = innermost(model.native)
@@ -106,7 +111,7 @@ def read_model(model: Model, response: Response) -> ReadModel:
 
 
 def _read_wrapped(wrapped: Wrapped) -> ReadModel:
-    read = read_model(as_model(wrapped.estimator), wrapped.response)
+    read = _read(as_model(wrapped.estimator), wrapped.response)
     return read if wrapped.after is None else read.then(wrapped)
 
 
@@ -148,16 +153,11 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> Exac
 
     Returned is the engine whose predictions have the type of the model's.
 
-    Every second of the rows takes values of requested columns from another row, since cells lie where no row of the
-    table does: one column, or half of them. Rows of weight 0 are left out: no mean depends on them.
+    Half of the rows hold odd values (`checked_rows`). Of these and the others in turn, the others take values of
+    requested columns from another row, since cells lie where no row of the table does: one column, or half of them.
     """
-    n, checked = site.table.n, min(site.table.n, CHECKED)
-    if site.weight is None or site.weight.all():
-        rows = np.linspace(0, n - 1, checked).astype(np.intp)
-    else:
-        counted = np.flatnonzero(site.weight)
-        rows = counted[np.linspace(0, len(counted) - 1, checked).astype(np.intp)]
-    weight = np.ones(len(rows)) if site.weight is None else site.weight[rows]
+    n = site.table.n
+    rows, covers, weight = checked_rows(engine, site, CHECKED)
     columns = sorted(site.requested)[:: len(site.requested) // MOST_REPLACED + 1]
     source = _replaced(rows, columns, len(site.table.names))
     edits = [Edit(0, len(rows), j, site.column(j), source[:, j]) for j in columns]
@@ -179,7 +179,7 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> Exac
     if not np.all(gaps <= tolerance * max(largest, engine.magnitude * max(1.0, largest) if single else 0.0)):
         raise Declined(DIFFERENT)
     # Predictions that are rounded alike have no gaps, but a closed form is not rounded.
-    rounding = largest * float(np.finfo(np.float32 if single else np.float64).eps)
+    rounding = float(np.abs(own[~covers]).max()) * float(np.finfo(np.float32 if single else np.float64).eps)
     gap = np.sqrt(np.average(np.mean(gaps.reshape(len(rows), -1) ** 2, axis=1), weights=weight))
     if not max(rounding, gap) <= tolerance * spread(own, weight):
         raise Declined(rounded)

@@ -254,6 +254,11 @@ class LinkedSums(ExactEngine):
         """The largest of what is added up, over all columns."""
         return max(one.magnitude for one in self.sums)
 
+    @property
+    def uses(self) -> Floats:
+        """By how much what each column adds to one of the sums varies."""
+        return np.asarray(np.max([one.uses for one in self.sums], axis=0))
+
     def like(self, dtype: np.dtype[Any]) -> LinkedSums:
         """With probabilities and values of this type."""
         return replace(self, dtype=dtype) if dtype.kind == "f" else self

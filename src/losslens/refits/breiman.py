@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from losslens.engines.base import Declined
 from losslens.engines.readers.recognition import kinds_of
+from losslens.engines.readers.scikit import check_arrays
 from losslens.losses import Loss
 from losslens.models import Model, as_model
 from losslens.progress import Tick
@@ -166,6 +167,7 @@ def as_forest(forest: Any) -> Model:
         raise TypeError(f"{name} holds {inside}, not single trees; feature_importance takes any model")
     try:
         kinds_of(forest.estimators_)
+        check_arrays(forest.estimators_)
     except Declined as why:  # their arrays are read, their predict is not called
         raise TypeError(f"the trees of this {name} can't be read: {why}; feature_importance takes any model") from why
     if forest.estimators_[0].tree_.n_outputs > 1:

@@ -8,6 +8,7 @@ import pytest
 import xgboost as xgb
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
+import losslens as ll
 from losslens.engines.base import Declined
 from losslens.engines.readers import read
 from losslens.engines.readers.boosters import counts_bytes
@@ -326,3 +327,27 @@ def test_lightgbm_rounds_whole_numbers_in_an_array_only():
         numbers(read(as_model(model), "values"), whole)
     for far in (1000 * whole, pd.DataFrame(1000 * whole)):  # rounded or not, on the same side of every threshold
         agree(lightgbm(n_estimators=3, num_leaves=2).fit(far, y), far)
+
+
+@needs_3_1
+@pytest.mark.parametrize("missing", [0, 1, 2, -1, 0.5])
+def test_a_category_whose_code_xgboost_takes_for_missing_is_asked(missing):
+    """The code is that of the table, whatever the codes in training: one row in 300 shows it."""
+    X, y = frame("pandas", missing=False)
+    rare = X["words"].astype(object).where(np.arange(N) != 17, "e")
+    X["words"] = pd.Categorical(rare, categories=["d", "c", "e", "b", "a"])
+    model = xgb.XGBRegressor(n_estimators=8, enable_categorical=True, missing=missing, max_depth=4)
+    model.fit(X, y + 9 * (rare == "e"))
+    found = ll.feature_importance(model, X, y, loss="squared_error", donors="all")
+    asked = ll.feature_importance(model.predict, X, y, loss="squared_error", donors="all")
+    np.testing.assert_allclose([one.pfi for one in found.values()], [one.pfi for one in asked.values()], rtol=1e-5)
+    assert found.engine == ("blackbox" if missing in (0, 1, 2) else "trees")
+    assert ("this code in the table" in found["words"].declined) == (found.engine == "blackbox")
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_a_number_that_is_a_category_and_missing_to_xgboost_is_read(missing):
+    X, y = table(0)
+    types = ["q", "c", "q", "c"]
+    model = xgb.XGBRegressor(n_estimators=8, enable_categorical=True, feature_types=types, missing=missing).fit(X, y)
+    agree(model, X, tolerance=FLOAT32)

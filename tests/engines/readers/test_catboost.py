@@ -177,3 +177,33 @@ def test_leaves_are_saved_to_the_last_bit(tmp_path):
     saved = json.loads((tmp_path / "m.json").read_text())
     leaves = np.concatenate([tree["leaf_values"] for tree in saved["oblivious_trees"]])
     assert np.array_equal(leaves, model.get_leaf_values())
+
+
+@pytest.mark.parametrize("loss", ["RMSE", "Poisson", "Logloss", "MultiClass"])
+def test_sums_of_models(loss):
+    """They keep the loss that all models share, but no other parameter."""
+    X, y = table(0, missing=True)
+    if loss in ("RMSE", "Poisson"):
+        models = [regressor(X, np.abs(y), loss_function=loss, random_seed=seed) for seed in (0, 1)]
+    else:
+        models = [classifier(X, classes(y, 3 if loss == "MultiClass" else 2), random_seed=seed) for seed in (0, 1)]
+    summed = catboost.sum_models(models, weights=[0.3, 0.7])
+    agree(summed, probes(summed, X, missing=True))
+    if loss == "Poisson":
+        found = ll.feature_importance(summed, X, np.abs(y), loss="poisson_deviance", donors="all")
+        asked = ll.feature_importance(
+            lambda X: np.exp(summed.predict(X)), X, np.abs(y), loss="poisson_deviance", donors="all"
+        )
+        assert found.engine == "trees"
+        np.testing.assert_allclose([one.pfi for one in found.values()], [one.pfi for one in asked.values()], rtol=1e-9)
+
+
+def test_a_sum_of_models_of_several_losses_is_asked():
+    X, y = table(0)
+    summed = catboost.sum_models([regressor(X, np.abs(y), loss_function=loss) for loss in ("RMSE", "Poisson")])
+    found = ll.feature_importance(summed, X, y, loss="squared_error", donors="all")
+    asked = ll.feature_importance(summed.predict, X, y, loss="squared_error", donors="all")
+    assert (found.engine, found["x0"].declined) == ("blackbox", "it is a sum of models with several objectives")
+    assert found["x0"].pfi == pytest.approx(asked["x0"].pfi, rel=1e-12)
+    with pytest.raises(ValueError, match="fit"):
+        as_model(catboost.CatBoost())

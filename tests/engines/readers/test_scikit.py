@@ -13,8 +13,9 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor, _tree
 
+import losslens as ll
 from losslens.engines.base import Declined
 from losslens.engines.readers import layout, read
 from losslens.models import as_model
@@ -195,3 +196,39 @@ def test_a_tree_that_skips_a_node_is_not_in_preorder():
     """Both children of the root are node 2: brackets balance, but node 1 is never reached."""
     assert not layout._is_preorder_block(np.array([2, -1, -1]), np.array([2, -1, -1]))
     assert layout._is_preorder_block(np.array([1, -1, -1]), np.array([2, -1, -1]))
+
+
+def with_further_state(tree, part):
+    """A tree of scikit-learn whose state has a further field of nodes, or a further array."""
+    made = {"__name__": "sklearn.tree._tree", "Base": _tree.Tree, "np": np, "part": part}
+    source = """
+class Tree(Base):
+    def __getstate__(self):
+        state = super().__getstate__()
+        if part == "nodes":
+            nodes = state["nodes"]
+            fields = [(name, nodes.dtype[name]) for name in nodes.dtype.names]
+            more = np.zeros(len(nodes), [*fields, ("is_categorical", "u1")])
+            return state | {"nodes": more}
+        return state | {part: np.zeros(3)}
+"""
+    exec(source, made)  # its methods then belong to a module of scikit-learn, as recognition wants it
+    copy = made["Tree"](*tree.__reduce__()[1])
+    copy.__setstate__(tree.__getstate__())
+    return copy
+
+
+@pytest.mark.parametrize(("part", "named"), [("nodes", "is_categorical"), ("category_sets", "category_sets")])
+def test_trees_with_parts_that_are_not_known_are_asked(part, named):
+    """As splits by sets of categories would need: by the arrays of the trees, whatever the release."""
+    X, y = table(0)
+    forest = RandomForestRegressor(3, random_state=0).fit(X, y)
+    assert read(as_model(forest), "values") is not None
+    forest.estimators_[1].tree_ = with_further_state(forest.estimators_[1].tree_, part)
+    found = ll.feature_importance(forest, X, y, loss="squared_error", donors="all")
+    asked = ll.feature_importance(forest.predict, X, y, loss="squared_error", donors="all")
+    assert found.engine == "blackbox"
+    assert named in found["x0"].declined
+    assert found["x0"].pfi == pytest.approx(asked["x0"].pfi, rel=1e-12)
+    with pytest.raises(TypeError, match=named):
+        ll.breiman_importance(forest, X, y)

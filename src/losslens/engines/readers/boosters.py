@@ -195,6 +195,8 @@ def _encode_xgboost(
         code = category_codes.get(column)
         if code is None:  # before 3.1 XGBoost uses the codes of the table, which can't be known from the values
             raise Declined("a column holds categories, but the booster does not save their codes")
+        if missing >= 0 and missing == int(missing):  # by its place in the table's list, which values don't tell
+            raise Declined(f"missing={missing:g} makes the category with this code in the table a missing value")
         kind = type(next(iter(code)))
         if not all(is_missing(value) or isinstance(value, kind) for value in values.tolist()):
             raise Declined("a column holds categories of a type other than in training")

@@ -92,7 +92,9 @@ def _saved(native: Any) -> dict[str, Any]:
 
 
 def _link(info: Mapping[str, Any], response: Response) -> Link:
-    loss = info["params"]["loss_function"]["type"]
+    if "params" not in info and "loss_function" not in info:
+        raise Declined("it is a sum of models with several objectives")
+    loss = (info["params"]["loss_function"] if "params" in info else json.loads(info["loss_function"]))["type"]
     if loss not in _LINKS:
         raise Declined(f"the objective {loss} is not supported")
     if response != "labels":

@@ -69,6 +69,12 @@ class Ensemble(ReadModel):
 
         return Trees.of(self, unwrapped, site)
 
+    def precise(self) -> Ensemble:
+        """With two outputs for each where leaf values are orders of magnitude apart."""
+        from losslens.engines.trees.fixed_point import in_digits  # which makes ensembles
+
+        return in_digits(self)
+
     def slope(self, loss: Loss) -> float | None:
         """Where the link leads to the loss's scale."""
         return slope_on_sums(loss, self.link, self.outputs) if self.is_tried else None
@@ -76,7 +82,7 @@ class Ensemble(ReadModel):
     @property
     def is_tried(self) -> bool:
         """Whether a few trials tell which link it is: not if it has a function of the user's choice in it."""
-        return given(self.link)[0] not in (_chained, mean_of_links, most_votes)
+        return given(self.link)[0] not in (_chained, mean_of_links, most_votes, sum_of_digits)
 
     @property
     def sums_are(self) -> Literal["values", "second class", "classes"] | None:
@@ -134,6 +140,11 @@ class Ensemble(ReadModel):
     def outputs(self) -> int:
         """Raw outputs of a row."""
         return len(self.offset)
+
+    @cached_property
+    def first_leaf(self) -> NDArray[np.intp]:
+        """The number of the first leaf of each tree."""
+        return np.searchsorted(np.flatnonzero(self.feature < 0), self.roots)
 
     @cached_property
     def nodes_of(self) -> dict[int, NDArray[np.intp]]:
@@ -270,6 +281,12 @@ def most_votes(stretches: Sequence[Stretch], weights: Floats, classes: int, raw:
     for weight, (outputs, divisor, link) in zip(weights.tolist(), stretches, strict=True):
         votes[rows, link(raw[:, outputs] / divisor)] += weight
     return largest(votes)
+
+
+def sum_of_digits(link: Callable[[Floats], Array], raw: Floats) -> Array:
+    """The response to sums of which raw outputs hold the high digits first, then the low ones."""
+    high, low = np.hsplit(raw, 2)
+    return link(high + low)
 
 
 def _chained(after: Transform, link: Callable[[Floats], Array], raw: Floats) -> Array:

@@ -33,6 +33,14 @@ FORESTS = ("RandomForestRegressor", "RandomForestClassifier", "ExtraTreesRegress
 BOOSTING = ("GradientBoostingRegressor", "GradientBoostingClassifier")
 HISTOGRAM_BOOSTING = ("HistGradientBoostingRegressor", "HistGradientBoostingClassifier")
 
+SMALLEST_COMPLEMENT = 1e-8  # the logarithm of a smaller 1 - p would be off by some 1e-9 of itself
+# What a tree predicts from, and what describes it. Splits by categories, say, would need more.
+_STATE = {"max_depth", "node_count", "nodes", "values"}
+_NODE = {
+    "left_child", "right_child", "feature", "threshold", "impurity", "n_node_samples", "weighted_n_node_samples",
+    "missing_go_to_left",
+}  # fmt: skip
+
 
 def read_tree(model: Model, response: Response) -> Ensemble:
     """One tree."""
@@ -66,8 +74,17 @@ def _trees(estimators: Sequence[Any]) -> list[Any]:
     """The arrays of trees of scikit-learn's own classes."""
     if not kinds_of(estimators) <= {f"sklearn.{name}" for name in TREES}:
         raise Declined("its estimators are not trees of scikit-learn")
-    kinds_of(estimator.tree_ for estimator in estimators)
+    check_arrays(estimators)
     return [_reachable(estimator.tree_) for estimator in estimators]
+
+
+def check_arrays(estimators: Sequence[Any]) -> None:
+    """Raise `Declined` if trees hold more than is known to decide where a row goes, in any release."""
+    kinds_of(estimator.tree_ for estimator in estimators)
+    for estimator in estimators:
+        state = estimator.tree_.__getstate__()
+        if further := (state.keys() - _STATE) | (set(state["nodes"].dtype.names) - _NODE):
+            raise Declined(f"its trees hold {min(further)!r}, which may decide where a row goes")
 
 
 def _values(trees: Sequence[Any], forest: PreorderForest, model: Model) -> tuple[Floats, Link]:
@@ -83,7 +100,10 @@ def _class_values(trees: Sequence[Any], forest: PreorderForest, response: Respon
     if abs(trees[0].value[0].sum() - 1) > 1e-6:
         raise Declined("its leaves hold counts, as before scikit-learn 1.3")
     if response == "probabilities" and n_classes == 2:
-        return _leaf_values(trees, forest, [1]), _two_probabilities
+        both = _leaf_values(trees, forest, [0, 1])
+        return (
+            (both[:, 1:].copy(), _two_probabilities) if _is_complement(both[:, 0], len(trees)) else (both, _all_outputs)
+        )
     if response == "probabilities":
         return _leaf_values(trees, forest, range(n_classes)), _all_outputs
     rows = _leaf_values(trees, forest, range(n_classes))
@@ -92,6 +112,11 @@ def _class_values(trees: Sequence[Any], forest: PreorderForest, response: Respon
     if not np.isin(rows, (0.0, 1.0)).all():
         raise Declined(TIES)
     return rows, largest  # votes are integers: their sums have no rounding error
+
+
+def _is_complement(first: Floats, trees: int) -> bool:
+    """Whether 1 - p has the digits of every probability of the first class that isn't 0: means of these leaves."""
+    return bool(first.min(where=first > 0, initial=1.0) > SMALLEST_COMPLEMENT * trees)
 
 
 # Arrays of many trees -> concatenated arrays.

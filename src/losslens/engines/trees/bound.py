@@ -18,6 +18,7 @@ from losslens.engines.base import Declined
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees import node_rules
+from losslens.engines.trees.fixed_point import fixed_point
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.tables.frames import Table
@@ -52,7 +53,6 @@ class Search(Protocol):
 Ints = NDArray[np.int32]
 Images = Mapping[int, tuple[NDArray[np.intp], Floats]]  # column of the table -> columns of the estimator, their values
 MAX_SET_BYTES = 10**8  # categories times nodes of a column, one byte each
-FIXED_BITS = 61  # of 63: the sum over all trees fits, with a bit to spare
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,8 +184,8 @@ def bind(
         size[j], special[j] = classes.size, classes.special
     if np.any((ensemble.feature >= 0) & (nodes[:, node_rules.FEATURE] < 0)):
         raise Declined("its trees use a column that the table doesn't have")
-    value, unit = _fixed_point(ensemble)
-    leaf_at = np.append(np.searchsorted(_leaf_nodes(ensemble), ensemble.roots), len(value)).astype(np.int32)
+    value, unit = fixed_point(ensemble)
+    leaf_at = np.append(ensemble.first_leaf, len(value)).astype(np.int32)
     return BoundEnsemble(
         nodes=nodes,
         roots=ensemble.roots,
@@ -215,20 +215,6 @@ def _bind_column(
     codes[j] = classes.class_of[values.codes]
     release(j)
     return classes, ClassRuns.of(classes.class_of)
-
-
-def _leaf_nodes(ensemble: Ensemble) -> NDArray[np.intp]:
-    return np.flatnonzero(ensemble.feature < 0)
-
-
-def _fixed_point(ensemble: Ensemble) -> tuple[NDArray[np.int64], Floats]:
-    """Leaf values as integer multiples of a unit, a power of two so small that only the last bits of a sum are lost."""
-    value, roots = ensemble.value, ensemble.roots
-    if not np.isfinite(value).all():
-        raise Declined("the value of a leaf is not finite")
-    largest = np.maximum.reduceat(np.abs(value).max(axis=1), np.searchsorted(_leaf_nodes(ensemble), roots))
-    unit = 2.0 ** (np.ceil(np.log2(max(largest.sum(), 1e-300))) - FIXED_BITS)
-    return np.rint(value / unit).astype(np.int64), np.full(ensemble.outputs, unit)
 
 
 def _cuts(values: Floats, thresholds: Floats, side: Literal["left", "right"]) -> NDArray[np.intp]:

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
-from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker
-from losslens.engines.readers.ensemble import Ensemble
+from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker, spread
+from losslens.engines.readers.ensemble import Ensemble, is_affine
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
-from losslens.engines.trees.node_rules import SMALL_TREE_LEAVES
+from losslens.engines.trees.fixed_point import PRECISION, fixed_point, in_one_digit
+from losslens.engines.trees.node_rules import FEATURE, SMALL_TREE_LEAVES
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.typing import Floats
@@ -47,6 +48,7 @@ class Trees(ExactEngine):
     device: str | None = None  # torch device for coalitions; None: this processor
     name: ClassVar[str] = "trees"
     adds_in_single: ClassVar[bool] = True
+    sorts_values: ClassVar[bool] = True
 
     @classmethod
     def of(cls, ensemble: Ensemble, unwrapped: UnwrappedModel, site: Site) -> Self:
@@ -60,6 +62,26 @@ class Trees(ExactEngine):
         images = tree_images(ensemble, unwrapped, site.table, columns)
         bound = bind(ensemble, site.table.n, _AllValues(columns), images, workers, columns.release)
         return cls(bound, site.memory // 8, site.device)
+
+    @property
+    def uses(self) -> Floats:
+        """The number of nodes that compare each column."""
+        number = np.zeros(len(self.bound.size))
+        for nodes in self.bound.ensemble.nodes_of.values():
+            number[self.bound.nodes[nodes[0], FEATURE]] += len(nodes)
+        return number
+
+    @cached_property
+    def sums(self) -> BoundEnsemble:
+        """The trees as closed forms need them: with one integer for each leaf, if errors are small in all rows."""
+        one = in_one_digit(self.bound.ensemble)
+        if one is self.bound.ensemble or not is_affine(one.link, one.outputs):
+            return self.bound
+        value, unit = fixed_point(one)
+        error = len(one.roots) * float(unit.max()) / 2 / one.divisor
+        if error > PRECISION * spread(self.predict(np.arange(self.bound.codes.shape[1]))):
+            return self.bound
+        return replace(self.bound, value=value, unit=unit, ensemble=one)
 
     @cached_property
     def is_small(self) -> bool:
@@ -138,7 +160,7 @@ class Trees(ExactEngine):
 
     def squared_target(self, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
         """y on the scale of the trees' sums, if the loss is a squared error on that scale; else None."""
-        sums, outputs = self.bound.ensemble.sums_are, self.bound.ensemble.outputs
+        sums, outputs = self.sums.ensemble.sums_are, self.sums.ensemble.outputs
         if loss.name == "squared_error" and sums == "values":
             return np.asarray(y, float)
         if loss.name == "brier" and sums == "second class":
@@ -183,7 +205,7 @@ class Trees(ExactEngine):
             return DeviceErrors(self._boxes(rows), target[rows], weight[rows], self.device)
         from losslens.engines.trees.coalitions import CoalitionErrors
 
-        return CoalitionErrors(self.bound, target, weight, self.memory // 2)
+        return CoalitionErrors(self.sums, target, weight, self.memory // 2)
 
     def device_loss(self, loss: Loss) -> DeviceLoss | None:
         """The loss of single pairs on the device; None if there is no device, or the loss is not supported there."""

@@ -76,15 +76,15 @@ class TreeGames(PlayerGames):
         from losslens.engines.trees.effects import linear_response
         from losslens.engines.trees.mean_games import cost
 
-        if linear_response(self.engine.bound) is None:
+        if linear_response(self.engine.sums) is None:
             return {}
-        return {"leaf means": n * cost(self.engine.bound, self.columns)}
+        return {"leaf means": n * cost(self.engine.sums, self.columns)}
 
     def mean_predictions(self, weight: Floats) -> Callable[[int], NDArray[Any]]:
         """A function from a row to its mean predictions over the donors in all coalitions, (2**p, ...)."""
         from losslens.engines.trees.mean_games import MeanGames
 
-        games, link = MeanGames(self.engine.bound, self.columns, weight), self.engine.bound.ensemble.link
+        games, link = MeanGames(self.engine.sums, self.columns, weight), self.engine.sums.ensemble.link
         return lambda i: link(games.scores(i))
 
     # Pair by pair.
@@ -184,16 +184,16 @@ class TreeGames(PlayerGames):
     # Shapley values of the sums of leaves.
 
     def _slope(self, loss: Loss) -> float | None:
-        return self.engine.bound.ensemble.slope(loss)
+        return self.engine.sums.ensemble.slope(loss)
 
     def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:
         """b of each output, (n, outputs)."""
         slope = self._slope(loss)
-        return None if slope is None else weights_of_sums(loss, y, slope, self.engine.bound.ensemble.outputs)
+        return None if slope is None else weights_of_sums(loss, y, slope, self.engine.sums.ensemble.outputs)
 
     def range_of_sums(self) -> tuple[Floats, Floats]:
         """The lowest and the highest output that rows with replaced values may have, (outputs,) each: leaf by leaf."""
-        bound = self.engine.bound
+        bound = self.engine.sums
         ends = np.tile(bound.ensemble.offset / bound.ensemble.divisor, (2, 1))
         for t, output in enumerate(bound.output.tolist()):
             leaves = bound.value[bound.leaf_at[t] : bound.leaf_at[t + 1]]
@@ -205,7 +205,7 @@ class TreeGames(PlayerGames):
         """Shapley values of the outputs of some rows, summed over the donors with each of the weights (D, n)."""
         from losslens.engines.trees.effects import shapley_effects
 
-        bound, donors = self.engine.bound, np.arange(weights.shape[1])
+        bound, donors = self.engine.sums, np.arange(weights.shape[1])
         return lambda rows: shapley_effects(bound, self.columns, rows, donors, weights, n_jobs=n_jobs, tick=tick)
 
     def _box_operations(self, loss: Loss) -> float | None:
@@ -215,14 +215,14 @@ class TreeGames(PlayerGames):
         covers_table = sum(map(len, self.columns)) == self.width
         if loss.custom or not covers_table or self.engine.squared_target(loss, np.zeros(1, np.intp)) is None:
             return None
-        return cost(self.engine.bound, self.columns, 4 * self.engine.memory)  # the engine holds an eighth of it all
+        return cost(self.engine.sums, self.columns, 4 * self.engine.memory)  # the engine holds an eighth of it all
 
     @property
     def box_work(self) -> int:
         """Total of the ticks of `squared_shares`."""
         from losslens.engines.trees.pair_boxes import products
 
-        return products(self.engine.bound)
+        return products(self.engine.sums)
 
     def squared_shares(self, sample: Sample, loss: Loss, n_jobs: int | None, tick: Tick) -> tuple[Floats, Floats]:
         """Each row's shares in a squared loss, (n, p): means over all donors; interactions of the players, (p, p).
@@ -233,11 +233,11 @@ class TreeGames(PlayerGames):
 
         target = self.engine.squared_target(loss, sample.target(loss))
         assert target is not None  # else the way is not offered
-        outputs = self.engine.bound.ensemble.outputs
+        outputs = self.engine.sums.ensemble.outputs
         mean = sample.weight @ np.asarray(sample.prediction, float).reshape(sample.n, -1)[:, -outputs:]
         apart = target.reshape(sample.n, -1) - mean
         linear = self.effects_on_sums(sample.weight[None], n_jobs, silent)(np.arange(sample.n))[0]
-        squares = square_shares(self.engine.bound, self.columns, sample.weight, apart, n_jobs=n_jobs, tick=tick)
+        squares = square_shares(self.engine.sums, self.columns, sample.weight, apart, n_jobs=n_jobs, tick=tick)
         local = 2 * np.einsum("ic,ijc->ij", apart, linear) - squares.local
         return local, 2 * squares.of_target - squares.index
 
@@ -247,7 +247,7 @@ class TreeGames(PlayerGames):
         """From the leaves if the response is linear in their sum, else coalition by coalition."""
         from losslens.engines.trees.effects import linear_response
 
-        if linear_response(self.engine.bound) is not None:
+        if linear_response(self.engine.sums) is not None:
             return {"closed form": 0.0}
         return {"all coalitions": rows * donors * coalition_count(len(self.players))}
 
@@ -255,7 +255,7 @@ class TreeGames(PlayerGames):
         """Shapley values of the predictions of some rows, (rows, p, ...): weighted means over the donors."""
         from losslens.engines.trees.effects import linear_response, shapley_effects
 
-        bound = self.engine.bound
+        bound = self.engine.sums
         respond = linear_response(bound)
         assert respond is not None  # else the way is not offered
         effects = shapley_effects(bound, self.columns, rows, donors, weight[None], n_jobs=n_jobs, tick=tick)
