@@ -257,7 +257,7 @@ def anything(s, name):
         set(), [1, 2], ["x0", "x0"], [None], [[]],
         {"x0": []}, {"a": ["x0"], "b": "x0"}, object(), len, int, Ellipsis, slice(2), range(2), np.array([]),
         np.array([np.nan]), np.array(["x0"]), np.float32(0.5),
-        np.int8(2), np.bool_(True), np.datetime64("NaT"), pd.NA, pd.NaT, pd.Series([], dtype=float), pd.DataFrame(),
+        np.int8(2), np.bool_(True), np.datetime64("NaT", "s"), pd.NA, pd.NaT, pd.Series([], dtype=float), pd.DataFrame(),
         dt.date(2024, 1, 1), Decimal("0.5"), 1 + 1j,
         "a" * 1000, "\x00", "é ü", ("x0", "x1"), ("x0", "x0"), ("x0",), {"x0"}, frozenset(["x0"]), pl.Series([1]),
         np.array(3), np.array([[0]]), 10**30, 1e-320, 1e300,

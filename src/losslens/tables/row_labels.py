@@ -18,6 +18,7 @@ from losslens.tables.columns import is_missing
 from losslens.typing import Indices
 
 Labels = NDArray[Any]  # (n,): distinct
+INSTANTS = {"M": (np.datetime64, dt.date, str), "m": (np.timedelta64, dt.timedelta)}  # what dates and durations may be
 
 
 def labels_of(index: Any) -> Labels | None:
@@ -125,13 +126,14 @@ def _find_numbers(wanted: NDArray[Any], labels: Labels) -> Indices:
 def _instant(item: Any, kind: str) -> NDArray[Any]:
     """One date or duration of pandas, Python or as text, (1,), in its own unit; NaT if it is none, or has a zone."""
     none = np.array(["NaT"], f"{kind}8[s]")
-    if getattr(item, "tzinfo", None) is not None:
+    if not isinstance(item, INSTANTS[kind]) or getattr(item, "tzinfo", None) is not None:
+        return none
+    if not re.search(r"\d", str(item)):  # NaT, or text that NumPy takes for it: without a unit
         return none
     try:
-        found = np.array([getattr(item, "asm8", item)], f"{kind}8")  # NumPy reads pandas' own to the microsecond only
-    except (TypeError, ValueError):
+        return np.array([getattr(item, "asm8", item)], f"{kind}8")  # NumPy reads pandas' own to the microsecond only
+    except ValueError:
         return none
-    return none if np.datetime_data(found.dtype)[0] == "generic" else found
 
 
 def _is_hashable(item: Any) -> bool:
