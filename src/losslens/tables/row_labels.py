@@ -116,11 +116,23 @@ def _find_numbers(wanted: NDArray[Any], labels: Labels) -> Indices:
     if wanted.dtype.kind not in "iufmM" or (wanted.dtype.kind in "mM") != (labels.dtype.kind in "mM"):
         return np.full(len(wanted), -1)
     with np.errstate(invalid="ignore"):  # what does not fit, and NaN, is compared with what was wanted, either way
-        same = wanted.astype(labels.dtype)
-        exact = (same == wanted) & (same.astype(wanted.dtype) == wanted)
+        same = _converted(wanted, labels.dtype)
+        exact = same.astype(wanted.dtype) == wanted
+        if labels.dtype.kind not in "mM":
+            exact &= same == wanted
     order = np.argsort(labels, kind="stable")
     rows = order[np.minimum(np.searchsorted(labels, same, sorter=order), len(labels) - 1)]
     return np.where((labels[rows] == same) & exact, rows, -1)
+
+
+def _converted(wanted: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Numbers or dates in another type; dates that its unit can't hold, which raise since NumPy 2.5, are NaT."""
+    try:
+        return wanted.astype(dtype)
+    except OverflowError:
+        if len(wanted) == 1:
+            return np.array(["NaT"], dtype)
+        return np.concatenate([_converted(one, dtype) for one in wanted[:, None]])
 
 
 def _instant(item: Any, kind: str) -> NDArray[Any]:
