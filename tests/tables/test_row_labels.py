@@ -86,7 +86,11 @@ def test_dates_are_the_same_only_to_the_last_digit(unit):
             with pytest.raises(ValueError, match="no row of X has the label"):
                 find_rows(strange, labels)
     wraps = labels_of(pd.DatetimeIndex([start, np.datetime64("2011-01-01", unit)]))
-    for strange in ([np.datetime64("5000-01-01")], ["2011-01-01", np.datetime64("5000-01-01")], [pd.Timestamp("2011-01-01", tz="UTC")]):
+    for strange in (
+        [np.datetime64("5000-01-01")],
+        ["2011-01-01", np.datetime64("5000-01-01")],
+        [pd.Timestamp("2011-01-01", tz="UTC")],
+    ):
         with pytest.raises(ValueError, match="no row of X has the label"):
             find_rows(strange, wraps)
     with pytest.raises(ValueError, match="the label 'nobody'"):
