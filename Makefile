@@ -15,13 +15,16 @@ ORDER := $(if $(CI),--randomly-seed=1)
 # Every worker and every process that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test suite checks style types kernels compiled test-threads test-oldest fuzz browser bench coverage mutants gallery paper docs examples clean
+.PHONY: help demo test suite checks all style types kernels compiled test-threads test-oldest pythons fuzz browser bench coverage mutants gallery paper docs examples clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
-	@echo "make test    ruff, mypy, import-linter and the tests"
+	@echo "make test    the tests: whether the library works on this machine"
+	@echo "make checks  reads the source: ruff, mypy, import-linter, zizmor"
+	@echo "make all     both, two at a time"
 	@echo "make test-threads runs the tests of the computing rooms in four threads at once"
 	@echo "make test-oldest  runs the tests with the oldest supported version of every dependency, in .venv-oldest"
+	@echo "make pythons runs the tests on every Python from 3.11 on that this machine has, each in a .venv of its own"
 	@echo "make fuzz    random calls, numbers against brute force, damaged files: 10,000, 100,000, 10,000"
 	@echo "make browser finds or installs chromium, for the tests of the report"
 	@echo "make bench   speed against named peers, in one table (20 minutes)"
@@ -36,24 +39,29 @@ demo: .venv/installed-demo
 	@$(BIN)/python -m losslens.demo
 
 test: browser
-	@$(MAKE) --no-print-directory --jobs=2 style compiled
-	@$(MAKE) --no-print-directory --jobs=2 types suite
+	@$(MAKE) --no-print-directory --jobs=2 kernels .venv/installed-suite
+	@$(MAKE) --no-print-directory suite
 
 checks: style types
 
-style: .venv/installed-test
+all: browser
+	@$(MAKE) --no-print-directory --jobs=2 kernels .venv/installed-checks
+	@$(MAKE) --no-print-directory --jobs=2 style compiled
+	@$(MAKE) --no-print-directory --jobs=2 types suite
+
+style: .venv/installed-checks
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/lint-imports --no-logo
 	@$(BIN)/zizmor --offline --quiet .github/workflows
 
 # One process, a minute of it: beside the tests it leaves no core idle.
-types: .venv/installed-test
+types: .venv/installed-checks
 	$(BIN)/mypy
 
 # Some of them: make suite TESTS=tests/losses
 TESTS ?=
-suite: .venv/installed-test
+suite: .venv/installed-suite
 	$(BIN)/pytest -q $(ORDER) $(TESTS)
 
 # What all workers of the tests load, compiled once: kernels while pip installs what only the tests need; modules and
@@ -61,17 +69,17 @@ suite: .venv/installed-test
 kernels: .venv/installed-library
 	@$(BIN)/losslens warmup >/dev/null || true
 
-compiled: kernels .venv/installed-test
+compiled: kernels .venv/installed-suite
 	@$(BIN)/pytest -q -n 0 --collect-only >/dev/null 2>&1 || true
 
 # Each of these tests runs in four threads at once; what measures the whole process is marked thread_unsafe.
 # Left out: two files whose calls of polars the plugin cannot analyse.
-test-threads: .venv/installed-test
+test-threads: .venv/installed-suite
 	$(BIN)/pytest -q $(ORDER) -p run-parallel --parallel-threads=4 tests/losses/test_rows.py tests/test_game_theory.py \
 		tests/cells tests/donors --ignore=tests/donors/test_questions.py tests/passes --ignore=tests/passes/parts tests/shapley/test_axioms.py
 
 # Old releases warn about newer ones of others, and draw pictures that differ in single pixels.
-test-oldest: .venv/installed-test
+test-oldest: .venv/installed-suite
 	@test -d .venv-oldest || $(PYTHON) -m venv .venv-oldest
 	@$(BIN)/python -m tests.oldest > .venv-oldest/constraints.txt
 	@$(OLDEST)/python -m pip install --quiet --disable-pip-version-check --editable ".[suite]" \
@@ -80,9 +88,13 @@ test-oldest: .venv/installed-test
 		-W ignore::DeprecationWarning -W ignore::FutureWarning -W ignore::PendingDeprecationWarning \
 		-W "ignore:numpy.ufunc size changed"
 
+# The newest releases that each Python gets, in .venv-3.12 and so on; some tests: make pythons TESTS=tests/losses.
+pythons: browser
+	@$(PYTHON) -m tests.pythons $(ORDER) $(TESTS)
+
 # Another run: make fuzz SEED=7. A finding says how to repeat it.
 SEED ?= 0
-fuzz: .venv/installed-test
+fuzz: .venv/installed-suite
 	$(BIN)/python -m tests.fuzz --seed $(SEED)
 
 # The report is tested in a real browser: found, or installed where we may. Without one those tests are skipped, loudly.
@@ -113,7 +125,7 @@ ONLY ?= coverage coverage_data shapley_coverage conditional extrapolation region
 coverage: .venv/installed-bench
 	@for part in $(ONLY); do $(BIN)/python -m benchmarks.$$part || exit 1; done
 
-mutants: .venv/installed-test
+mutants: .venv/installed-suite
 	@$(BIN)/python -m tests.mutants
 
 # With all repetitions, as many as the paper has: make gallery FULL=--full.
@@ -135,7 +147,7 @@ examples:
 	$(BIN)/pytest -q -n 0 tests/test_readme.py
 
 clean:
-	rm -rf .venv .venv-oldest build dist docs/build docs/jupyter_execute docs/paper docs/reference/generated .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest .venv-3.* build dist docs/build docs/jupyter_execute docs/paper docs/reference/generated .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python$(EXE):
@@ -155,7 +167,7 @@ NAMES := while read -r word name rest; do case "$$word" in \
 .venv/installed-%: pyproject.toml | $(BIN)/python$(EXE)
 	@echo "installing losslens[$*] into .venv (a minute or two the first time)"
 	@rm -f $@
-	@{ $(PIP) --editable ".[$*]" && touch $@; } | $(NAMES)
+	@{ $(PIP) --editable ".[$*]" && touch $@ $(HOLDS); } | $(NAMES)
 	@test -f $@
 
 # The library by itself, before what tests it: its kernels compile meanwhile.
@@ -165,4 +177,7 @@ NAMES := while read -r word name rest; do case "$$word" in \
 	@{ $(PIP) --editable . && touch $@; } | $(NAMES)
 	@test -f $@
 
-.venv/installed-test .venv/installed-docs: | .venv/installed-library
+.venv/installed-suite .venv/installed-checks .venv/installed-docs: | .venv/installed-library
+
+# What the tests need is among what the checks need: pip need not run twice.
+.venv/installed-checks: HOLDS := .venv/installed-suite

@@ -1,5 +1,6 @@
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,10 @@ from typing import Any
 # Set before NumPy and the estimator libraries load, or they don't see it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")  # no window, no display needed
+
+# A shell starts jobs in the background with Ctrl-C ignored, and so would be that of the tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 from hypothesis import HealthCheck, settings

@@ -1,4 +1,4 @@
-"""The arrows between the rooms, what stands at the front door, and that a name means one thing."""
+"""What stands at the front door, and that a name means one thing."""
 
 import ast
 import re
@@ -28,14 +28,6 @@ def run(code, *arguments):
     return subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )
-
-
-def test_import_contracts_hold():
-    pytest.importorskip("importlinter", reason="of the extra `test` only: it needs a newer rich than the library")
-    code = "from importlinter.cli import lint_imports_command as run; run()"
-    # No cache: parallel workers and `make test` would write to the same one.
-    result = run(code, "--config", str(ROOT / "pyproject.toml"), "--no-cache", "--no-logo")
-    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_import_stays_light():

@@ -206,7 +206,7 @@ def test_rows_in_time(tmp_path):
     """Dates of a CSV file are text; with blocks of time, standard errors are those of `groups=`."""
     rng = np.random.default_rng(0)
     a, y = rng.normal(size=(2, 60))
-    days = [str(np.datetime64("2024-01-01") + k) for k in range(60)]
+    days = np.datetime_as_string(np.datetime64("2024-01-01") + np.arange(60).astype("m8[D]"))
     lines = [f"{u},{v},{day},{k}" for k, (u, v, day) in enumerate(zip(a, y, days, strict=True))]
     (tmp_path / "days.csv").write_text("\n".join(["a,y,day,k", *lines]))
     (tmp_path / "timed_model.py").write_text("def predict(X): return X.to_numpy()[:, 0]")

@@ -271,6 +271,12 @@ def test_few_values_are_dots_on_a_line_and_missing_ones_stand_apart(page, summar
     assert len(source(page, "pi-whiskers")["x"]) == 2  # of both models
 
 
+def test_ticks_of_the_vertical_axis_are_written_as_numbers_of_the_page_are(page, summary):
+    opened_feature(page, summary, "rooms")
+    written = "pi-up').formatter.v_compute([-0.5, 20, 2500000]"
+    assert page.evaluate(f"{MODEL}('{written})") == ["\N{MINUS SIGN}0.5", "20", "2.5M"]
+
+
 def test_dates_are_dates(page, summary):
     opened_feature(page, summary, "day")
     axes = f"[{MODEL}('pi-rows-date').visible, {MODEL}('pi-rows-number').visible]"

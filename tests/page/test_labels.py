@@ -8,7 +8,7 @@ from losslens.page.labels import bin_labels, label, labels, texts
 
 def test_dates_are_labelled_by_their_day_and_missing_ones_as_missing():
     assert label(np.datetime64("2020-01-31")) == "2020-01-31"
-    assert label(np.datetime64("NaT")) == label(np.nan) == label(None) == "missing"
+    assert label(np.datetime64("NaT", "s")) == label(np.nan) == label(None) == "missing"
 
 
 @pytest.mark.parametrize(

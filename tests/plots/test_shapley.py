@@ -224,7 +224,7 @@ def test_dates_have_a_date_axis():
     days = np.datetime64("2020-01-01") + np.arange(400)
     ax = looked_at(plot_shapley_curve(curve(days, np.sin(np.arange(400) / 60))))
     assert isinstance(ax.xaxis.get_major_formatter(), dates.ConciseDateFormatter)
-    looked_at(plot_shapley_curve(curve(np.append(days, np.datetime64("NaT")), np.sin(np.arange(401) / 60))))
+    looked_at(plot_shapley_curve(curve(np.append(days, np.datetime64("NaT", "D")), np.sin(np.arange(401) / 60))))
 
 
 def test_words_are_bars_sorted_by_importance_and_the_missing_one_is_last():

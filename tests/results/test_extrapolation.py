@@ -162,6 +162,8 @@ def test_numbers_and_dates_are_read_off_between_words_one_by_one():
     days = np.array(["2024-01-01", "2024-01-03"], "M8[D]")
     wanted = np.array(["2024-01-02", "2024-01-03", "NaT"], "M8[ns]")
     np.testing.assert_allclose(known(days, [0.0, 1.0]).on(wanted).at, [0.5, 1.0, 0.4])
+    ages = np.array(["2000-01-01", "9999-12-31"], "M8[s]")
+    np.testing.assert_allclose(known(ages, [0.0, 1.0]).on(ages[:1] + np.diff(ages) // 2).at, [0.5])
     words = np.array(["a", "b", None], dtype=object)
     np.testing.assert_allclose(known(words, [0.1, 0.6, 0.9]).on(np.array(["b", None, "c"], object)).at, [0.6, 0.9, 0.4])
 

@@ -76,16 +76,21 @@ def test_dates_are_found_however_they_are_written(wanted):
 def test_dates_are_the_same_only_to_the_last_digit(unit):
     """In whatever unit the labels are, and the dates asked for: nothing is cut off, and nothing overflows."""
     start = np.datetime64("2001-09-09T01:46:40", unit)
-    for index in (pd.DatetimeIndex(start + np.arange(60)), pd.TimedeltaIndex(np.arange(60).astype(f"m8[{unit}]") + 1)):
+    steps = np.arange(60).astype(f"m8[{unit}]")
+    for index in (pd.DatetimeIndex(start + steps), pd.TimedeltaIndex(steps + np.timedelta64(1, unit))):
         labels = labels_of(index)
         for wanted in (index[[7, 3]], list(index[[7, 3]]), index[[7, 3]].to_numpy(), pd.Series(index[[7, 3]])):
             assert find_rows(wanted, labels).tolist() == [7, 3]
         absent = [index[7] + pd.Timedelta(1, "ns")] if unit != "ns" else [index[59] + pd.Timedelta(1, "ns")]
-        for strange in (absent, [5], [True], ["5"], [None]):
+        for strange in (absent, [5], [True], ["5"], [None], ["NaT"], [""], [np.int64(5)]):
             with pytest.raises(ValueError, match="no row of X has the label"):
                 find_rows(strange, labels)
     wraps = labels_of(pd.DatetimeIndex([start, np.datetime64("2011-01-01", unit)]))
-    for strange in ([np.datetime64("5000-01-01")], [pd.Timestamp("2011-01-01", tz="UTC")]):
+    for strange in (
+        [np.datetime64("5000-01-01")],
+        ["2011-01-01", np.datetime64("5000-01-01")],
+        [pd.Timestamp("2011-01-01", tz="UTC")],
+    ):
         with pytest.raises(ValueError, match="no row of X has the label"):
             find_rows(strange, wraps)
     with pytest.raises(ValueError, match="the label 'nobody'"):

@@ -113,7 +113,9 @@ def test_tenths_are_divided_without_rounding_errors():
     assert Length(0.1).number(times).tolist() == list(range(30))
 
 
-@pytest.mark.parametrize("length", [7, "7", "7m", "D7", "-1D", "0D", "0.5M", None, True, np.timedelta64("NaT"), pd.NaT])
+@pytest.mark.parametrize(
+    "length", [7, "7", "7m", "D7", "-1D", "0D", "0.5M", None, True, np.timedelta64("NaT", "s"), pd.NaT]
+)
 def test_what_is_no_duration_is_refused(length):
     with pytest.raises(ValueError, match="width is a duration above 0 where times are dates: '7D'"):
         read_length(length, read_times(DAYS), "width")

@@ -1,5 +1,7 @@
 """Functions of the user that work in place: a loss or scorer is told to copy, a model may do as it likes."""
 
+import warnings
+
 import narwhals as nw
 import numba
 import numpy as np
@@ -208,7 +210,9 @@ class Spoiler(RegressorMixin, BaseEstimator):
         if isinstance(X, np.ndarray):
             values = predict(X).astype(float)
             X *= 0
-            X.shape = (X.shape[1], X.shape[0])
+            with warnings.catch_warnings():  # NumPy 2.5 warns, and still lets it
+                warnings.simplefilter("ignore", DeprecationWarning)
+                X.shape = (X.shape[1], X.shape[0])
         elif isinstance(X, pd.DataFrame):
             values = predict(X.to_numpy(float)).copy()
             X.iloc[:, 0] = 0

@@ -300,7 +300,7 @@ class LinkedSums(ExactEngine):
         elif self.link == "largest":
             several_sums.OfLargest.check(u, lent, self.rounding * self.magnitude, tied)
         elif self.link == "log":
-            low, high = u.min() + lent.min(), u.max() + lent.max()
+            low, high = float(u.min() + lent.min()), float(u.max() + lent.max())
             largest = min(LARGEST, 1 / float(np.finfo(self.dtype).tiny))
             if not -np.log(largest) <= low <= high <= np.log(largest):
                 raise Declined(

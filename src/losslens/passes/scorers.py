@@ -6,9 +6,11 @@ predictions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -185,7 +187,7 @@ def _method_called(
     if not hasattr(model.native, "predict"):
         raise TypeError(f"a scorer needs an estimator with predict; {model.name} is a bare function: pass a loss")
     value = score(rows)
-    if not np.isscalar(value) or not np.isfinite(value):
+    if not isinstance(value, (Real, np.bool_)) or not math.isfinite(value):
         raise ValueError(f"the scorer {title_of(scorer)} returned {value!r}, not one finite number")
     if not called and _is_constant(score, value):
         return "predict"

@@ -209,7 +209,7 @@ def _draw_dots(
         bar.ax.set_yticklabels(["low", "high"])
         bar.ax.tick_params(length=0)
         bar.set_label("value of the feature" if height > 180 else "value", labelpad=-8)
-    canvas.caption(ax, _dot_notes(result, len(order), np.isnan(ranks).any()))
+    canvas.caption(ax, _dot_notes(result, len(order), bool(np.isnan(ranks).any())))
     return ax
 
 
@@ -242,7 +242,7 @@ def apart(bins: Floats) -> Floats:
     order = np.argsort(inverse, kind="stable")
     place = np.empty(len(bins), np.intp)
     place[order] = np.arange(len(bins)) - np.repeat(np.cumsum(counts) - counts, counts)
-    step = min(STEP, SPREAD / max(1, counts.max() // 2))
+    step = min(STEP, SPREAD / max(1, int(counts.max()) // 2))
     return np.asarray((place + 1) // 2 * np.where(place % 2, -step, step))
 
 

@@ -64,6 +64,7 @@ def read(estimator: Any, columns: Indices, response: Response, n_classes: int, *
     native = estimator.tree_
     inner = native.children_left >= 0
     split = np.where(inner, native.feature, 0)
+    prediction: NDArray[Any]
     if response == "values":
         vote = prediction = np.array(native.value[:, 0, 0], np.float64)
     else:

@@ -123,10 +123,12 @@ def _interpolated(values: NDArray[Any], at: Floats, grid: NDArray[Any], default:
 
 
 def _as_numbers(values: NDArray[Any]) -> Floats:
+    """Numbers as they are, dates and durations as microseconds: nanoseconds end in 2262."""
     if values.dtype.kind not in "mM":
         return values.astype(float)
-    numbers = values.astype(f"{values.dtype.kind}8[ns]").astype("i8").astype(float)
-    return np.where(np.isnat(values), np.nan, numbers)
+    fine = np.datetime_data(values.dtype)[0] == "ns"
+    numbers = (values if fine else values.astype(f"{values.dtype.kind}8[us]")).astype("i8").astype(float)
+    return np.where(np.isnat(values), np.nan, numbers / 1000 if fine else numbers)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

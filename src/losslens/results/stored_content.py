@@ -113,6 +113,7 @@ _KINDS: dict[Any, str] = {
 
 
 def _fits(value: Any, hint: Any) -> bool:
+    hint = _unaliased(hint)
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any or isinstance(hint, TypeVar):
         return True
@@ -131,6 +132,12 @@ def _fits(value: Any, hint: Any) -> bool:
         whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST
         return whole or (hint is float and isinstance(value, float))
     return isinstance(value, origin or hint)
+
+
+def _unaliased(hint: Any) -> Any:
+    """What an alias such as NDArray[...] stands for: since NumPy 2.5 it is an object of its own, no ndarray[...]."""
+    value = getattr(get_origin(hint), "__value__", None)
+    return hint if value is None else value[get_args(hint)]
 
 
 def _shown(value: Any) -> str:

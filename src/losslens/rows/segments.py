@@ -213,7 +213,7 @@ def _like(one: _Confirmed, confirmed: list[_Confirmed]) -> list[_Confirmed]:
 
 
 def _overlap(a: Mask, b: Mask) -> float:
-    return float((a & b).sum() / max(1, min(a.sum(), b.sum())))
+    return float((a & b).sum()) / max(1, min(int(a.sum()), int(b.sum())))
 
 
 def _mean(loss: Floats, weight: Floats, block: Indices | None) -> tuple[float, Influence, float]:

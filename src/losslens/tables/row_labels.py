@@ -18,6 +18,7 @@ from losslens.tables.columns import is_missing
 from losslens.typing import Indices
 
 Labels = NDArray[Any]  # (n,): distinct
+INSTANTS = {"M": (np.datetime64, dt.date, str), "m": (np.timedelta64, dt.timedelta)}  # what dates and durations may be
 
 
 def labels_of(index: Any) -> Labels | None:
@@ -115,23 +116,36 @@ def _find_numbers(wanted: NDArray[Any], labels: Labels) -> Indices:
     if wanted.dtype.kind not in "iufmM" or (wanted.dtype.kind in "mM") != (labels.dtype.kind in "mM"):
         return np.full(len(wanted), -1)
     with np.errstate(invalid="ignore"):  # what does not fit, and NaN, is compared with what was wanted, either way
-        same = wanted.astype(labels.dtype)
-        exact = (same == wanted) & (same.astype(wanted.dtype) == wanted)
+        same = _converted(wanted, labels.dtype)
+        exact = same.astype(wanted.dtype) == wanted
+        if labels.dtype.kind not in "mM":
+            exact &= same == wanted
     order = np.argsort(labels, kind="stable")
     rows = order[np.minimum(np.searchsorted(labels, same, sorter=order), len(labels) - 1)]
     return np.where((labels[rows] == same) & exact, rows, -1)
 
 
+def _converted(wanted: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Numbers or dates in another type; dates that its unit can't hold, which raise since NumPy 2.5, are NaT."""
+    try:
+        return wanted.astype(dtype)
+    except OverflowError:
+        if len(wanted) == 1:
+            return np.array(["NaT"], dtype)
+        return np.concatenate([_converted(one, dtype) for one in wanted[:, None]])
+
+
 def _instant(item: Any, kind: str) -> NDArray[Any]:
     """One date or duration of pandas, Python or as text, (1,), in its own unit; NaT if it is none, or has a zone."""
     none = np.array(["NaT"], f"{kind}8[s]")
-    if getattr(item, "tzinfo", None) is not None:
+    if not isinstance(item, INSTANTS[kind]) or getattr(item, "tzinfo", None) is not None:
+        return none
+    if not re.search(r"\d", str(item)):  # NaT, or text that NumPy takes for it: without a unit
         return none
     try:
-        found = np.array([getattr(item, "asm8", item)], f"{kind}8")  # NumPy reads pandas' own to the microsecond only
-    except (TypeError, ValueError):
+        return np.array([getattr(item, "asm8", item)], f"{kind}8")  # NumPy reads pandas' own to the microsecond only
+    except ValueError:
         return none
-    return none if np.datetime_data(found.dtype)[0] == "generic" else found
 
 
 def _is_hashable(item: Any) -> bool:

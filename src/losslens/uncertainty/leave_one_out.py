@@ -40,7 +40,7 @@ def leave_one_out(
     left, whole = total - mass - lent + own, total
     if sample.block is None and not layout.leaves_out_own:  # from V up to U, as `unbiased` does
         inside = mass @ weight - mass * weight - squares + own * weight
-        whole = total - mass @ weight
+        whole = total - float(mass @ weight)
         left = left - np.divide(inside, 1 - weight, out=np.zeros(sample.n), where=weight < 1)
     left = np.where(left > 1e-12 * whole, left, np.nan)  # NaN: no cell is left
     lost = unbiased * (whole - left)

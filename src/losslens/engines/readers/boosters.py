@@ -73,8 +73,9 @@ def read_xgboost(model: Model, response: Response) -> Ensemble | None:
         raise Declined("it has no trees")
     trees = model_state["trees"][:used]
     forest, value = _xgboost_trees(trees)
-    if booster_state["name"] == "dart":
-        weights = np.asarray(booster_state["weight_drop"], dtype=np.float32)[:used]
+    kept = booster_state.get("weight_drop", model_state.get("weight_drop"))  # of DART; since 3.4 beside its trees
+    if kept is not None:
+        weights = np.asarray(kept, dtype=np.float32)[:used]
         value = value * np.repeat(weights, [len(tree["left_children"]) for tree in trees])
     missing = float(native.missing) if booster is not native else np.nan
     return forest.ensemble(

@@ -19,7 +19,11 @@ async function makeCharts(page) {
   if (matchMedia("(pointer: coarse)").matches) {
     for (const side of SIDES) get(side).toolbar.active_drag = null; // a scrolling finger must not select
   }
-  for (const side of SIDES) listen(page, get, side);
+  for (const side of SIDES) {
+    listen(page, get, side);
+    // Not major_label_overrides: Bokeh 3.10 removes the labels of earlier ticks again with every change, and warns.
+    get(`${side}-up`).formatter.doFormat = (ticks) => ticks.map(tickText);
+  }
   return {
     show: () => Bokeh.embed.add_document_standalone(figures, document.body, places.map(byId)),
     draw: () => drawAll(page, get), mark: () => markRows(page, get), paint: () => paint(page, get),
@@ -235,9 +239,7 @@ function markRows(page, get) {
     const { y_range } = get(side);
     const [start, end] = view.range;
     if (y_range.start === start && y_range.end === end) continue;
-    const ticks = ticksOf(view.range, 5);
-    get(`${side}-ticker`).ticks = ticks;
-    get(`${side}-up`).major_label_overrides = new Map(ticks.map((value) => [value, tickText(value)]));
+    get(`${side}-ticker`).ticks = ticksOf(view.range, 5);
     y_range.setv({ start, end });
   }
 }
