@@ -11,6 +11,7 @@ import numpy as np
 from losslens.donors.designs import Conditional, Design
 from losslens.donors.samplers import DrawnValues, FunctionSampler, Lender, Sampler, given_columns
 from losslens.donors.told_apart import LEVEL, MOST_ROWS, ToldApart, told_apart
+from losslens.frozen import Frozen
 from losslens.tables.column_scores import ColumnCopy
 from losslens.tables.columns import Column
 from losslens.tables.frames import Table
@@ -21,7 +22,7 @@ MOST_RULES = 12  # printed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Conditioning:
+class Conditioning(Frozen):
     """How a feature's values were drawn given other columns."""
 
     feature: str

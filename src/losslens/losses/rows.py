@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from losslens.frozen import read_only
 from losslens.tables.arrays import masked_rows, plain_array
 
 Response = Literal["values", "probabilities", "labels", "scores", "outputs"]
@@ -386,7 +387,7 @@ def call_read_only(function: Callable[..., Any], name: str, *arrays: ArrayLike |
     array([1., 2.])
     """
     try:
-        return function(*map(_read_only, arrays))
+        return function(*(None if part is None else read_only(np.asarray(part)) for part in arrays))
     except Exception as error:
         if not re.search("read-?only", str(error)):
             raise
@@ -403,14 +404,6 @@ def call_read_only(function: Callable[..., Any], name: str, *arrays: ArrayLike |
 
 def _differ(values: ArrayLike | None, copy: Array | None) -> bool:
     return copy is not None and np.array(values).tobytes() != copy.tobytes()
-
-
-def _read_only(values: ArrayLike | None) -> Array | None:
-    if values is None:
-        return None
-    view = np.asarray(values).view()
-    view.flags.writeable = False
-    return view
 
 
 def checked_losses(loss: Loss, returned: Any, shape: tuple[int, ...]) -> FloatArray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
+from losslens.frozen import Frozen
 from losslens.results.selection import Grouped
 from losslens.results.table import ResultTable
 from losslens.tables.features import pair_name, unknown_feature
@@ -14,7 +15,7 @@ from losslens.tables.frames import make_frame
 from losslens.typing import Mask
 
 
-class Stored:
+class Stored(Frozen):
     """Base class of what files of results may contain. Subclasses are registered by name, which files refer to."""
 
     kinds: ClassVar[dict[str, type]] = {}

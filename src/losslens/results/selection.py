@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.frozen import Frozen
 from losslens.tables.arrays import plain_array
 from losslens.tables.columns import is_missing
 from losslens.tables.row_labels import Labels, check_order, find_rows
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from losslens.results.by_group import ByGroup
 
 
-class Grouped:
+class Grouped(Frozen):
     """A result whose rows can be chosen: that of each group of rows is `given` for them."""
 
     def given(self, rows: Any) -> Self:
