@@ -21,11 +21,11 @@ import losslens as ll
 from losslens.cells.lazy import Deferred
 from losslens.donors.conditional import BoundSampler
 from losslens.donors.questions import Ask, Question, Subject, Subjects
-from losslens.frozen import Frozen
 from losslens.losses import Loss
 from losslens.passes.budget import Answered, Filled
 from losslens.passes.task import Task
 from losslens.tables.columns import Column
+from losslens.tables.frozen import Frozen
 
 N = 60
 PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, type)

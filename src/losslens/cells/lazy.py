@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
-from losslens.frozen import read_only
+from losslens.tables.frozen import read_only
 
 T = TypeVar("T")
 

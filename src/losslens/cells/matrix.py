@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from losslens.cells.lazy import deferred, lazy
 from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
-from losslens.frozen import Frozen
+from losslens.tables.frozen import Frozen
 from losslens.tables.sample import Sample, chunks
 from losslens.typing import Floats, Indices
 

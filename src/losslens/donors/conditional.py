@@ -11,10 +11,10 @@ import numpy as np
 from losslens.donors.designs import Conditional, Design
 from losslens.donors.samplers import DrawnValues, FunctionSampler, Lender, Sampler, given_columns
 from losslens.donors.told_apart import LEVEL, MOST_ROWS, ToldApart, told_apart
-from losslens.frozen import Frozen
 from losslens.tables.column_scores import ColumnCopy
 from losslens.tables.columns import Column
 from losslens.tables.frames import Table
+from losslens.tables.frozen import Frozen
 from losslens.tables.numbers import Numbers
 from losslens.typing import Floats, Indices
 

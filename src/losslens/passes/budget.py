@@ -194,3 +194,11 @@ def ratio(sums: Floats, mass: Floats) -> Floats:
     """Means; NaN where nothing is averaged: a value that a single row holds, a group that holds all weight."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(mass > 0, sums, np.nan) / mass)
+
+
+ROUNDING = 1e-13  # of a difference of masses, which are 1 altogether
+
+
+def share_left(mass: float, total: float) -> float:
+    """The share of a mass that is a difference of others: 0 where that is a rounding error."""
+    return float(mass / total) if mass > ROUNDING else 0.0

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
-from losslens.frozen import Frozen
 from losslens.results.selection import Grouped
 from losslens.results.table import ResultTable
 from losslens.tables.features import pair_name, unknown_feature
 from losslens.tables.frames import make_frame
+from losslens.tables.frozen import Frozen
 from losslens.typing import Mask
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.frozen import Frozen
 from losslens.tables.arrays import plain_array
 from losslens.tables.columns import is_missing
+from losslens.tables.frozen import Frozen
 from losslens.tables.row_labels import Labels, check_order, find_rows
 from losslens.typing import Indices, Mask
 

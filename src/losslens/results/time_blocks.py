@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.frozen import Frozen
 from losslens.tables.frames import make_frame
+from losslens.tables.frozen import Frozen
 from losslens.tables.row_labels import Labels
 from losslens.tables.sample import effective_number
 from losslens.tables.times import Length, time_text

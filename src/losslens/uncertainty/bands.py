@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.blas import one_thread
-from losslens.frozen import Frozen
+from losslens.tables.frozen import Frozen
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.standard_errors import check_level
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.blas import one_thread
-from losslens.frozen import Frozen
 from losslens.tables.checks import is_one_of
 from losslens.tables.features import position_of
+from losslens.tables.frozen import Frozen
 from losslens.text import in_digits
 from losslens.typing import Floats
 from losslens.uncertainty.cautions import few_groups, skewed, told

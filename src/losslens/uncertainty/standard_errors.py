@@ -12,8 +12,8 @@ from losslens.cells.matrix import Means
 from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
-from losslens.frozen import Frozen
 from losslens.tables.checks import is_one_of
+from losslens.tables.frozen import Frozen
 from losslens.tables.sample import Sample, by_unit, chunks
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.cell_weights import CellWeights, DonorEffects, EffectTotals, cell_weights, inverse

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import losslens as ll
-from losslens.frozen import read_only
+from losslens.tables.frozen import read_only
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
