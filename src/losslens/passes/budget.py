@@ -21,6 +21,7 @@ from losslens.donors.conditional import Conditioning
 from losslens.donors.designs import Design
 from losslens.donors.layout import Layout
 from losslens.donors.questions import Question
+from losslens.engines.repeats import UNSTEADY
 from losslens.tables.features import Feature
 from losslens.tables.sample import Sample, weight_of_others
 from losslens.typing import Floats, Indices
@@ -148,7 +149,7 @@ class Answered:
             "ordered": filled.ordered,
             "design": self.design.remembered,
             "engine": self.engine,
-            "exact": self.design.is_exact(n) and self.feature.kind != "pair",
+            "exact": self.design.is_exact(n) and self.feature.kind != "pair" and self.declined != UNSTEADY,
             "n_predictions": filled.n_predictions,
             "meeting": filled.meeting,
             "sample": self.sample,
