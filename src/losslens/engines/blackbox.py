@@ -240,9 +240,12 @@ class _Store:
     def predicted_twice(
         self, block: Indices, plans: Sequence[SharedGrid | OwnValues]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Predictions of rows as they are, and of the same rows as cells with their own values."""
+        """Predictions of rows as they are, and of the same rows as cells with their own values.
+
+        Of the last feature that has such cells: they are in other batches than the unchanged rows, if there are others.
+        """
         assert self.base is not None
-        for base, cells, plan in self.each(block, plans):
+        for base, cells, plan in reversed(list(self.each(block, plans))):
             rows, columns = plan.own_values()
             if len(rows):
                 return base[rows], cells[rows, columns]
