@@ -659,3 +659,94 @@ def test_pickles_that_name_a_formula_in_the_room_itself_load() -> None:
     assert pickle.loads(old) == losses.huber(2.0)
     with pytest.raises(AttributeError, match="nothing_such"):
         losses.nothing_such  # noqa: B018
+
+
+# A custom loss of a row depends on nothing but the row.
+
+LOOKS_AROUND = {
+    "centred": lambda y, p: (y - p) ** 2 - np.mean((y - p) ** 2),
+    "share": lambda y, p: np.abs(y - p) / len(y),
+    "scaled": lambda y, p: np.abs(y - p) / np.ptp(y),
+    "ranks": lambda y, p: np.argsort(np.argsort(np.abs(y - p))),
+    "standardised": lambda y, p: ((y - p) / np.std(p)) ** 2,
+}
+MINDS_ITS_ROW = {
+    "squares": lambda y, p: (y - p) ** 2,
+    "product": lambda y, p: np.column_stack([y, p]) @ np.array([1.0, -1.0]) * 1e3,
+    "einsum": lambda y, p: np.einsum("ik,ik->i", np.column_stack([y, p, y - p]), np.column_stack([p, y, y - p])),
+    "exponential": lambda y, p: np.exp(-np.abs(y - p)) + np.log1p(np.exp(-y * p)),
+    "wrong side": lambda y, p: y * p < 0,
+    "loop": lambda y, p: [abs(a - b) for a, b in zip(y, p, strict=True)],
+    "constant": lambda y, p: np.ones(len(y)),
+    "cancels": lambda y, p: (1e3 + (y - p) ** 2) - 1e3,
+}
+
+
+@pytest.mark.parametrize("n", [3, 4, 20, 2_000])
+@pytest.mark.parametrize("function", LOOKS_AROUND.values(), ids=LOOKS_AROUND)
+def test_a_loss_that_looks_at_other_rows_is_refused(function: Any, n: int) -> None:
+    rng = np.random.default_rng(0)
+    loss = pointwise(function, reads="values", name="mine")
+    for _ in range(2):  # also the second time
+        with pytest.raises(ValueError, match=r"the loss 'mine' of a row depends on the other rows: .*losses\.scorer"):
+            loss(rng.normal(size=n), rng.normal(size=n))
+
+
+def test_so_it_is_if_the_model_makes_no_errors() -> None:
+    y = np.random.default_rng(0).normal(size=50)
+    with pytest.raises(ValueError, match="depends on the other rows"):
+        pointwise(LOOKS_AROUND["centred"], reads="values")(y, y)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 100, 5_000])
+@pytest.mark.parametrize("function", MINDS_ITS_ROW.values(), ids=MINDS_ITS_ROW)
+def test_losses_of_single_rows_pass(function: Any, n: int, dtype: str) -> None:
+    rng = np.random.default_rng(n)
+    y, p = rng.normal(size=(2, n)).astype(dtype)
+    loss = pointwise(function, reads="values")
+    assert np.allclose(loss(y, p), np.asarray(function(y, p), float), rtol=1e-6)
+    assert np.allclose(loss(y, y), np.asarray(function(y, y), float), rtol=1e-6)
+
+
+def test_a_matrix_product_of_a_model_without_errors_is_no_alarm() -> None:
+    """Losses of 1e-32, which are rounding errors that depend on the batch."""
+    rng = np.random.default_rng(0)
+    parts = rng.normal(size=(400, 37))
+    y = np.array([row @ np.ones(37) for row in parts])
+    loss = pointwise(lambda y, p: (y - p @ np.ones(37)) ** 2, reads="outputs")
+    assert loss(y, parts).max() < 1e-20
+
+
+def test_a_loss_undefined_for_predictions_of_other_rows_passes() -> None:
+    def strict(y: Any, p: Any) -> Any:
+        if np.any(np.abs(y - p) > 0.5):
+            raise RuntimeError("too far")
+        return np.abs(y - p)
+
+    y = np.arange(50.0)
+    assert pointwise(strict, reads="values")(y, y + 0.25).tolist() == [0.25] * 50
+
+
+def test_losses_of_labels_probabilities_and_outputs_are_looked_at_too() -> None:
+    rng = np.random.default_rng(0)
+    label, p = rng.choice(["a", "b"], 60), rng.dirichlet(np.ones(3), 60)
+    pointwise(lambda y, p: y != p, reads="labels")(label, label[::-1])
+    pointwise(lambda y, p: 1 - p.max(axis=1), reads="probabilities")(label, p)
+    with pytest.raises(ValueError, match="depends on the other rows"):
+        pointwise(lambda y, p: (y != p) / np.sum(y == "a"), reads="labels")(label, label[::-1])
+    with pytest.raises(ValueError, match="depends on the other rows"):
+        pointwise(lambda y, p: 1 - p.max(axis=1) / p.max(), reads="probabilities")(label, p)
+    of_outputs = pointwise(lambda y, p: (y - p) ** 2 - ((y - p) ** 2).mean(), reads="outputs")
+    with pytest.raises(ValueError, match="depends on the other rows"):
+        of_outputs.bound(["u", "v"])(rng.normal(size=(40, 2)), rng.normal(size=(40, 2)))  # type: ignore[attr-defined]
+
+
+def test_rows_are_evaluated_alone_once() -> None:
+    sizes: list[int] = []
+    loss = pointwise(lambda y, p: sizes.append(len(y)) or abs(y - p), reads="values")
+    for _ in range(3):
+        loss(np.arange(300.0), np.arange(300.0)[::-1])
+    assert sizes.count(300) == 3
+    assert sum(sizes) < 3 * 300 + 300
+    assert pickle.loads(pickle.dumps(pointwise(relative, reads="values"))).custom

@@ -5,8 +5,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
 import losslens as ll
 
@@ -254,3 +257,38 @@ def test_another_loss_must_be_defined_for_the_data(loss):
 def test_a_custom_loss_that_fails_says_so():
     with pytest.raises(ValueError, match="returned one number"):
         explain().with_loss(lambda y, f: np.mean(y - f))
+
+
+# The share of cells at the clipping bound.
+
+
+@pytest.mark.parametrize("options", [{}, {"donors": ll.Derangements()}, {"groups": np.arange(40) % 7}], ids=str)
+@pytest.mark.parametrize(
+    "learner",
+    [
+        RandomForestClassifier(3, max_depth=2, random_state=0),
+        DecisionTreeClassifier(max_depth=3, random_state=0),
+        LogisticRegression(C=1e9, max_iter=5000),
+    ],
+    ids=["forest", "tree", "link"],
+)
+def test_the_clipped_share_counts_pairs_and_no_rounding_errors(learner, options):
+    """Where none is clipped but pairs that are left out, it is 0: neither -1e-16 nor 1e-16."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        table, y = rng.normal(size=(40, 3)), rng.integers(0, 2, 40)
+        table[:, 0] += 3 * y
+        fitted = clone(learner).fit(table, y)
+        y[:3] = 1 - y[:3]
+        found = ll.feature_importance(fitted, table, y, features={"x0": [0], "x1": [1], "two": [0, 1]}, **options)
+        counted = np.ones((40, 40), bool)
+        if "donors" in options:
+            counted = ~np.eye(40, dtype=bool)
+        elif options:
+            counted = options["groups"][:, None] != options["groups"]
+        for feature, columns in (("x0", [0]), ("x1", [1]), ("two", [0, 1])):
+            cells = np.repeat(table, 40, axis=0)
+            cells[:, columns] = np.tile(table[:, columns], (40, 1))
+            own = fitted.predict_proba(cells)[np.arange(1600), np.repeat(y, 40)].reshape(40, 40)
+            expected = np.mean((own <= np.finfo(float).eps)[counted])
+            assert found[feature].clipped == pytest.approx(expected, rel=1e-9, abs=0)

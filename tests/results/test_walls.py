@@ -1,7 +1,7 @@
 """Results hold arrays, numbers and words: no table, no model, no engine, and nothing of the user's own.
 
 Every reference is followed: attributes, slots, containers, closures, bound methods, arguments of functions that are
-called later; before anything that comes later is computed, and after.
+called later; before anything that comes later is computed, and after. Arrays that users can see are read-only.
 """
 
 import inspect
@@ -25,6 +25,7 @@ from losslens.losses import Loss
 from losslens.passes.budget import Answered, Filled
 from losslens.passes.task import Task
 from losslens.tables.columns import Column
+from losslens.tables.frozen import Frozen
 
 N = 60
 PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, type)
@@ -100,6 +101,34 @@ def compute_all(result):
                     getattr(thing, name)
                 except (ValueError, NotImplementedError):  # what a scorer, a sample or one class does not have
                     continue
+
+
+def writeable(thing, path="result", inside=()) -> Iterator[str]:
+    """The arrays among the public attributes of a result, and of results in it, that could be written to.
+
+    `inside`: the classes that were entered; a property may give another result of the same class, and so on.
+    """
+    if isinstance(thing, np.ndarray) and thing.flags.writeable:
+        yield path
+    if isinstance(thing, (dict, list, tuple)):
+        steps = thing.items() if isinstance(thing, dict) else enumerate(thing)
+        children = [(f"[{key!r}]", value) for key, value in steps]
+    elif isinstance(thing, Frozen) and type(thing) not in inside:
+        children, inside = [(f".{name}", value) for name, value in public_attributes(thing)], (*inside, type(thing))
+    else:
+        return
+    for step, child in children:
+        yield from writeable(child, path + step, inside)
+
+
+def public_attributes(thing) -> Iterator[tuple[str, object]]:
+    """Fields, properties and what is cached."""
+    for name in sorted({*dir(type(thing)), *vars(thing)}):
+        if not name.startswith("_") and not isinstance(getattr(type(thing), name, None), types.FunctionType):
+            try:
+                yield name, getattr(thing, name)
+            except (ValueError, NotImplementedError):  # what a scorer, a sample or one class does not have
+                continue
 
 
 # -- what is called ---------------------------------------------------------------------------------------------------
@@ -187,6 +216,9 @@ def check(result, own=(X, Y, WEIGHT)):
     assert violations(result, own) == []
     compute_all(result)
     assert violations(result, own) == []
+    assert isinstance(result, Frozen) or type(result).__name__ in ("Plan", "Report")  # these are no arrays
+    assert list(writeable(result)) == []
+    assert all(array.flags.writeable for array in (X, Y, WEIGHT))
 
 
 def test_every_verb_is_called():

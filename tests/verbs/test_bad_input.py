@@ -422,3 +422,45 @@ def test_a_ratio_over_an_error_of_zero():
 def test_an_argument_that_does_not_exist():
     with pytest.raises(TypeError, match="n_repeats"):
         explain(n_repeats=5)
+
+
+# losses that look at other rows
+
+
+def centred(y, p):
+    return (y - p) ** 2 - np.mean((y - p) ** 2)
+
+
+LINEAR = LinearRegression().fit(X, Y)
+FOREST = RandomForestRegressor(5, random_state=0).fit(X, Y)
+WITH_LOSS = {
+    "black box": lambda loss: explain(loss=loss),
+    "sample": lambda loss: explain(loss=loss, donors=ll.Latin(3)),
+    "linear": lambda loss: explain(LINEAR, loss=loss),
+    "forest": lambda loss: explain(FOREST, loss=loss),
+    "several": lambda loss: explain(loss=["squared_error", loss]),
+    "with_loss": lambda loss: explain().with_loss(loss),
+    "shapley": lambda loss: ll.shapley_importance(model, X, Y, loss=loss, random_state=0),
+    "shapley of a forest": lambda loss: ll.shapley_importance(FOREST, X, Y, loss=loss, random_state=0),
+    "pairs": lambda loss: ll.pair_interactions(model, X, Y, loss=loss),
+    "draws": lambda loss: ll.conditional_predictive_impact(model, X, Y, ll.Residual(), loss=loss, random_state=0),
+    "segments": lambda loss: ll.weak_segments(model, X, Y, loss=loss),
+    "folds": lambda loss: ll.feature_importance_cv(LinearRegression(), X, Y, cv=2, loss=loss, random_state=0),
+    "left out": lambda loss: ll.leave_one_covariate_out(LinearRegression(), X, Y, cv=2, loss=loss, random_state=0),
+    "out of bag": lambda loss: ll.breiman_importance(FOREST, X, Y, loss=loss),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of few rows, and rows that are in every bag
+@pytest.mark.parametrize("call", WITH_LOSS.values(), ids=WITH_LOSS)
+def test_no_verb_takes_a_loss_that_looks_at_other_rows(call):
+    with pytest.raises(ValueError, match=r"the loss 'centred' of a row depends on the other rows: .*losses\.scorer"):
+        call(centred)
+    call(lambda y, p: (y - p) ** 2)
+
+
+def test_neither_do_files(tmp_path):
+    rows = np.random.default_rng(1).integers(0, N, 6_000)
+    FRAME.assign(y=Y).iloc[rows].to_parquet(tmp_path / "0.parquet")
+    with pytest.raises(ValueError, match="the loss 'centred' of a row depends on the other rows"):
+        ll.feature_importance(model, tmp_path, "y", loss=centred, memory="250 KB")

@@ -585,6 +585,24 @@ def test_numbers_whose_squares_overflow_are_refused():
     np.testing.assert_allclose(large.interval(), 1e88 * np.array(usual.interval()))
 
 
+def test_a_y_whose_squares_underflow_is_refused():
+    """Standard errors of 1e-160 would be 0. A y that is constant, or varies by more than 1e-75, is as usual."""
+    for verb in (ll.feature_importance, ll.shapley_importance):
+        with pytest.raises(
+            ValueError, match=r"y varies by .*e-8\d; below 1e-75 .* underflow: give y and .* smaller unit"
+        ):
+            verb(lambda X: 1e-80 * model(X), X, 1e-80 * Y, loss="squared_error")
+    with pytest.raises(ValueError, match=r"column 'y1' of y varies by .*e-8\d; below 1e-75"):
+        ll.feature_importance(
+            lambda X: np.column_stack([X[:, 0]] * 2), X, np.column_stack([Y, 1e-80 * Y]), loss="squared_error"
+        )
+    small, usual = (explain(lambda X, u=u: u * model(X), X, u * Y)["x0"] for u in (1e-73, 1.0))
+    np.testing.assert_allclose(small.pfi, 1e-146 * usual.pfi)
+    np.testing.assert_allclose(small.interval(), 1e-146 * np.array(usual.interval()))
+    for constant in (0.0, 1e-80, 5.0):
+        assert np.isfinite(explain(model, X, np.full(len(X), constant))["x0"].std_error)
+
+
 def test_one_row_has_no_standard_error():
     one = ll.feature_importance(lambda Z: Z[:, 0], X, Y, loss="squared_error", features="x0")["x0"].given([3])
     with pytest.raises(ValueError, match="at least 3 rows with weight; there are 1"):

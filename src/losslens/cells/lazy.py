@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
+from losslens.tables.frozen import read_only
+
 T = TypeVar("T")
 
 
@@ -87,9 +89,9 @@ class _LazyField:
             return self.default[0]
         value = instance.__dict__[self.name]
         if isinstance(value, Recomputed):
-            return value.now
+            return read_only(value.now)
         if isinstance(value, Deferred):
-            value = instance.__dict__[self.name] = value.now
+            value = instance.__dict__[self.name] = read_only(value.now)
         return value
 
     def __set__(self, instance: object, value: Any) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from losslens.cells.lazy import deferred, lazy
 from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
+from losslens.tables.frozen import Frozen
 from losslens.tables.sample import Sample, chunks
 from losslens.typing import Floats, Indices
 
@@ -37,7 +38,7 @@ def drawn_cells(n: int, m: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Cells(Frozen):
     """Cells that a result keeps: of every row, or of some rows."""
 
     rows: Indices = lazy()  # (r,), positions in the sample
@@ -46,7 +47,7 @@ class Cells:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Means:
+class Means(Frozen):
     """Means of the cells of some rows."""
 
     local: Floats | None = lazy()  # (r,): mean change of each row; NaN for a row without donors

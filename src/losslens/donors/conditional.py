@@ -14,6 +14,7 @@ from losslens.donors.told_apart import LEVEL, MOST_ROWS, ToldApart, told_apart
 from losslens.tables.column_scores import ColumnCopy
 from losslens.tables.columns import Column
 from losslens.tables.frames import Table
+from losslens.tables.frozen import Frozen
 from losslens.tables.numbers import Numbers
 from losslens.typing import Floats, Indices
 
@@ -21,7 +22,7 @@ MOST_RULES = 12  # printed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Conditioning:
+class Conditioning(Frozen):
     """How a feature's values were drawn given other columns."""
 
     feature: str

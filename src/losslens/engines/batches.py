@@ -177,6 +177,11 @@ class SharedGrid:
         values = values.ravel()
         return Piece(number, rows, values, values)
 
+    def own_values(self) -> tuple[Indices, Indices]:
+        """Cells that are predicted although they are the row itself, as rows and columns."""
+        on = np.flatnonzero(self.own >= 0) if self.size > FEW_VALUES else np.empty(0, np.intp)
+        return on, self.own[on]
+
     def complete(self, cells: NDArray[Any], base: NDArray[Any]) -> None:
         """A row at its own value is the row itself."""
         on = np.flatnonzero(self.own >= 0)
@@ -207,6 +212,11 @@ class OwnValues:
                 columns += start
                 yield Piece(number, rows, columns, self.met[rows, columns].astype(np.intp))
             start = stop
+
+    def own_values(self) -> tuple[Indices, Indices]:
+        """Cells that are predicted although they are the row itself, as rows and columns."""
+        rows, columns = np.nonzero(self.same if self.wanted is None else self.same[:0])
+        return rows, columns
 
     def complete(self, cells: NDArray[Any], base: NDArray[Any]) -> None:
         """Cells that were not predicted equal another cell, or the row itself."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from math import ceil
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from losslens.donors.questions import FEW_VALUES, Ask
 from losslens.engines.base import Answer, ExactEngine, GameArrays
 from losslens.engines.batches import UNCHANGED, ColumnBlock, Cut, OwnValues, SharedGrid, edits, group, pack, pieces
+from losslens.engines.repeats import Repeats
 from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.tables.columns import Column
@@ -77,6 +78,7 @@ class BlackBox:
     respond: Callable[[Any], NDArray[Any]]
     batch_rows: int
     n_jobs: int | None = None
+    repeats: Repeats = field(default_factory=Repeats)  # whether the model answers the same rows alike
     name: ClassVar[str] = "blackbox"
     travels: ClassVar[bool] = True  # whether it can be sent to the workers of a cluster
 
@@ -89,7 +91,12 @@ class BlackBox:
             batches = pack(pieces(len(block), plans, size), size)
             for batch, predictions in self._predict(rows[block], asks, batches, tick):
                 store.put(block, batch, predictions)
+            twice = store.predicted_twice(block, plans)
             store.complete(block, plans)
+            if self.repeats.watches and not self.repeats.declined:
+                some = store.some(block)
+                self.repeats.compare(*twice, some)
+                self.repeats.compare_unchanged(rows[block], some[: len(block)], some)
         return store.answer()
 
     def mixer(self, players: Sequence[tuple[int, ...]], columns: dict[int, Column]) -> Mixer:
@@ -223,11 +230,39 @@ class _Store:
                 self.counts[piece.ask] += len(piece)
             start += len(piece)
 
+    def some(self, block: Indices) -> NDArray[Any]:
+        """Predictions of the unchanged rows of a block, and then of the cells of a few of them."""
+        assert self.base is not None
+        few = block[:: len(block) // FEW_ROWS + 1]
+        outputs = self.base.shape[1:]
+        return np.concatenate([self.base[block], *(cells[few].reshape(-1, *outputs) for cells in self.cells)])
+
+    def predicted_twice(
+        self, block: Indices, plans: Sequence[SharedGrid | OwnValues]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Predictions of rows as they are, and of the same rows as cells with their own values.
+
+        Of the last feature that has such cells: they are in other batches than the unchanged rows, if there are others.
+        """
+        assert self.base is not None
+        for base, cells, plan in reversed(list(self.each(block, plans))):
+            rows, columns = plan.own_values()
+            if len(rows):
+                return base[rows], cells[rows, columns]
+        return self.base[:0], self.base[:0]
+
     def complete(self, block: Indices, plans: Sequence[SharedGrid | OwnValues]) -> None:
+        for base, cells, plan in self.each(block, plans):
+            plan.complete(cells, base)
+
+    def each(
+        self, block: Indices, plans: Sequence[SharedGrid | OwnValues]
+    ) -> Iterator[tuple[NDArray[Any], NDArray[Any], SharedGrid | OwnValues]]:
+        """Of a block: predictions of the unchanged rows, and for each plan those of its cells."""
         assert self.base is not None  # every block starts with its unchanged rows
         part = slice(block[0], block[-1] + 1)
         for plan, cells in zip(plans, self.cells, strict=True):
-            plan.complete(cells[part], self.base[part])
+            yield self.base[part], cells[part], plan
 
     def answer(self) -> Answer:
         assert self.base is not None

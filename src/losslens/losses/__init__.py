@@ -10,7 +10,9 @@ from losslens.losses.names import from_metadata, names_of, outputs, pointwise, r
 from losslens.losses.rows import (
     LARGEST,
     POSITIVE,
+    SMALLEST,
     TOO_LARGE,
+    TOO_SMALL,
     Loss,
     Response,
     absolute_error,
@@ -33,7 +35,9 @@ from losslens.losses.vectors import OutputLoss, OutputsLoss, for_outputs, output
 __all__ = [
     "LARGEST",
     "POSITIVE",
+    "SMALLEST",
     "TOO_LARGE",
+    "TOO_SMALL",
     "FunctionScorer",
     "Loss",
     "OutputLoss",

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from losslens.tables.arrays import masked_rows, plain_array
+from losslens.tables.frozen import read_only
 
 Response = Literal["values", "probabilities", "labels", "scores", "outputs"]
 Array: TypeAlias = NDArray[Any]
@@ -37,6 +38,8 @@ class Domain(NamedTuple):
 
 LARGEST = 1e45  # of y and predictions: a squared error, cubed for the skewness of its mean, stays finite
 TOO_LARGE = f"beyond {LARGEST:g} squares and their moments overflow: give y and predictions in a larger unit"
+SMALLEST = 1e-75  # spread of y: the variance of its squared errors is above the smallest floats
+TOO_SMALL = f"below {SMALLEST:g} squares and their moments underflow: give y and predictions in a smaller unit"
 _MAX, _SLACK = float(np.finfo(np.float64).max), 1e-4
 _ANY = "use a loss for any number such as 'squared_error', or a model whose predictions are positive"
 _PROBA = "return the model's predict_proba, or apply softmax to its scores"
@@ -86,8 +89,7 @@ class Loss:
             )
         y, prediction = plain_array(y, "y"), plain_array(prediction, "prediction")
         if self.custom:
-            returned = call_read_only(self.function, f"the loss {self.name!r}", y, prediction)
-            return checked_losses(self, returned, (len(y),))
+            return custom_losses(self, self.function, y, prediction, ())
         # Without this (N,) against (N, 1) would broadcast to all N x N pairs.
         if prediction.shape[:1] != y.shape or prediction.ndim not in _RESPONSES[self.reads][0]:
             raise ValueError(f"{self.name} cannot pair y of shape {y.shape} with {prediction.shape} predictions")
@@ -386,7 +388,7 @@ def call_read_only(function: Callable[..., Any], name: str, *arrays: ArrayLike |
     array([1., 2.])
     """
     try:
-        return function(*map(_read_only, arrays))
+        return function(*(None if part is None else read_only(np.asarray(part)) for part in arrays))
     except Exception as error:
         if not re.search("read-?only", str(error)):
             raise
@@ -405,12 +407,56 @@ def _differ(values: ArrayLike | None, copy: Array | None) -> bool:
     return copy is not None and np.array(values).tobytes() != copy.tobytes()
 
 
-def _read_only(values: ArrayLike | None) -> Array | None:
-    if values is None:
-        return None
-    view = np.asarray(values).view()
-    view.flags.writeable = False
-    return view
+def custom_losses(
+    loss: Loss, function: Callable[..., Any], y: Array, prediction: Array, outputs: tuple[int, ...]
+) -> FloatArray:
+    """What a custom function returns, one number a row, or for each of so many outputs.
+
+    The first time it has some rows to compare, they are also evaluated by themselves: a loss that depends on the other
+    rows of a batch would make every importance depend on how cells are packed into batches.
+    """
+
+    def evaluate(y: Array, prediction: Array) -> FloatArray:
+        returned = call_read_only(function, f"the loss {loss.name!r}", y, prediction)
+        return checked_losses(loss, returned, (len(y), *outputs))
+
+    losses = evaluate(y, prediction)
+    if len(y) >= FEWEST_COMPARED and "seen_alone" not in vars(loss):
+        _check_alone(loss.name, evaluate, y, prediction, losses)
+        vars(loss)["seen_alone"] = True
+    return losses
+
+
+# Rows that are also evaluated alone: so many at least, and about so many at most.
+FEWEST_COMPARED, MOST_COMPARED = 3, 100
+
+
+def _check_alone(
+    name: str, evaluate: Callable[[Array, Array], FloatArray], y: Array, prediction: Array, losses: FloatArray
+) -> None:
+    """Raise ValueError unless some rows lose the same alone as among all of them, to rounding.
+
+    So do rows with the predictions of other rows, whose losses differ also where a model makes no errors.
+    """
+    rows = np.unique(np.linspace(0, len(y) - 1, MOST_COMPARED).astype(np.intp))
+    start = max(2, len(rows) // 3)  # the first third, and the rest: two batches of different size
+    few, rest = rows[:start], rows[start - 1 :]
+    pairs = [(losses[few], evaluate(y[few], prediction[few]))]
+    others = np.roll(prediction[rows], 1, axis=0)
+    with suppress(Exception), np.errstate(all="ignore"):  # a loss need not be defined for them
+        pairs.append((evaluate(y[rows], others)[start - 1 :], evaluate(y[rest], others[start - 1 :])))
+    short = any(array.dtype.kind == "f" and array.dtype.itemsize < 8 for array in (y, prediction))
+    slack = (1e-3 if short else 1e-6) * max(float(np.abs(part).max()) for pair in pairs for part in pair)
+    for among, alone in pairs:
+        gaps = np.abs(among - alone)
+        if gaps.max() > slack:
+            worst = int(gaps.argmax())
+            raise ValueError(
+                f"the loss {name!r} of a row depends on the other rows: it is {among.flat[worst]:.6g} among others and "
+                f"{alone.flat[worst]:.6g} among fewer of them. A loss is a function of the y and the prediction of one "
+                "row, without means or ranks over rows; a measure of all rows is passed as "
+                "loss=losslens.losses.scorer(function) of (estimator, X, y)"
+            )
 
 
 def checked_losses(loss: Loss, returned: Any, shape: tuple[int, ...]) -> FloatArray:

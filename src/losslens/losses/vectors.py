@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from losslens.losses.rows import Array, FloatArray, Loss, call_read_only, checked_losses
+from losslens.losses.rows import Array, FloatArray, Loss, custom_losses
 from losslens.tables.arrays import plain_array
 
 OutputName = str | float  # numbers are points in time, or quantiles
@@ -56,9 +56,7 @@ class OutputsLoss(Loss):
         """The losses of rows and outputs, (N, K); (N,) for a custom function that gives no others."""
         y, prediction = plain_array(y, "y"), plain_array(prediction, "prediction")
         if self.custom:
-            function = self.known_function
-            returned = call_read_only(function, f"the loss {self.name!r}", y, prediction)
-            return checked_losses(self, returned, (len(y), len(self.outputs)) if self.outputs else (len(y),))
+            return custom_losses(self, self.known_function, y, prediction, (len(self.outputs),) if self.outputs else ())
         if prediction.shape != (len(y), len(self.outputs)):
             raise ValueError(
                 f"{self.title} has {len(self.outputs)} outputs, but the predictions of {len(y)} rows have shape "

@@ -21,6 +21,7 @@ from losslens.donors.conditional import Conditioning
 from losslens.donors.designs import Design
 from losslens.donors.layout import Layout
 from losslens.donors.questions import Question
+from losslens.engines.repeats import UNSTEADY
 from losslens.tables.features import Feature
 from losslens.tables.sample import Sample, weight_of_others
 from losslens.typing import Floats, Indices
@@ -148,7 +149,7 @@ class Answered:
             "ordered": filled.ordered,
             "design": self.design.remembered,
             "engine": self.engine,
-            "exact": self.design.is_exact(n) and self.feature.kind != "pair",
+            "exact": self.design.is_exact(n) and self.feature.kind != "pair" and self.declined != UNSTEADY,
             "n_predictions": filled.n_predictions,
             "meeting": filled.meeting,
             "sample": self.sample,
@@ -194,3 +195,11 @@ def ratio(sums: Floats, mass: Floats) -> Floats:
     """Means; NaN where nothing is averaged: a value that a single row holds, a group that holds all weight."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(mass > 0, sums, np.nan) / mass)
+
+
+ROUNDING = 1e-13  # of a difference of masses, which are 1 altogether
+
+
+def share_left(mass: float, total: float) -> float:
+    """The share of a mass that is a difference of others: 0 where that is a rounding error."""
+    return float(mass / total) if mass > ROUNDING else 0.0

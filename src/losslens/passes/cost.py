@@ -25,6 +25,7 @@ from losslens.engines import rates
 from losslens.engines.base import AnswerWay, CellEngine
 from losslens.engines.blackbox import TIMED, BlackBox, CallTime, batches_a_task
 from losslens.engines.choice import CHECKED
+from losslens.engines.repeats import Repeats
 from losslens.models import Model
 from losslens.passes import auto, dense, scored, steps
 from losslens.passes.dispatch import Asked, Route, ask, design_of, route
@@ -379,7 +380,7 @@ def thinned(task: Task, rows: int, respond: Callable[[Any], NDArray[Any]]) -> Ta
         table=table,
         subjects=tuple(subjects.subject(s.feature) for s in task.subjects),
         design=bound(design.sampler, table, weight, block) if isinstance(design, BoundSampler) else design,
-        engine=BlackBox(table, respond, task.engine.batch_rows, n_jobs=1),
+        engine=BlackBox(table, respond, task.engine.batch_rows, n_jobs=1, repeats=Repeats(watches=False)),
         exact=None,
         sample=replace(
             sample,

@@ -224,7 +224,7 @@ class _Collector:
 
     def __init__(self, averages: Averages, kept: Indices) -> None:
         self.averages, self.kept = averages, kept
-        self.cells: Cells | None = None
+        self.predictions: NDArray[Any] | None = None
 
     def add_sums(self, rows: Indices, found: Averaged, start: int) -> None:
         assert found.sums is not None
@@ -235,16 +235,15 @@ class _Collector:
     def keep(self, rows: Indices, predictions: NDArray[Any], start: int) -> None:
         """Cells of the kept ones of these rows; their changes follow from predictions."""
         if len(rows) == len(self.kept) and start == 0:
-            self.cells = Cells(rows, predictions, None)
+            self.predictions = predictions
             return
-        if self.cells is None:
-            shape = (len(self.kept), *predictions.shape[1:])
-            self.cells = Cells(self.kept, np.empty(shape, predictions.dtype), None)
+        if self.predictions is None:
+            self.predictions = np.empty((len(self.kept), *predictions.shape[1:]), predictions.dtype)
         if start < len(self.kept):
-            self.cells.predictions[start : start + len(rows)] = predictions
+            self.predictions[start : start + len(rows)] = predictions
 
     @property
     def kept_cells(self) -> Cells:
         """The cells of the kept rows."""
-        assert self.cells is not None  # there is at least one part
-        return self.cells
+        assert self.predictions is not None  # there is at least one part
+        return Cells(self.kept, self.predictions, None)

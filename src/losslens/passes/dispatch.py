@@ -89,8 +89,10 @@ def ask(task: Task, asked: Sequence[Asked]) -> tuple[list[Answered], int]:
         mine = [(one, r) for one, r in zip(asked, routes, strict=True) if (r.engine, r.way) == (engine, way)]
         sample, filled, count = PASSES[way](task, engine, [one for one, _ in mine])
         predicted += count
+        unsteady = task.engine.repeats.declined if engine is task.engine else ""
         for ((subject, design), r), part in zip(mine, filled, strict=True):
-            found[subject.feature.name] = Answered(subject.feature, design, r.label, sample, part, r.declined)
+            declined = unsteady or r.declined
+            found[subject.feature.name] = Answered(subject.feature, design, r.label, sample, part, declined)
     return [found[subject.feature.name] for subject, _ in asked], predicted
 
 

@@ -16,7 +16,7 @@ from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subject, pose
 from losslens.losses import Loss
-from losslens.passes.budget import Filled, RowMass, ratio
+from losslens.passes.budget import Filled, RowMass, ratio, share_left
 from losslens.tables.sample import Sample
 from losslens.typing import Floats
 
@@ -86,7 +86,7 @@ def _single_tree(engine: Trees, subject: Subject, design: Design, sample: Sample
     pi = changes[distinct.first]  # donors with equal values have equal changes
     if apart:
         pi = ratio(pi * every, mass)
-        clipped = (clipped - weight**2 @ (sample.loss >= bound)) / rows.mass.sum()
+        clipped = share_left(float(clipped - weight**2 @ (sample.loss >= bound)), float(rows.mass.sum()))
     return Means(
         local=local / rows.met if apart else local,
         mass=rows.mass if apart else weight,

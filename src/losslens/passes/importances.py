@@ -176,6 +176,10 @@ def found_by_loss(task: Task) -> tuple[dict[str, list[FeatureImportance]], int]:
             if tight:
                 subject.release()
         del answered, answer, several, more
+    if unsteady := task.engine.repeats.declined:  # a later round may have shown it
+        for name, several in found.items():
+            if several[0].engine == task.engine.name:
+                found[name] = [replace(one, exact=False, declined=unsteady) for one in several]
     return {s.feature.name: found[s.feature.name] for s in task.subjects}, total
 
 

@@ -17,6 +17,7 @@ from losslens.cells.matrix import besides_cells
 from losslens.donors.designs import All, Design, Grid, Latin
 from losslens.donors.questions import Subject, pose
 from losslens.engines.choice import CHECKED
+from losslens.engines.repeats import UNSTEADY
 from losslens.losses import as_scorer, squared_error
 from losslens.models import Model
 from losslens.passes import budget
@@ -83,10 +84,11 @@ def _predicted(task: Task, method: ScorerMethod, known: Sequence[FeatureImportan
             or not one.complete or one.cells.predictions is None or not one.design.has_columns or calls > most
         ):  # fmt: skip
             continue
+        declined = one.declined if one.declined == UNSTEADY else task.declined
         filled = budget.Filled(
             values=one.values, ordered=one.ordered, meeting=one.meeting, means=one.means, cells=one.cells
         )
-        answered[one.name] = budget.Answered(subject.feature, one.design, one.engine, one.sample, filled, task.declined)
+        answered[one.name] = budget.Answered(subject.feature, one.design, one.engine, one.sample, filled, declined)
     return answered
 
 
@@ -204,7 +206,7 @@ def _feature_score(
         design=answer.design.remembered,
         engine=answer.engine,
         declined=answer.declined or _why_sampled(task, method, answer),
-        exact=answer.design.is_exact(task.n) and number.meeting.has_mass,
+        exact=answer.design.is_exact(task.n) and number.meeting.has_mass and answer.declined != UNSTEADY,
         n_predictions=answer.filled.n_predictions + (0 if drawn is None else drawn.filled.n_predictions),
         shares=on_grid.filled.means.weights,
         backend=task.table.backend,

@@ -22,7 +22,7 @@ from losslens.donors.questions import Question
 from losslens.engines import rates
 from losslens.engines.base import StepEngine, Steps, Walker
 from losslens.losses import Loss, squared_error
-from losslens.passes.budget import Budget, Filled, RowMass, ratio
+from losslens.passes.budget import Budget, Filled, RowMass, ratio, share_left
 from losslens.passes.own_groups import OwnGroups
 from losslens.progress import Tick, silent
 from losslens.tables.columns import ClassRuns
@@ -357,7 +357,7 @@ class ClassCurves:
             pi=deferred(self.pi),
             caused=deferred(self.caused),
             lent=rows.lent if self.apart else weight,
-            clipped=clipped / float(rows.mass.sum() if self.apart else weight.sum()),
+            clipped=share_left(clipped, float(rows.mass.sum() if self.apart else weight.sum())),
         )
 
     def _value_mass(self) -> Floats:

@@ -25,7 +25,7 @@ from losslens.engines.additive import Additive, centred
 from losslens.engines.linked_sums import LinkedSums, mean_losses, mean_response, respond
 from losslens.engines.sum_losses import Link
 from losslens.losses import Loss, Response
-from losslens.passes.budget import Budget, Filled, RowMass, ratio
+from losslens.passes.budget import Budget, Filled, RowMass, ratio, share_left
 from losslens.passes.own_groups import large_groups, pairs_inside
 from losslens.progress import Tick
 from losslens.tables.columns import Distinct, distinct_numbers, joint
@@ -244,7 +244,9 @@ class SumCurves:
             counted = rows.mass / rows.mass.sum() if self.apart else weight
             return float(counted @ (self._base >= ceiling * (1 - 1e-9)))
         share = float(self._losses.clipped(self.c, weight))
-        return (share - self._within[2]) / float(rows.mass.sum()) if self.apart else share
+        if self.apart:
+            return share_left(share - self._within[2], float(rows.mass.sum()))
+        return share_left(share, 1.0)  # of masses on both sides of a bound
 
     @property
     def _losses(self) -> Any:

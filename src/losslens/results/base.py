@@ -11,10 +11,11 @@ from losslens.results.selection import Grouped
 from losslens.results.table import ResultTable
 from losslens.tables.features import pair_name, unknown_feature
 from losslens.tables.frames import make_frame
+from losslens.tables.frozen import Frozen
 from losslens.typing import Mask
 
 
-class Stored:
+class Stored(Frozen):
     """Base class of what files of results may contain. Subclasses are registered by name, which files refer to."""
 
     kinds: ClassVar[dict[str, type]] = {}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from losslens.tables.arrays import plain_array
 from losslens.tables.columns import is_missing
+from losslens.tables.frozen import Frozen
 from losslens.tables.row_labels import Labels, check_order, find_rows
 from losslens.typing import Indices, Mask
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from losslens.results.by_group import ByGroup
 
 
-class Grouped:
+class Grouped(Frozen):
     """A result whose rows can be chosen: that of each group of rows is `given` for them."""
 
     def given(self, rows: Any) -> Self:

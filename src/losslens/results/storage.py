@@ -207,7 +207,8 @@ class _Packer:
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
-        self.seen: dict[int, tuple[int, Any]] = {}  # id -> number, and the object, so that its id is not reused
+        # id, or of an array its place in memory -> number, and the object, so that neither is used again
+        self.seen: dict[Any, tuple[int, Any]] = {}
 
     def pack(self, thing: Any) -> Any:
         if isinstance(thing, Stored):
@@ -231,7 +232,8 @@ class _Packer:
     def _array(self, array: np.ndarray[Any, Any]) -> Any:
         if array.dtype == object:
             return {"objects": [_scalar(item) for item in array.ravel()], "shape": list(array.shape)}
-        key = f"a{self.seen.setdefault(id(array), (len(self.seen), array))[0]}"
+        place = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
+        key = f"a{self.seen.setdefault(place, (len(self.seen), array))[0]}"  # results that share it have views of it
         self.arrays[key] = array
         return {"array": key}
 

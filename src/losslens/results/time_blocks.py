@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.tables.frames import make_frame
+from losslens.tables.frozen import Frozen
 from losslens.tables.row_labels import Labels
 from losslens.tables.sample import effective_number
 from losslens.tables.times import Length, time_text
@@ -17,7 +18,7 @@ from losslens.uncertainty.cautions import few_groups
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TimeBlocks:
+class TimeBlocks(Frozen):
     """A label for each row, the number of its block of time: for ``groups=`` of the verbs, and for ``by``.
 
     ``numpy.asarray(blocks)`` has the labels, which is all that a file needs to hold.

@@ -178,8 +178,9 @@ def as_result(
     aggregate: Literal["loss", "prediction"] = "loss", leaves_out_own: bool = False, declined: str = "",
 ) -> ShapleyImportance:  # fmt: skip
     """The result that users see; it has all fields of the allotment."""
+    unsteady = task.engine.repeats.declined
     return ShapleyImportance(
-        **vars(allotment),
+        **vars(allotment) | {"exact": allotment.exact and not unsteady},
         features=tuple(player.feature.name for player in setup.players),
         error_all=error_all,
         title=title,
@@ -191,7 +192,7 @@ def as_result(
         at=task.every,
         values=values_of(setup.players, task.table.names),
         leaves_out_own=leaves_out_own,
-        declined=declined,
+        declined=unsteady or declined,
         covers_table=sum(len(player.feature.columns) for player in setup.players) == len(task.table.names),
         backend=task.table.backend,
     )

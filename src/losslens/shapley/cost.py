@@ -19,6 +19,7 @@ from losslens.engines import rates
 from losslens.engines.base import ExactEngine, coalition_count
 from losslens.engines.blackbox import TIMED, CallTime
 from losslens.engines.choice import CHECKED
+from losslens.engines.repeats import Repeats
 from losslens.models import Model
 from losslens.passes.cost import (
     REHEARSED,
@@ -151,7 +152,8 @@ def plan_effects(request: EffectRequest, started: float, n: int, design: Design 
         seconds += predicting
         if walks and request.budget is None:
             most = MOST_PREDICTIONS
-        small = replace(request, task=replace(task, engine=replace(task.engine, respond=StandIn(timed.predictions))))
+        engine = replace(task.engine, respond=StandIn(timed.predictions), repeats=Repeats(watches=False))
+        small = replace(request, task=replace(task, engine=engine))
     lent, of_rows = _explained(small, way, sweeps)
     if way is in_closed_form:  # rows and donors are handled one after the other, not in pairs
         seconds += times / explained * lent + explained * of_rows

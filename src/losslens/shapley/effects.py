@@ -278,7 +278,7 @@ def explain_by(way: EffectWay, steps: int, request: EffectRequest) -> ShapleyEff
         response={"values": "value", "probabilities": "probability"}.get(request.response, "score"),
         method=shares.method,
         engine=engine,
-        exact=shares.std_error is None,
+        exact=shares.std_error is None and not task.engine.repeats.declined,
         n_donors=len(request.donors),
         n_predictions=setup.counter.rows,
         values=values if whole else replace(values, codes=values.codes[rows]),

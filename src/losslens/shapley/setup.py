@@ -16,6 +16,7 @@ from losslens.donors.questions import Subject
 from losslens.engines.base import GameArrays
 from losslens.engines.blackbox import Mixer
 from losslens.engines.choice import CHECKED
+from losslens.engines.repeats import Repeats
 from losslens.losses import Loss, OutputsLoss, squared_error
 from losslens.passes.task import Task
 from losslens.progress import Tick
@@ -53,6 +54,7 @@ class GameSetup:
     mixer: Mixer | None  # predicts mixed rows; None with an exact engine
     counter: PredictionCounter
     covers_table: bool  # every column belongs to a player
+    repeats: Repeats  # whether the model answers the same rows alike
 
     @property
     def n(self) -> int:
@@ -74,7 +76,11 @@ class GameSetup:
         if not len(rows):
             return self.sample.prediction[:0]
         assert self.mixer is not None
-        return self.mixer.predict(rows, donors, kept, self.counter)
+        predictions = self.mixer.predict(rows, donors, kept, self.counter)
+        if self.repeats.watches:
+            own = rows == donors  # nothing is replaced, so that the row is predicted again
+            self.repeats.compare(self.sample.prediction[rows[own]], predictions[own], self.sample.prediction)
+        return predictions
 
     @cached_property
     def bins(self) -> list[Indices]:
@@ -175,7 +181,8 @@ def set_up(task: Task, exact: Any, tick: Tick, *, mixes: bool = False) -> GameSe
     if task.loss is not None:
         task.loss.check_prediction(base)
         sample = sample.with_loss(task.loss)
-    return GameSetup(sample, task.loss, task.subjects, mixer, counter, len(columns) == len(task.table.names))
+    repeats = task.engine.repeats if exact is None else Repeats(watches=False)
+    return GameSetup(sample, task.loss, task.subjects, mixer, counter, len(columns) == len(task.table.names), repeats)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.losses import LARGEST, TOO_LARGE, Loss, OutputsLoss, squared_error
+from losslens.losses import LARGEST, SMALLEST, TOO_LARGE, TOO_SMALL, Loss, OutputsLoss, squared_error
 from losslens.tables.arrays import plain_array
 from losslens.tables.columns import is_missing, is_number
 from losslens.tables.row_labels import check_order, labels_of, row_name
@@ -121,6 +121,8 @@ def numbers(y: NDArray[Any], loss: Loss, index: Any = None, name: str = "y") -> 
     if np.abs(y).max(initial=0.0) > LARGEST:
         row = int(np.abs(y).argmax())
         raise ValueError(f"{name} is {y[row]:g} in row {row_name(labels_of(index), row)}; {TOO_LARGE}")
+    if len(y) and 0 < (spread := float(np.ptp(y))) < SMALLEST:
+        raise ValueError(f"{name} varies by {spread:g}; {TOO_SMALL}")
     loss.check_target(y, lambda row: row_name(labels_of(index), row))
     return y
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.blas import one_thread
+from losslens.tables.frozen import Frozen
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.standard_errors import check_level
 
@@ -23,7 +24,7 @@ CONSTANT = 1e-9  # standard errors below this multiple of the largest value are 
 
 
 @dataclass(frozen=True, eq=False)
-class Band:
+class Band(Frozen):
     """A confidence band over a whole curve."""
 
     low: Floats  # as the curve: (g,), or (g1, g2) for a pair

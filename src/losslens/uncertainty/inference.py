@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from losslens.blas import one_thread
 from losslens.tables.checks import is_one_of
 from losslens.tables.features import position_of
+from losslens.tables.frozen import Frozen
 from losslens.text import in_digits
 from losslens.typing import Floats
 from losslens.uncertainty.cautions import few_groups, skewed, told
@@ -54,7 +55,7 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimates:
+class Estimates(Frozen):
     """Estimates of several features and their covariance."""
 
     names: tuple[str, ...]
@@ -144,7 +145,7 @@ class Estimates:
         return list(zip(self.value.tolist(), self.std_error.tolist(), skewness.tolist(), strict=True))
 
 
-class Inference:
+class Inference(Frozen):
     """Differences, ranks and tests of a result with several features."""
 
     @property

@@ -13,6 +13,7 @@ from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.checks import is_one_of
+from losslens.tables.frozen import Frozen
 from losslens.tables.sample import Sample, by_unit, chunks
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.cell_weights import CellWeights, DonorEffects, EffectTotals, cell_weights, inverse
@@ -23,7 +24,7 @@ ONE_DONOR = "no standard error: there is one donor only, and donors must be comp
 
 
 @dataclass(frozen=True, eq=False)
-class Influence:
+class Influence(Frozen):
     """Influence of each row (or group of rows) on an estimate; the sum of squares, less noise, is the variance."""
 
     moved: Floats  # (u,), scaled by the jackknife's factor

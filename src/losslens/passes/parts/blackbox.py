@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from itertools import pairwise
 from math import ceil
 from operator import add
 from typing import Any
@@ -24,6 +25,7 @@ from losslens.donors.questions import Ask
 from losslens.engines.base import Answer
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import batch_rows
+from losslens.engines.repeats import Repeats
 from losslens.losses import Loss
 from losslens.passes.budget import Filled
 from losslens.passes.parts.counting import (
@@ -288,7 +290,10 @@ def _gather(stream: Stream, work: BoxWork, parts: Sequence[Stretch], store: Stor
 def _curves(stream: Stream, work: BoxWork, kept: KeptTable) -> dict[int, Answer]:
     """Predictions of the kept rows at every value of each column."""
     columns = [Feature(stream.head.names[j], (j,)) for j in stream.feature_columns]
-    return dict(zip(stream.feature_columns, stream.workers.map(curves_of, (work, kept), columns), strict=True))
+    answers = list(stream.workers.map(curves_of, (work, kept), columns))
+    for one, again in pairwise(answers):  # each column has its own calls, which begin with the same rows
+        stream.repeats.compare(one.base, again.base, one.base)
+    return dict(zip(stream.feature_columns, answers, strict=True))
 
 
 def curves_of(shared: tuple[BoxWork, KeptTable], column: Feature, _: Tick) -> Answer:
@@ -297,7 +302,8 @@ def curves_of(shared: tuple[BoxWork, KeptTable], column: Feature, _: Tick) -> An
     table, g = kept.rows.table, len(work.grids[j])
     both = prepend_rows(table.native, work.book)  # a batch keeps unchanged rows: these stand first
     ask = Ask(column.name, (j,), (both.column(j),), (table.n + np.arange(g),), kept.places[j], g)
-    return BlackBox(table, work.respond, work.size).fill(np.arange(table.n), [ask], silent)
+    later = Repeats(watches=False)  # the answers for all columns are compared instead
+    return BlackBox(table, work.respond, work.size, repeats=later).fill(np.arange(table.n), [ask], silent)
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,5 +96,6 @@ class Summed:
         backend = "pandas" if head.backend == "numpy" else head.backend
         for feature in self.stream.features:
             design, column = self.columns[feature.columns[0]]
-            answer = Answered(feature, design, self.engine, self.sample, column, self.stream.declined)
+            declined = self.stream.repeats.declined or self.stream.declined
+            answer = Answered(feature, design, self.engine, self.sample, column, declined)
             yield answer.fields(head.names, every, backend)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from losslens.engines.base import Declined, ReadModel, Site
 from losslens.engines.choice import read_model
 from losslens.engines.readers.pipelines import unwrap
 from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.engines.repeats import Repeats
 from losslens.losses import Loss, Response
 from losslens.models import Model
 from losslens.passes.parts.reading import Data, Stretch, stretches
@@ -49,6 +50,7 @@ class Stream:
     read: Any  # the model as numbers (`ReadModel`), for the engine of its kind; None for the black box
     unwrapped: UnwrappedModel | None
     declined: str
+    repeats: Repeats = field(default_factory=Repeats)  # whether the model answers the same rows alike
 
     @property
     def feature_columns(self) -> tuple[int, ...]:
