@@ -1,6 +1,7 @@
 """Files that are damaged, edited or made to harm: refused in one sentence, before memory is taken."""
 
 import dataclasses
+import errno
 import io
 import json
 import os
@@ -217,6 +218,53 @@ def test_extrapolation_of_one_column_has_one_value_a_place(path):
 def test_every_kind_of_result_loads_and_works(path):
     """The fuzzer starts from these, and finds nothing wrong with them."""
     assert {name: trial(path, content) for name, content in saved().items()} == dict.fromkeys(saved(), (None, True))
+
+
+@pytest.mark.parametrize("error", [TypeError("isinstance() arg 2 must be a type"), KeyError("a"), ZeroDivisionError()])
+@pytest.mark.parametrize("where", ["_fits", "_check_shapes"])
+def test_an_error_of_the_reader_is_not_blamed_on_the_file(path, monkeypatch, error, where):
+    """It is raised as it is, and says which release wrote the file and which one reads it."""
+
+    def fails(*arguments):
+        raise error
+
+    parts = parts_of()
+    description = description_of(parts) | {"losslens": "0.0.7"}
+    write(path, parts | {"result.json": json.dumps(description)})
+    monkeypatch.setattr(stored_content, where, fails)
+    with pytest.raises(type(error)) as raised:
+        ll.load(path)
+    assert raised.value is error
+    (note,) = error.__notes__
+    assert str(path) in note
+    assert "written by losslens 0.0.7" in note
+    assert f"losslens {ll.__version__} could not read" in note
+    del error.__notes__
+
+
+def test_a_file_says_which_release_wrote_it(path):
+    assert description_of(parts_of())["losslens"] == ll.__version__
+
+
+def test_a_disk_that_fails_is_neither_damage_nor_ours(path, monkeypatch):
+    write(path, parts_of())
+
+    def fails(*arguments, **options):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(np.lib.format, "read_array", fails)
+    with pytest.raises(OSError, match="Input/output") as raised:
+        ll.load(path)
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_a_description_that_is_nested_too_deeply_is_refused(path):
+    nested = 3
+    for _ in range(400):
+        nested = {"tuple": [nested]}
+    parts = parts_of()
+    write(path, parts | {"result.json": json.dumps(description_of(parts) | {"result": nested})})
+    refuse(path, "nested too deeply")
 
 
 def test_damaged_files_load_and_work_or_are_refused():

@@ -318,6 +318,8 @@ def trial(path, content):
                 text = str(error)
                 if "\n" in text or len(text) > 500 + len(str(path)) or type(error) not in (ValueError, OSError):
                     return f"not one sentence: {text!r}", False
+                if not text.startswith(str(path)) and not isinstance(error, OSError):
+                    return "damage was taken for an error of the reader:\n" + traceback.format_exc(limit=-6), False
                 return None, False
             use(result)
     except Exception:  # noqa: BLE001

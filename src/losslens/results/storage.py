@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import json
 import math
 import re
@@ -10,7 +11,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +30,7 @@ from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss, from_metadata
 from losslens.results.base import Saveable, Stored
 from losslens.results.files import atomic_file, check_name
-from losslens.results.stored_content import check
+from losslens.results.stored_content import Damaged, check, check_fields, check_loss, check_whole, need, refusing
 from losslens.tables.checks import memory_bytes
 from losslens.tables.column_scores import CodedRows
 from losslens.tables.columns import is_missing, missing_name
@@ -59,7 +60,7 @@ Stored.kinds |= {
 def save(result: Any, path: str | Path) -> None:
     """Write a result to one file."""
     packer = _Packer()
-    description = {"format": FORMAT, "version": VERSION, "result": packer.pack(result)}
+    description = {"format": FORMAT, "version": VERSION, "losslens": _release(), "result": packer.pack(result)}
     with atomic_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("result.json", json.dumps(description, indent=1))
         for key, array in packer.arrays.items():
@@ -70,7 +71,8 @@ def save(result: Any, path: str | Path) -> None:
 def load(path: str | Path, memory: str | int | None = None) -> Any:
     """Read a result that `save` wrote; neither the model nor the data is needed.
 
-    Sizes, types and shapes are checked before they are used: a file that is damaged, or was edited, is refused.
+    Sizes, types and shapes are checked before they are used: a file that is damaged, or was edited, is refused with a
+    ValueError. Any other error is one of losslens; a note names the releases that wrote and read the file.
 
     Parameters
     ----------
@@ -96,22 +98,53 @@ def load(path: str | Path, memory: str | int | None = None) -> Any:
     limit = max(USUAL, MOST_TIMES * size) if memory is None else memory_bytes(memory)
     with Path(path).open("rb") as file:
         try:
-            with zipfile.ZipFile(file) as archive:
-                return _read(_Archive(archive, limit))
+            with _opened(file) as archive:
+                return _read(_Archive(archive, limit), path)
         except (_TooLargeError, _NewerError) as error:
             raise ValueError(f"{path} {error}") from None
-        except (zipfile.BadZipFile, *_UNREADABLE) as error:
-            why = f" ({' '.join(str(error).split())[:200]})" if type(error) is ValueError else ""
+        except Damaged as error:
+            why = f" ({' '.join(str(error).split())[:200]})" if str(error) else ""
             raise ValueError(f"{path} is not a losslens result, or is damaged{why}; save it again") from error
 
 
+def _opened(file: IO[bytes]) -> zipfile.ZipFile:
+    with _decoding():
+        return zipfile.ZipFile(file)
+
+
+def _release() -> str:
+    """Of the library that runs; it may do so from a folder, without having been installed."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+    with suppress(PackageNotFoundError):
+        return version("losslens")
+    return "unknown"
+
+
+SCALARS = (bool, int, float, str, dt.date, type(None))
 USUAL, MOST_TIMES = 1 << 30, 100  # bytes of content that every file may have, and as a multiple of its size
 OF_JSON = 20  # bytes in memory of each byte of JSON, at most
-# Raised for damaged or foreign content by zipfile, json, NumPy and our own classes.
+NESTED = 200  # levels of a description, at most
+# Raised for damaged or foreign content by zipfile, json, NumPy and pandas.
 _UNREADABLE = (
     LookupError, ValueError, TypeError, AttributeError, EOFError, NotImplementedError, RuntimeError, ArithmeticError,
-    AssertionError, zlib.error, struct.error,
+    AssertionError, zipfile.BadZipFile, zlib.error, struct.error,
 )  # fmt: skip
+
+
+@contextmanager
+def _decoding() -> Iterator[None]:
+    """Around calls of other libraries alone: what they can't read is damaged, whatever they raise."""
+    try:
+        yield
+    except Damaged:
+        raise
+    except _UNREADABLE as error:
+        raise Damaged(str(error) if type(error) is ValueError else "") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise Damaged("") from error  # a place before the start of the file
 
 
 class _TooLargeError(Exception):
@@ -122,27 +155,46 @@ class _NewerError(Exception):
     """The file is of a version to come."""
 
 
-def _read(archive: _Archive) -> Any:
+def _read(archive: _Archive, path: str | Path) -> Any:
+    """The result. Damage is `Damaged`; an error of another kind is ours, and says so."""
     description = archive.json("result.json")
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise ValueError("its description is another one")
-    if description["version"] > VERSION:
-        raise _NewerError(f"was written by a newer losslens (file version {description['version']}): update")
-    result = _ResultReader(archive, set(_referenced(description["result"]))).unpack(description["result"])
-    if not isinstance(result, Saveable):
-        raise ValueError("its content is no result")
+    need(isinstance(description, dict) and description.get("format") == FORMAT, "its description is another one")
+    form = _part(description, "version", int)
+    if form > VERSION:
+        raise _NewerError(f"was written by a newer losslens (file version {form}): update")
+    try:
+        content = description.get("result")
+        result = _ResultReader(archive, set(_referenced(content))).unpack(content)
+        need(isinstance(result, Saveable), "its content is no result")
+    except (Damaged, _TooLargeError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        writer = str(description.get("losslens", "0.1.0, or a state before it"))[:50]
+        error.add_note(
+            f"losslens {_release()} could not read {path}, written by losslens {writer}. The file is not known to be "
+            "damaged: this is an error of losslens"
+        )
+        raise
     return result
 
 
-def _referenced(thing: Any) -> Iterator[str]:
+def _part(thing: dict[str, Any], name: str, kind: type) -> Any:
+    """An entry of a description, which must be of a kind."""
+    value = thing.get(name)
+    need(isinstance(value, kind) and not isinstance(value, bool), f"the description has no {name}, or another one")
+    return value
+
+
+def _referenced(thing: Any, level: int = 0) -> Iterator[str]:
     """The names of the arrays that a description refers to."""
+    need(level < NESTED, "its description is nested too deeply")
     if isinstance(thing, dict):
         if isinstance(thing.get("array"), str):
             yield thing["array"]
         thing = list(thing.values())
     if isinstance(thing, list):
         for item in thing:
-            yield from _referenced(item)
+            yield from _referenced(item, level + 1)
 
 
 class _Archive:
@@ -154,7 +206,7 @@ class _Archive:
     def json(self, name: str) -> Any:
         """A member as JSON."""
         info = self._info(name, OF_JSON)
-        with self.archive.open(info) as member:
+        with _decoding(), self.archive.open(info) as member:
             return json.loads(member.read(info.file_size))  # never more, whatever it would inflate to
 
     def claim(self, names: Iterable[str]) -> None:
@@ -164,22 +216,23 @@ class _Archive:
 
     def array(self, name: str) -> NDArray[Any]:
         """An array, whose header must agree with the size of the member."""
-        info = self.archive.getinfo(f"{name}.npy")
-        with self.archive.open(info) as member:
+        info = self.archive.getinfo(f"{name}.npy")  # it is there: `claim` looked
+        with _decoding(), self.archive.open(info) as member:
             shape, dtype = _header(member)
             held = info.file_size - member.tell()
-        if dtype.kind not in "biufmMUS" or (dtype.itemsize == 0 and math.prod(shape) > 0):
-            raise ValueError(f"{name} is an array of {dtype}, which results don't have")
-        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != held:
-            raise ValueError(f"{name} declares shape {shape} of {dtype}, but the file holds {held} bytes")
-        with self.archive.open(info) as member:
+        known = dtype.kind in "biufmMUS" and (dtype.itemsize > 0 or math.prod(shape) == 0)
+        need(known, f"{name} is an array of {dtype}, which results don't have")
+        fits = min(shape, default=0) >= 0 and math.prod(shape) * dtype.itemsize == held
+        need(fits, f"{name} declares shape {shape} of {dtype}, but the file holds {held} bytes")
+        with _decoding(), self.archive.open(info) as member:
             array = np.lib.format.read_array(member, allow_pickle=False)
         return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
 
     def _info(self, name: str, times: int) -> zipfile.ZipInfo:
+        need(name in self.archive.NameToInfo, f"it holds no {name[:50]}")
         info = self.archive.getinfo(name)
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{name} is compressed in a way that results are not")
+        usual = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+        need(usual, f"{name} is compressed in a way that results are not")
         self.left -= times * info.file_size
         if self.left < 0:
             needs = size_in_words(self.limit - self.left)
@@ -193,12 +246,11 @@ class _Archive:
 def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     version = np.lib.format.read_magic(member)
-    if version not in readers:
-        raise ValueError(f"NumPy's format {version} is not used by results")
+    need(version in readers, f"NumPy's format {version} is not used by results")
     try:
         shape, _, dtype = readers[version](member)
     except Exception:  # noqa: BLE001  NumPy parses it as Python, whose tokenizer and parser raise many kinds
-        raise ValueError("a header of an array is no header") from None
+        raise Damaged("a header of an array is no header") from None
     return shape, dtype
 
 
@@ -287,7 +339,7 @@ def _moment(text: str, zone: str | None) -> dt.datetime:
     import pandas as pd
 
     exact = pd.Timestamp(moment) + pd.Timedelta(int(finer[1]) if finer else 0, "ns")
-    with suppress(ZoneInfoNotFoundError):  # its offset is known, on any machine
+    with suppress(ZoneInfoNotFoundError, OSError):  # its offset is known, on any machine
         exact = exact if zone is None else exact.tz_convert(ZoneInfo(zone))
     return cast("dt.datetime", exact)
 
@@ -305,30 +357,44 @@ class _ResultReader:
         if not isinstance(thing, dict):
             return thing
         if "array" in thing:
-            return self._array(thing["array"])
+            return self._array(_part(thing, "array", str))
         if "objects" in thing:
-            items = [self.unpack(item) for item in thing["objects"]]
-            parts = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
-            if not all(is_missing(part) or isinstance(part, (bool, int, float, str, dt.date)) for part in parts):
-                raise ValueError("values of a column are lists, or objects")
-            return np.fromiter(items, object, len(items)).reshape(thing["shape"])
+            return self._objects(
+                [self.unpack(item) for item in _part(thing, "objects", list)], _part(thing, "shape", list)
+            )
         if "missing" in thing:
-            return _absent(thing["missing"])
+            return _absent(_part(thing, "missing", str))
         if "text" in thing:
             return str(thing["text"])
         if "datetime" in thing:
-            return _moment(thing["datetime"], thing.get("zone"))
+            with _decoding():
+                return _moment(thing["datetime"], thing.get("zone"))
         if "date" in thing:
-            return dt.date.fromisoformat(thing["date"])
+            with _decoding():
+                return dt.date.fromisoformat(thing["date"])
         if "loss" in thing:
-            return from_metadata(thing["loss"])
+            check_loss(thing["loss"])
+            with refusing():
+                return from_metadata(thing["loss"])
         if "dict" in thing:
-            return {key: self.unpack(value) for key, value in thing["dict"]}
+            pairs = _part(thing, "dict", list)
+            named = all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], SCALARS) for pair in pairs)
+            need(named, "entries without a name")
+            return {key: self.unpack(value) for key, value in pairs}
         if "tuple" in thing:
-            return tuple(self.unpack(item) for item in thing["tuple"])
+            return tuple(self.unpack(item) for item in _part(thing, "tuple", list))
         if "same" in thing:
-            return self.known[thing["same"]]
+            number = _part(thing, "same", int)
+            need(number in self.known, f"there is no object {number}")
+            return self.known[number]
         return self._object(thing)
+
+    def _objects(self, items: list[Any], shape: list[Any]) -> NDArray[Any]:
+        parts = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
+        need(all(is_missing(part) or isinstance(part, SCALARS) for part in parts), "values of a column are lists, or objects")
+        fits = len(shape) <= 8 and all(type(size) is int and 0 <= size < 1 << 31 for size in shape)
+        need(fits and math.prod(shape) == len(items), f"{len(items)} values for another shape")
+        return np.fromiter(items, object, len(items)).reshape(shape)
 
     def _array(self, name: str) -> NDArray[Any]:
         if name not in self.arrays:
@@ -336,22 +402,30 @@ class _ResultReader:
         return self.arrays[name]
 
     def _object(self, thing: dict[str, Any]) -> Any:
-        content = {key: self.unpack(value) for key, value in thing["fields"].items()}
-        if thing["object"] == "Whole":
+        name, number = _part(thing, "object", str), _part(thing, "number", int)
+        content = {key: self.unpack(value) for key, value in _part(thing, "fields", dict).items()}
+        if name == "Whole":
             return content
         if (whole := content.pop("whole", None)) is not None:
             content |= _from_whole(content, whole)
         block = content.get("block")
-        if isinstance(block, np.ndarray) and block.size and block.max() >= len(block):
+        if isinstance(block, np.ndarray) and block.dtype.kind in "iu" and block.size and block.max() >= len(block):
             content["block"] = np.unique(block, return_inverse=True)[1]  # matrices have a row for each number
-        made = Stored.kinds[thing["object"]](**content)
+        kind = Stored.kinds.get(name)
+        need(kind is not None and is_dataclass(kind), f"{name[:50]} is no part of a result")
+        check_fields(cast("type", kind), content)
+        with refusing():
+            made = cast("type", kind)(**content)
         check(made)
-        self.known[thing["number"]] = made
+        self.known[number] = made
         return made
 
 
-def _from_whole(content: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
+def _from_whole(content: dict[str, Any], whole: Any) -> dict[str, Any]:
     """Convert the field `whole` of version 0.1: sums over all rows of files, scaled by the jackknife factors."""
+    check_whole(whole)
+    need(isinstance(content.get("sample"), Sample), "sums over the rows of no sample")
+    need("means" not in content or isinstance(content["means"], Means), "sums over the rows of no means")
     n, units, rows, noise = (whole[name] for name in ("n", "units", "rows", "noise"))
     pairs, single = jackknife_factor(units), units / (units - 1)
     totals = Totals(n, rows, units, 1 - 1 / whole["up"], whole["error"], whole["error_variance"] / single)

@@ -1,23 +1,30 @@
 """What objects from a file must be for their methods to work: types as annotated, shapes and positions as stated here.
 
-Objects that the library computed satisfy this by construction. A file may have been damaged, or edited by hand.
+Objects that the library computed satisfy this by construction. A file may have been damaged, or edited by hand: all of
+that, and nothing else, is `Damaged`. Any other error is one of the reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import MISSING, fields
 from functools import cache
+from inspect import signature
 from itertools import combinations
 from math import prod
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
-from losslens.losses import OutputsLoss, outputs_of
+from losslens.losses import OutputsLoss, Response, outputs_of
+from losslens.losses.rows import FAMILIES
+from losslens.losses.vectors import FROM_METADATA
 from losslens.results.selection import Grouped
 from losslens.tables.row_labels import find_rows
+from losslens.typing import Indices
 
 MOST = 1 << 62  # in absolute value, of whole numbers
 ALL_ROWS = 10_000_000  # that folds may have been drawn from, however few they are
@@ -85,17 +92,92 @@ SHAPES = {
 }  # fmt: skip
 
 
+class Damaged(ValueError):  # noqa: N818 - said of a file
+    """The content of a file is not what the library writes."""
+
+
+def need(condition: Any, sentence: str) -> None:
+    """Raise Damaged unless a condition holds."""
+    if not condition:
+        raise Damaged(sentence)
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """What a method of ours refuses about a value, it refuses about the file."""
+    try:
+        yield
+    except ValueError as error:
+        raise Damaged(str(error)) from error
+
+
+def check_fields(kind: type, content: dict[str, Any]) -> None:
+    """Raise Damaged unless an object can be made of these fields: no more and no less, each of its type."""
+    own = {field.name: field for field in fields(kind) if field.init}
+    for name in content.keys() - own.keys():
+        raise Damaged(f"{kind.__name__} has no field {name}")
+    for name, field in own.items():
+        if name in content:
+            fits = _fits(content[name], _hints(kind)[name])
+            need(fits, f"{kind.__name__}.{name} is {_shown(content[name])}, and not {field.type}")
+        else:
+            need(
+                field.default is not MISSING or field.default_factory is not MISSING,
+                f"{kind.__name__}.{name} is missing",
+            )
+
+
+# What files say about a loss; those of outputs and of one output say more.
+LOSS: dict[str, Any] = {"name": str, "reads": Response, "title": str, "custom": bool, "parameters": dict[str, float]}
+OUTPUTS: dict[str, Any] = {"outputs": list, "weights": list, "each": list}
+
+
+def check_loss(said: Any) -> None:
+    """Raise Damaged unless a loss can be made of what a file says about it."""
+    need(isinstance(said, dict), "a loss without a name")
+    _check_entries(said, LOSS, "a loss")
+    if "of" in said:
+        check_loss(said["of"])
+        need(said["of"]["reads"] == "outputs", "an output of a loss without outputs")
+        _check_entries(said, {"k": int}, "a loss")
+        need(0 <= said["k"] < len(said["of"]["outputs"]), "a loss of no output")
+    elif said["reads"] == "outputs":
+        _check_entries(said, OUTPUTS, "a loss")
+        numbers = said["weights"] + (said["outputs"] if said["name"] in FROM_METADATA and not said["custom"] else [])
+        need(all(_fits(one, float) for one in numbers), "weights or outputs of a loss that are no numbers")
+        need(all(isinstance(one, (str, int, float)) for one in said["outputs"]), "outputs of a loss without names")
+        need(len(said["weights"]) in (0, len(said["outputs"])), "weights of other outputs")
+        for one in said["each"]:
+            check_loss(one)
+    elif said["name"] in FAMILIES and not said["custom"]:
+        known = signature(FAMILIES[said["name"]]).parameters
+        need(said["parameters"].keys() <= known.keys(), f"{said['name']} has other parameters")
+
+
+# Of version 0.1: sums over all rows of files.
+WHOLE: dict[str, Any] = {"n": int, "units": int, "rows": Indices, "moved": NDArray[Any]} | dict.fromkeys(
+    ("error", "up", "variance", "cubes", "error_variance", "covariance", "noise"), float
+)
+
+
+def check_whole(said: Any) -> None:
+    """Raise Damaged unless these are sums over the rows of files."""
+    need(isinstance(said, dict), "sums over files are none")
+    _check_entries(said, WHOLE, "sums over files")
+    need(1 < said["units"] <= said["n"] and said["up"] > 0, "sums over files of no rows")
+
+
+def _check_entries(said: dict[str, Any], hints: dict[str, Any], what: str) -> None:
+    for name, hint in hints.items():
+        need(_fits(said.get(name), hint), f"{name} of {what} is {_shown(said.get(name))}")
+
+
 def check(thing: Any) -> None:
-    """Raise ValueError unless an object from a file is one that could have been saved."""
-    hints = _hints(type(thing))
-    for field in fields(thing):
-        value = getattr(thing, field.name)
-        if not _fits(value, hints[field.name]):
-            raise ValueError(f"{type(thing).__name__}.{field.name} is {_shown(value)}, and not {field.type}")
+    """Raise Damaged unless an object from a file, whose fields have their types, is one that could have been saved."""
     for kind in reversed(type(thing).__mro__):
         _check_shapes(thing, SHAPES.get(kind.__name__, {}))
     if (labels := vars(thing).get("row_labels")) is not None:
-        _need(len(set(labels.tolist())) == len(labels), "a label of a row occurs twice")
+        need(len(set(labels.tolist())) == len(labels), "a label of a row occurs twice")
     for kind in reversed(type(thing).__mro__):
         if kind.__name__ in RULES:
             RULES[kind.__name__](thing)
@@ -160,56 +242,51 @@ def _check_shapes(thing: Any, shapes: dict[str, str]) -> None:
             for size, letter in zip(sizes, letters, strict=True)
         )
         if not agree:
-            raise ValueError(f"{type(thing).__name__}.{name} has shape {shape}, which contradicts its other arrays")
-
-
-def _need(condition: Any, sentence: str) -> None:
-    if not condition:
-        raise ValueError(sentence)
+            raise Damaged(f"{type(thing).__name__}.{name} has shape {shape}, which contradicts its other arrays")
 
 
 def _within(array: Any, low: int, high: int, what: str) -> None:
     """Whether positions are in low .. high - 1."""
-    _need(array.size == 0 or (array.min() >= low and array.max() < high), f"{what} are outside {low} to {high - 1}")
+    need(array.size == 0 or (array.min() >= low and array.max() < high), f"{what} are outside {low} to {high - 1}")
 
 
 def _ascending(array: Any, what: str) -> None:
-    _need((np.diff(array) > 0).all(), f"{what} are not in ascending order")
+    need((np.diff(array) > 0).all(), f"{what} are not in ascending order")
 
 
 def _numeric(array: Any, what: str) -> None:
-    _need(array.dtype.kind in "iuf", f"{what} are no numbers")
+    need(array.dtype.kind in "iuf", f"{what} are no numbers")
 
 
 def _sample(sample: Any) -> None:
     _check_weight(sample.weight)
     _numeric(sample.prediction, "predictions")
-    _need(sample.prediction.ndim <= 2, "predictions have more than two dimensions")
+    need(sample.prediction.ndim <= 2, "predictions have more than two dimensions")
     if sample.classes is not None:
-        _need(len(sample.classes) > 0, "there are no classes")
+        need(len(sample.classes) > 0, "there are no classes")
         if sample.y is not None:
-            _need(sample.y.dtype.kind in "iu", "y are no positions of classes")
+            need(sample.y.dtype.kind in "iu", "y are no positions of classes")
             _within(sample.y, 0, len(sample.classes), "y")
         if sample.prediction.dtype.kind == "i":  # labels; -1: of no class of y
             _within(sample.prediction, -1, len(sample.classes), "predicted classes")
     if sample.totals is not None:
-        _need(len(sample.totals.rows) == sample.n, "rows of files are not those of the sample")
+        need(len(sample.totals.rows) == sample.n, "rows of files are not those of the sample")
 
 
 def _check_weight(weight: Any) -> None:
     """Weights sum to one; those of some rows of files to a part of it. Shapley values of files keep no row."""
     good = not len(weight) or (np.isfinite(weight).all() and weight.min() >= 0 and 0 < weight.sum() < 1 + 1e-6)
-    _need(good, "weights are negative, or do not sum to one")
+    need(good, "weights are negative, or do not sum to one")
 
 
 def _totals(totals: Any) -> None:
     _within(totals.rows, 0, totals.n, "rows of files")
-    _need(2 <= totals.units <= totals.n, f"{totals.units} rows with weight of {totals.n}")
-    _need(0 <= totals.squares < 1, "the sum of squared weights is not between 0 and 1")
+    need(2 <= totals.units <= totals.n, f"{totals.units} rows with weight of {totals.n}")
+    need(0 <= totals.squares < 1, "the sum of squared weights is not between 0 and 1")
 
 
 def _common_grid(grid: Any) -> None:
-    _need(grid.size >= 0, "a grid has a negative size")
+    need(grid.size >= 0, "a grid has a negative size")
     _within(grid.own, -1, grid.size, "grid positions")
     _within(grid.donors, 0, len(grid.own), "donors")
     _within(grid.own[grid.donors], 0, grid.size, "grid positions of donors")
@@ -218,13 +295,13 @@ def _common_grid(grid: Any) -> None:
 def _own_donors(own: Any) -> None:
     n, m = _lent(own.donors)
     shapes = [(m,)] if own.binned else [(n,), (n, m)]
-    _need(own.place.shape in shapes, f"places of shape {own.place.shape} for {n} rows with {m} donors each")
+    need(own.place.shape in shapes, f"places of shape {own.place.shape} for {n} rows with {m} donors each")
     _within(own.place, 0, own.size, "grid positions")
-    _need(not own.mirrored or m % 2 == 0, f"{m} donors a row, of which half mirror the others")
+    need(not own.mirrored or m % 2 == 0, f"{m} donors a row, of which half mirror the others")
 
 
 def _lent(donors: Any) -> tuple[int, int]:
-    _need(len(donors.shape) == 2, "donors are no table")
+    need(len(donors.shape) == 2, "donors are no table")
     if isinstance(donors, np.ndarray):
         _within(donors, -1, len(donors), "donors")
     return int(donors.shape[0]), int(donors.shape[1])
@@ -236,7 +313,7 @@ def _shifts(shifts: Any) -> None:
         if getattr(shifts, name) is not None:
             _within(getattr(shifts, name), 0, n, f"{name} of shifts")
     if shifts.place is None:  # computed from the donors
-        _need((np.bincount(shifts.donor, minlength=n) == 1).all(), "a donor of shifts occurs twice")
+        need((np.bincount(shifts.donor, minlength=n) == 1).all(), "a donor of shifts occurs twice")
 
 
 def _coded_rows(rows: Any) -> None:
@@ -252,14 +329,14 @@ def _values(values: Any) -> None:
 
 
 def _check_grid(values: Any, columns: tuple[str, ...]) -> None:
-    _need(columns, "a feature has no columns")
+    need(columns, "a feature has no columns")
     expected = (len(values),) if len(columns) == 1 else (len(values), len(columns))
-    _need(values.shape == expected, f"a grid of shape {values.shape} for {len(columns)} columns")
+    need(values.shape == expected, f"a grid of shape {values.shape} for {len(columns)} columns")
 
 
 def _check_grids(one: Any) -> None:
     """Of a feature, or of the two of a pair."""
-    _need(len(one.values) in (1, 2) and len(one.columns) >= len(one.values), "a grid of no feature, or of three")
+    need(len(one.values) in (1, 2) and len(one.columns) >= len(one.values), "a grid of no feature, or of three")
     for values, columns in zip(one.values, [one.columns] if len(one.values) == 1 else one.columns, strict=False):
         _check_grid(values, columns if isinstance(columns, tuple) else (columns,))
 
@@ -275,82 +352,84 @@ def _conditioning(conditioning: Any) -> None:
 
 
 def _impact(result: Any) -> None:
-    _need(len(result.conditioning) in (0, len(result.features)), "draws of other features")
+    need(len(result.conditioning) in (0, len(result.features)), "draws of other features")
 
 
 def _replaced_rows(rows: Any) -> None:
-    _need(rows.columns, "replaced rows of no column")
+    need(rows.columns, "replaced rows of no column")
     _within(np.array(rows.columns), 0, len(rows.among.names), "columns")
     if rows.drawn is not None:
-        _need([values.shape for values in rows.drawn] == [rows.drawn[0].shape] * len(rows.columns), "drawn values")
-        _need(rows.drawn[0].ndim == 1 and len(rows.drawn[0]) > 0, "drawn values")
+        need(len(rows.drawn) == len(rows.columns), "drawn values")
+        need(len({values.shape for values in rows.drawn}) == 1, "drawn values")
+        need(rows.drawn[0].ndim == 1 and len(rows.drawn[0]) > 0, "drawn values")
 
 
 def _feature(one: Any) -> None:
     """The parts of a feature's result fit together."""
     n, r, size, cells, means = one.sample.n, len(one.at), one.meeting.size, one.cells, one.means
     _check_grids(one)
-    _need(size == prod(map(len, one.values)), f"{size} grid positions for grids of {[len(v) for v in one.values]}")
+    need(size == prod(map(len, one.values)), f"{size} grid positions for grids of {[len(v) for v in one.values]}")
     rows = _rows_paired(one.meeting)
-    _need(rows == n, f"donors of {rows} rows for a sample of {n}")
-    _need(r > 0, "no rows")
+    need(rows == n, f"donors of {rows} rows for a sample of {n}")
+    need(r > 0, "no rows")
     _ascending(one.at, "rows")
     _within(one.at, 0, n, "rows")
     _ascending(cells.rows, "rows of cells")
-    _need(np.isin(cells.rows, one.at).all(), "cells of other rows")
+    need(np.isin(cells.rows, one.at).all(), "cells of other rows")
     width = (len(cells.rows), one.meeting.width)
     _numeric(cells.predictions, "predictions")
-    _need(cells.predictions.shape == width + one.sample.prediction.shape[1:], "cells do not fit their rows and values")
+    need(cells.predictions.shape == width + one.sample.prediction.shape[1:], "cells do not fit their rows and values")
     for name, length in (("mass", r), ("local", r), ("pi", size), ("weights", size), ("pd", size), ("caused", n)):
         values = getattr(means, name)
-        _need(values is None or len(values) == length, f"means: {name} has a wrong length")
+        need(values is None or len(values) == length, f"means: {name} has a wrong length")
     outputs = [one.sample.prediction.shape[1:]]
     if one.sample.classes is not None:
         outputs.append((len(one.sample.classes),))  # how often each label is predicted
-    _need(means.pd is None or means.pd.shape[1:] in outputs, "means: pd has other outputs than the predictions")
-    _need(means.local is None or means.weights is not None, "importances without weights of the values")
-    _need((means.caused is None) == (means.lent is None), "means of donors without their weights")
+    need(means.pd is None or means.pd.shape[1:] in outputs, "means: pd has other outputs than the predictions")
+    need(means.local is None or means.weights is not None, "importances without weights of the values")
+    need((means.caused is None) == (means.lent is None), "means of donors without their weights")
     if one.observed is not None:
-        _need(len(one.values) == 2, "positions on two grids of one feature")
+        need(len(one.values) == 2, "positions on two grids of one feature")
         for column, values in zip(one.observed.T, one.values, strict=True):
-            _need(not np.isnan(column).all() and np.nanmax(column) <= len(values), "positions outside of the grid")
+            need(not np.isnan(column).all() and np.nanmax(column) <= len(values), "positions outside of the grid")
     if one.conditioning is not None and one.conditioning.leaf is not None:
-        _need(len(one.conditioning.leaf) == n, "leaves of other rows")
+        need(len(one.conditioning.leaf) == n, "leaves of other rows")
 
 
 def _importance(one: Any) -> None:
     sample, loss = one.sample, one.loss
-    _need(sample.loss is not None and one.cells.changes is not None, "an importance without losses")
-    _need(sample.totals is not None or sample.y is not None, "an importance without y")
-    _need(one.means.weights is None or one.means.local is not None or one.means.total is not None, "no importance")
+    need(sample.loss is not None and one.cells.changes is not None, "an importance without losses")
+    need(sample.totals is not None or sample.y is not None, "an importance without y")
+    need(one.means.weights is None or one.means.local is not None or one.means.total is not None, "no importance")
     dimensions = {"values": (1,), "labels": (1,), "probabilities": (2,), "scores": (1, 2), "outputs": (2,)}[loss.reads]
-    _need(sample.prediction.ndim in dimensions, f"{loss.name} needs {loss.reads}, and the predictions are others")
+    need(sample.prediction.ndim in dimensions, f"{loss.name} needs {loss.reads}, and the predictions are others")
     if loss.reads == "outputs":
         _check_outputs(sample, loss)
         return
     if sample.y is not None and not loss.custom:
         kinds = "biuf" if loss.reads == "values" else "iu"
-        _need(sample.y.dtype.kind in kinds, f"{loss.name} needs other values of y")
-        _need(sample.y.ndim == 1, f"{loss.name} needs one value of y for each row")
+        need(sample.y.dtype.kind in kinds, f"{loss.name} needs other values of y")
+        need(sample.y.ndim == 1, f"{loss.name} needs one value of y for each row")
     if sample.classes is not None and sample.prediction.ndim == 2:
-        _need(sample.prediction.shape[1] == len(sample.classes), "as many predictions as classes are needed")
+        need(sample.prediction.shape[1] == len(sample.classes), "as many predictions as classes are needed")
     elif sample.prediction.ndim == 2 and sample.y is not None and not loss.custom:
         _within(sample.y, 0, sample.prediction.shape[1], "y")
 
 
 def _check_outputs(sample: Any, loss: Any) -> None:
     outputs = outputs_of(loss) or ()
-    _need(loss.custom or sample.prediction.shape[1] == len(outputs), "predictions of other outputs")
-    _need(len(set(outputs)) == len(outputs), "an output occurs twice")
+    need(loss.custom or sample.prediction.shape[1] == len(outputs), "predictions of other outputs")
+    need(len(set(outputs)) == len(outputs), "an output occurs twice")
     if sample.y is not None and not loss.custom:
-        _need(sample.y.dtype.kind in "biuf", f"{loss.name} needs other values of y")
-        loss.check_target(sample.y)
+        need(sample.y.dtype.kind in "biuf", f"{loss.name} needs other values of y")
+        with refusing():
+            loss.check_target(sample.y)
 
 
 def _mapping(features: Any, kind: str) -> None:
-    _need(features, "there are no features")
+    need(features, "there are no features")
     for name, one in features.items():
-        _need(type(one).__name__ == kind and one.name == name, f"{name!r} is not a {kind} of this name")
+        need(type(one).__name__ == kind and one.name == name, f"{name!r} is not a {kind} of this name")
 
 
 def _importances(result: Any) -> None:
@@ -360,55 +439,55 @@ def _importances(result: Any) -> None:
         _one_sample(result.features.values())
         loss = result.loss
         names = loss.outputs if isinstance(loss, OutputsLoss) else ()
-        _need(tuple(result.by_output) in ((), tuple(names)), "importances of other outputs")
+        need(tuple(result.by_output) in ((), tuple(names)), "importances of other outputs")
         for one in result.by_output.values():
-            _need(list(one) == list(result) and not one.by_output, "outputs with other features")
+            need(list(one) == list(result) and not one.by_output, "outputs with other features")
         return
     left_out = {(len(one.without), one.units) for one in result.features.values() if one.without is not None}
-    _need(len(left_out) <= 1, "scores without different rows, groups or blocks")
+    need(len(left_out) <= 1, "scores without different rows, groups or blocks")
 
 
 def _one_sample(features: Iterable[Any]) -> None:
     sizes = {(len(one.at), one.sample.n, one.sample.prediction.shape, one.loss) for one in features}
-    _need(len(sizes) == 1, "features of different rows or losses")
+    need(len(sizes) == 1, "features of different rows or losses")
 
 
 def _effects(result: Any) -> None:
     _mapping(result.features, "FeatureEffect")
-    _need(len({len(one.at) for one in result.features.values()}) == 1, "features of different rows")
+    need(len({len(one.at) for one in result.features.values()}) == 1, "features of different rows")
 
 
 def _score(one: Any) -> None:
     _check_grids(one)
     if one.curve is not None:
-        _need(len(one.curve) == prod(map(len, one.values)), "a curve that does not fit its grid")
+        need(len(one.curve) == prod(map(len, one.values)), "a curve that does not fit its grid")
     if one.shares is not None:
-        _need(len(one.shares) == prod(map(len, one.values)), "weights that do not fit their grid")
-    _need((one.column_scores is None) == (one.column_shares is None), "scores without their weights")
+        need(len(one.shares) == prod(map(len, one.values)), "weights that do not fit their grid")
+    need((one.column_scores is None) == (one.column_shares is None), "scores without their weights")
     held = [one.own, one.column_cells, one.curve_cells]
-    _need(held == [None] * 3 or None not in held, "rows without cells, or cells without rows")
+    need(held == [None] * 3 or None not in held, "rows without cells, or cells without rows")
     for cells in held[1:]:
         if cells is not None:
             sample = one.own.sample
-            _need(_rows_paired(cells.meeting) == sample.n, "donors of other rows")
+            need(_rows_paired(cells.meeting) == sample.n, "donors of other rows")
             shape = (sample.n, cells.meeting.width, *sample.prediction.shape[1:])
-            _need(cells.predictions.shape == shape, "cells do not fit their rows and values")
+            need(cells.predictions.shape == shape, "cells do not fit their rows and values")
 
 
 def _scored_rows(rows: Any) -> None:
     sample, judge = rows.sample, rows.judge
-    _need(type(judge).__name__ == "PredictionScore", "a score of no scorer")
-    _need(len(rows.at) > 0 and sample.y is not None, "a score of no rows, or without y")
+    need(type(judge).__name__ == "PredictionScore", "a score of no scorer")
+    need(len(rows.at) > 0 and sample.y is not None, "a score of no rows, or without y")
     _ascending(rows.at, "rows")
     _within(rows.at, 0, sample.n, "rows")
-    _need((judge.classes is None) == (sample.classes is None), "classes of a score, or none")
+    need((judge.classes is None) == (sample.classes is None), "classes of a score, or none")
     if judge.classes is not None:
         _within(sample.y, 0, len(judge.classes), "y")
         columns = 1 if sample.prediction.ndim == 1 else sample.prediction.shape[1]
-        _need(columns in (1, len(judge.classes)), "as many predictions as classes are needed")
-        _need(judge.areas in (None, "two") or columns > 1, "an AUC of several classes of one number a row")
+        need(columns in (1, len(judge.classes)), "as many predictions as classes are needed")
+        need(judge.areas in (None, "two") or columns > 1, "an AUC of several classes of one number a row")
         if judge.method == "predict":
-            _need(sample.prediction.dtype.kind in "iu", "labels that are no positions of classes")
+            need(sample.prediction.dtype.kind in "iu", "labels that are no positions of classes")
 
 
 def _scored_cells(cells: Any) -> None:
@@ -416,53 +495,53 @@ def _scored_cells(cells: Any) -> None:
 
 
 def _prediction_score(score: Any) -> None:
-    _need(score.scorer is None, "a scorer, which files don't hold")
-    _need(score.method in ("predict", "predict_proba", "decision_function"), "a score of no method")
-    _need(score.classes is None or score.classes.ndim == 1, "classes are no list")
-    _need(score.areas is None or score.classes is not None, "an AUC without classes")
+    need(score.scorer is None, "a scorer, which files don't hold")
+    need(score.method in ("predict", "predict_proba", "decision_function"), "a score of no method")
+    need(score.classes is None or score.classes.ndim == 1, "classes are no list")
+    need(score.areas is None or score.classes is not None, "an AUC without classes")
 
 
 def _extrapolation(one: Any) -> None:
-    _need(one.grid.ndim == 1 or len(one.grid) == 0, f"a grid of shape {one.grid.shape} for one column")
+    need(one.grid.ndim == 1 or len(one.grid) == 0, f"a grid of shape {one.grid.shape} for one column")
 
 
 def _extrapolations(result: Any) -> None:
     for name, one in result.features.items():
-        _need(one.name == name, f"{name!r} is not of this name")
+        need(one.name == name, f"{name!r} is not of this name")
 
 
 def _shapley(result: Any) -> None:
     p, r, n, shares = len(result.features), len(result.at), result.sample.n, result.shares
     _names(result.features)
-    _need(r > 0 or result.sample.totals is not None, "no rows")
+    need(r > 0 or result.sample.totals is not None, "no rows")
     _ascending(result.at, "rows")
     _within(result.at, 0, n, "rows")
-    _need(result.values.codes.shape == (n, p), "values of other rows or features")
-    _need(result.table is None or len(result.table) == 1 << min(p, 62), "errors of some coalitions only")
-    _need(result.freedom > 0, "no degrees of freedom")
-    _need(result.both is None or result.both.shape == (n, p), "both roles of other rows or features")
-    _need((result.covariance is None) == (result.cubes is None), "covariances without third moments")
+    need(result.values.codes.shape == (n, p), "values of other rows or features")
+    need(result.table is None or len(result.table) == 1 << min(p, 62), "errors of some coalitions only")
+    need(result.freedom > 0, "no degrees of freedom")
+    need(result.both is None or result.both.shape == (n, p), "both roles of other rows or features")
+    need((result.covariance is None) == (result.cubes is None), "covariances without third moments")
     if result.covariance is not None:
         variance = np.diagonal(result.covariance)
-        _need(np.array_equal(result.covariance, result.covariance.T) and (variance >= 0).all(), "no covariances")
+        need(np.array_equal(result.covariance, result.covariance.T) and (variance >= 0).all(), "no covariances")
     if shares is None:
         return
-    _need(result.sample.loss is not None, "shares without losses")
-    _need(shares.local.shape == (r, p), "shares of other rows or features")
-    _need(shares.local_error is None or shares.local_error.shape == (r, p), "errors of other rows or features")
-    _need(shares.caused is None or shares.caused.shape == (n, p), "shares of other donors")
-    _need(_rows_paired(shares.meeting) == n == shares.meeting.size, "pairs of other rows")
-    _need(shares.cells is None or shares.cells.shape == (r, shares.meeting.width, p), "shares of other pairs")
+    need(result.sample.loss is not None, "shares without losses")
+    need(shares.local.shape == (r, p), "shares of other rows or features")
+    need(shares.local_error is None or shares.local_error.shape == (r, p), "errors of other rows or features")
+    need(shares.caused is None or shares.caused.shape == (n, p), "shares of other donors")
+    need(_rows_paired(shares.meeting) == n == shares.meeting.size, "pairs of other rows")
+    need(shares.cells is None or shares.cells.shape == (r, shares.meeting.width, p), "shares of other pairs")
 
 
 def _names(features: tuple[str, ...]) -> None:
-    _need(features and len(set(features)) == len(features), "no features, or a feature twice")
+    need(features and len(set(features)) == len(features), "no features, or a feature twice")
 
 
 def _shapley_effect(result: Any) -> None:
     _names(result.features)
-    _need(len(result.local) > 0, "no rows")
-    _need(result.values.codes.shape == result.local.shape, "values of other rows or features")
+    need(len(result.local) > 0, "no rows")
+    need(result.values.codes.shape == result.local.shape, "values of other rows or features")
 
 
 def _row_changes(result: Any) -> None:
@@ -473,67 +552,70 @@ def _row_changes(result: Any) -> None:
 def _clusters(result: Any) -> None:
     _names(result.features)
     _check_weight(result.weight)
-    _need(result.k > 0, "no clusters")
+    need(result.k > 0, "no clusters")
     _within(result.labels, -1, result.k, "clusters")
-    _need((result.labels >= 0).any() and result.weight[result.labels >= 0].sum() > 0, "empty clusters")
+    need((result.labels >= 0).any() and result.weight[result.labels >= 0].sum() > 0, "empty clusters")
 
 
 def _refits(result: Any) -> None:
-    _need(len(result.folds) > 1, "fewer than two folds")
-    _need(result.n <= max(ALL_ROWS, 1000 * sum(map(len, result.tested))), f"{result.n} rows, of which few were tested")
-    _need(len({type(fold) for fold in result.folds}) == 1, "folds of different kinds")
-    _need(len({tuple(fold.features) for fold in result.folds}) == 1, "folds of different features")
+    need(len(result.folds) > 1, "fewer than two folds")
+    need(result.n <= max(ALL_ROWS, 1000 * sum(map(len, result.tested))), f"{result.n} rows, of which few were tested")
+    need(len({type(fold) for fold in result.folds}) == 1, "folds of different kinds")
+    need(len({tuple(fold.features) for fold in result.folds}) == 1, "folds of different features")
     without = result.without
-    _need(without is None or without.shape[1] == len(result.features), "jackknife of other features")
+    need(without is None or without.shape[1] == len(result.features), "jackknife of other features")
     for fold, rows, trained in zip(result.folds, result.tested, result.trained, strict=True):
-        _need(rows.ndim == 1, "test rows are no list")
+        need(rows.ndim == 1, "test rows are no list")
         _within(rows, 0, result.n, "test rows")
-        _need(trained > 0, f"{trained} training rows")  # more than n where rows are drawn with replacement
+        need(trained > 0, f"{trained} training rows")  # more than n where rows are drawn with replacement
         if type(fold).__name__ != "Scores":
             known = fold.at if hasattr(fold, "at") else next(iter(fold.features.values())).at
-            _need(len(known) == len(rows), "a fold of other rows")
+            need(len(known) == len(rows), "a fold of other rows")
 
 
 def _comparison(result: Any) -> None:
     models = result.importances
-    _need(models and len({tuple(one.features) for one in models.values()}) == 1, "models with different features")
-    _need(len({type(one) for one in models.values()}) == 1, "models compared by a loss and by a score")
+    need(models and len({tuple(one.features) for one in models.values()}) == 1, "models with different features")
+    need(len({type(one) for one in models.values()}) == 1, "models compared by a loss and by a score")
     for one in models.values():
-        _need([feature.pfi for feature in one.values()], "models without importances")  # raises where there is none
+        with refusing():  # where there is none
+            need([feature.pfi for feature in one.values()], "models without importances")
     if result.paired and type(next(iter(models.values()))).__name__ == "Importances":
-        _need(len({len(one.local) for one in models.values()}) == 1, "models on different rows")
+        need(len({len(one.local) for one in models.values()}) == 1, "models on different rows")
     pairs = [(one, other) for one, others in result.shifts.items() for other in others]
-    _need(not pairs or pairs == list(combinations(models, 2)), "shifts between other sets of rows")
+    need(not pairs or pairs == list(combinations(models, 2)), "shifts between other sets of rows")
     for shifts in (result.shifts[one][other] for one, other in pairs):
-        _need(len(shifts) == len(next(iter(models.values())).features), "shifts of other features")
+        need(len(shifts) == len(next(iter(models.values())).features), "shifts of other features")
     if result.shapley:
-        _need(list(result.shapley) == list(models), "shares of other models")
+        need(list(result.shapley) == list(models), "shares of other models")
         own = {tuple(one.features) for one in models.values()}
-        _need({one.features for one in result.shapley.values()} == own, "shares of other features")
+        need({one.features for one in result.shapley.values()} == own, "shares of other features")
 
 
 def _regions(result: Any) -> None:
     _mapping(result.features, "FeatureImportance")
     for region in result.regions:
-        _need(region.feature in result.features, f"a region of {region.feature!r}, which is no feature")
+        need(region.feature in result.features, f"a region of {region.feature!r}, which is no feature")
         one = result.features[region.feature]
         if one.row_labels is None:
             _within(region.rows, 0, len(one.at), "rows of regions")
         else:
-            find_rows(region.rows, one.row_labels)
+            with refusing():
+                find_rows(region.rows, one.row_labels)
     for name in result.found:
-        _need(sum(region.depth == 1 for region in result.of(name)) == 2, f"not two sides of {name!r}")
+        need(sum(region.depth == 1 for region in result.of(name)) == 2, f"not two sides of {name!r}")
 
 
 def _weak_segments(result: Any) -> None:
     labels = result.row_labels
-    _need(result.n > 0 and (labels is None or len(labels) == result.n), "labels of other rows")
-    _need(bool(result.segments) != bool(result.why), "segments, and why there are none")
+    need(result.n > 0 and (labels is None or len(labels) == result.n), "labels of other rows")
+    need(bool(result.segments) != bool(result.why), "segments, and why there are none")
     for segment in result.segments:
         if labels is None:
             _within(segment.rows, 0, result.n, "rows of segments")
         else:
-            find_rows(segment.rows, labels)
+            with refusing():
+                find_rows(segment.rows, labels)
 
 
 def _observations(result: Any) -> None:
@@ -542,31 +624,32 @@ def _observations(result: Any) -> None:
 
 def _interactions(result: Any) -> None:
     _names(result.features)
-    _need(result.units >= 2 or result.std_error is None, "standard errors from fewer than two rows")
+    need(result.units >= 2 or result.std_error is None, "standard errors from fewer than two rows")
     for part in result.parts.values():
-        _need(part.features == result.features and not part.parts, "parts of other features")
+        need(part.features == result.features and not part.parts, "parts of other features")
 
 
 def _gap(result: Any) -> None:
     _names(result.features)
-    _need(len(result.centre) == (0 if result.why else len(result.features) + 2), "intervals of other lines")
-    _need((result.freedom > 0).all(), "no degrees of freedom")
+    need(len(result.centre) == (0 if result.why else len(result.features) + 2), "intervals of other lines")
+    need((result.freedom > 0).all(), "no degrees of freedom")
 
 
 def _by_group(result: Any) -> None:
-    _need(isinstance(result.every, Grouped), "groups of no result that has rows")
+    need(isinstance(result.every, Grouped), "groups of no result that has rows")
     labels = result.labels.tolist()
-    _need(labels and len(set(labels)) == len(labels), "no group, or a group twice")
+    need(labels and len(set(labels)) == len(labels), "no group, or a group twice")
     _within(result.codes, 0, len(labels), "groups")
-    _need(len(result.every._split(result.codes)) == len(labels), "a group without rows")  # or of other rows: it raises
-    _need(result.name.strip(), "groups without a name")
+    with refusing():  # groups of other rows
+        need(len(result.every._split(result.codes)) == len(labels), "a group without rows")
+    need(result.name.strip(), "groups without a name")
 
 
 def _over_time(result: Any) -> None:
     _named(result)
-    _need(len(result.start) > 0, "no stretch of time")
+    need(len(result.start) > 0, "no stretch of time")
     kinds = {times.dtype.kind for times in (result.start, result.end, result.middle)}
-    _need(kinds in ({"f"}, {"M"}, {"m"}), "times of several kinds")
+    need(kinds in ({"f"}, {"M"}, {"m"}), "times of several kinds")
     _within(result.step, -1, len(result.start), "steps")
 
 
