@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
 # Of `losslens.losses`: what the other rooms of the library share, and what loss functions return.
 NOT_FOR_USERS = {
-    "LARGEST", "POSITIVE", "TOO_LARGE", "FunctionScorer", "OutputLoss", "OutputsLoss", "Response", "SurvivalLoss",
+    "LARGEST", "POSITIVE", "SMALLEST", "TOO_LARGE", "TOO_SMALL", "FunctionScorer", "OutputLoss", "OutputsLoss",
+    "Response", "SurvivalLoss",
     "as_scorer", "call_read_only", "for_outputs", "from_metadata", "is_scorer", "names_of", "outputs_of", "resolve",
     "same_outputs", "title_of",
 }  # fmt: skip

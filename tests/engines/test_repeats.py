@@ -218,9 +218,9 @@ def test_what_counts_as_different():
 def test_rows_of_an_earlier_pass_are_remembered():
     y, rows = np.arange(5.0), np.arange(5)
     repeats = Repeats()
-    repeats.compare_unchanged(rows, y, y)
-    repeats.compare_unchanged(rows + 1, y + 1, y)  # other rows
+    repeats.compare_unchanged(rows, y, lambda: y)
+    repeats.compare_unchanged(rows + 1, y + 1, lambda: y)  # other rows
     assert repeats.declined == ""
     with pytest.warns(UserWarning, match=WORDS):
-        repeats.compare_unchanged(rows, y + 1, y)
+        repeats.compare_unchanged(rows, y + 1, lambda: y)
     assert repeats.declined.startswith(WORDS)

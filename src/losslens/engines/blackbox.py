@@ -93,10 +93,9 @@ class BlackBox:
                 store.put(block, batch, predictions)
             twice = store.predicted_twice(block, plans)
             store.complete(block, plans)
-            if self.repeats.watches and not self.repeats.declined:
-                some = store.some(block)
-                self.repeats.compare(*twice, some)
-                self.repeats.compare_unchanged(rows[block], some[: len(block)], some)
+            some = partial(store.some, block)
+            self.repeats.compare(*twice, some)
+            self.repeats.compare_unchanged(rows[block], store.answer().base[block], some)
         return store.answer()
 
     def mixer(self, players: Sequence[tuple[int, ...]], columns: dict[int, Column]) -> Mixer:
@@ -231,7 +230,7 @@ class _Store:
             start += len(piece)
 
     def some(self, block: Indices) -> NDArray[Any]:
-        """Predictions of the unchanged rows of a block, and then of the cells of a few of them."""
+        """Predictions of the unchanged rows of a block, and of the cells of a few of them."""
         assert self.base is not None
         few = block[:: len(block) // FEW_ROWS + 1]
         outputs = self.base.shape[1:]

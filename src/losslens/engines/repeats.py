@@ -7,6 +7,7 @@ too: predictions are compared with their own spread.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,16 +37,18 @@ class Repeats:
     rows: Indices | None = None  # the first rows that were predicted as they are
     base: NDArray[Any] | None = None  # and their predictions
 
-    def compare(self, first: NDArray[Any], again: NDArray[Any], every: NDArray[Any]) -> None:
-        """Two answers for the same rows; `every`: predictions of different rows, which tell how much they vary."""
-        if self.watches and not self.declined and len(first) and differ(first, again, every):
+    def compare(self, first: NDArray[Any], again: NDArray[Any], every: Callable[[], NDArray[Any]]) -> None:
+        """Two answers for the same rows; `every` gives predictions of different rows, to tell how much they vary."""
+        if not self.watches or self.declined or np.array_equal(first, again):
+            return
+        if differ(first, again, every()):
             self.declined = UNSTEADY
             warn_once(
                 f"{UNSTEADY}; importances contain that noise, and none of them is exact. Fix the seed, switch off "
                 "dropout (evaluation mode), or predict each row by itself"
             )
 
-    def compare_unchanged(self, rows: Indices, base: NDArray[Any], every: NDArray[Any]) -> None:
+    def compare_unchanged(self, rows: Indices, base: NDArray[Any], every: Callable[[], NDArray[Any]]) -> None:
         """Predictions of rows as they are, with those of an earlier pass over the same rows, if there was one."""
         if self.rows is None or self.base is None:
             self.rows, self.base = rows[:REMEMBERED].copy(), base[:REMEMBERED].copy()

@@ -79,7 +79,8 @@ class GameSetup:
         predictions = self.mixer.predict(rows, donors, kept, self.counter)
         if self.repeats.watches:
             own = rows == donors  # nothing is replaced, so that the row is predicted again
-            self.repeats.compare(self.sample.prediction[rows[own]], predictions[own], self.sample.prediction)
+            base = self.sample.prediction
+            self.repeats.compare(base[rows[own]], predictions[own], lambda: base)
         return predictions
 
     @cached_property

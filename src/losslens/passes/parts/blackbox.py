@@ -292,7 +292,7 @@ def _curves(stream: Stream, work: BoxWork, kept: KeptTable) -> dict[int, Answer]
     columns = [Feature(stream.head.names[j], (j,)) for j in stream.feature_columns]
     answers = list(stream.workers.map(curves_of, (work, kept), columns))
     for one, again in pairwise(answers):  # each column has its own calls, which begin with the same rows
-        stream.repeats.compare(one.base, again.base, one.base)
+        stream.repeats.compare(one.base, again.base, lambda: answers[0].base)
     return dict(zip(stream.feature_columns, answers, strict=True))
 
 
