@@ -37,7 +37,9 @@ def main():
         return 0
     if made_with != records.here():
         print(f"frozen with {made_with}, now {records.here()}")
-    verdict = compare({n: one for n, one in old.items() if fnmatch(n, options.only)}, new, options.rounding, options.words)
+    verdict = compare(
+        {n: one for n, one in old.items() if fnmatch(n, options.only)}, new, options.rounding, options.words
+    )
     print(verdict)
     return int(bool(verdict.failures))
 

@@ -29,8 +29,6 @@ SITUATIONS = {
     "groups": lambda s: {"groups": s.groups},
 }
 WITH_GROUPS = ("auto", "all", "Latin")  # designs that take donors from other groups
-SQUARED = {"loss": "squared_error"}  # of functions, which have no loss by default
-FUNCTIONS = ("function", "two functions")
 
 
 @dataclass(frozen=True)
@@ -51,12 +49,16 @@ def add(name, setting, run):
 
 def call(verb, situation="plain", **options):
     """A verb of model, X and y."""
-    return lambda s: verb(s.model, s.X, s.y, **(QUIET | SITUATIONS[situation](s) | options))
+    return lambda s: verb(s.model, s.X, s.y, **(QUIET | loss_of(s) | SITUATIONS[situation](s) | options))
+
+
+def loss_of(s):
+    """Functions have none by default."""
+    return {} if hasattr(s.model, "predict") else {"loss": "squared_error"}
 
 
 def on_made(name, verb, model, size=None, situation="plain", **options):
     """A call on one of the models of a pandas frame."""
-    options = SQUARED | options if model in FUNCTIONS else options
     add(name, partial(made, model, **(size or {})), call(verb, situation, **options))
 
 
@@ -238,7 +240,7 @@ OF_IMPORTANCES = {
     "difference": lambda found, s: found.difference("x0", "x1"),
     "by of a feature": lambda found, s: found["x0"].by(LABELS),
     "effect of a group": lambda found, s: found["x0"].given(SOME_ROWS).effect,
-    "extrapolation": lambda found, s: ll.extrapolation(found, s.X),
+    "extrapolation": lambda found, s: ll.extrapolation(found, s.X, random_state=0),
     "regions": lambda found, s: ll.regions(found, s.X, permutations=99),
     "regions of importance": lambda found, s: ll.regions(found["x0"], s.X, target="importance", permutations=99),
     "time blocks": lambda found, s: ll.time_blocks(TIMES, like=found),
@@ -260,17 +262,12 @@ OF_SHARES = {
 
 def derived():
     for model in ("function", "forest", "odds"):
-        options = SQUARED if model in FUNCTIONS else {}
         for what, change in OF_IMPORTANCES.items():
-            run = then(change, ll.feature_importance, **options)
-            add(f"importances/{what}/{model}", partial(made, model, N), run)
+            add(f"importances/{what}/{model}", partial(made, model, N), then(change, ll.feature_importance))
         for what, change in OF_SHARES.items():
-            run = then(change, ll.shapley_importance, rows=True, **options)
-            add(f"shares/{what}/{model}", partial(made, model, N), run)
+            add(f"shares/{what}/{model}", partial(made, model, N), then(change, ll.shapley_importance, rows=True))
     here = partial(made, "forest", N)
-    add(
-        "importances/leaves", here, then(lambda found, s: found["x0"].leaves, ll.feature_importance, donors=ll.Within())
-    )
+    add("importances/leaves", here, then(leaves, ll.feature_importance, donors=ll.Within()))
     add("interactions/parts", here, then(parts, ll.pair_interactions))
     add("time_blocks", here, lambda s: ll.time_blocks(TIMES, 9))
     add("feature_importance/time blocks", here, call(ll.feature_importance, groups=ll.time_blocks(TIMES, 9)))
@@ -285,6 +282,10 @@ def then(change, verb, **options):
         return {"source": way, "then": change(found, s)}
 
     return run
+
+
+def leaves(found, s):
+    return found["x0"].leaves
 
 
 def parts(found, s):
@@ -350,7 +351,7 @@ def permuted(model, X, y, progress, **options):
 
 def models(situation, s):
     several = {name: made(name).model for name in ("line", "boosting", "function")}
-    return call(ll.compare, situation, **SQUARED)(Setting(several, s.X, s.y))
+    return call(ll.compare, situation)(Setting(several, s.X, s.y))
 
 
 def halves(s):
@@ -366,11 +367,11 @@ OPENED = {"parquet": str, "polars": pl.scan_parquet, "dask": dd.read_parquet}
 
 def files():
     for model in ("forest", "line", "boosted odds", "machine", "function"):
-        here, options = partial(made, model, 1500), SQUARED if model in FUNCTIONS else {}
+        here = partial(made, model, 1500)
         for way in OPENED if model in ("forest", "line") else ["parquet"]:
-            add(f"feature_importance/{way}/{model}", here, read(way, ll.feature_importance, **options))
+            add(f"feature_importance/{way}/{model}", here, read(way, ll.feature_importance))
             if model not in ("function", "machine"):
-                add(f"shapley_importance/{way}/{model}", here, read(way, ll.shapley_importance, **options))
+                add(f"shapley_importance/{way}/{model}", here, read(way, ll.shapley_importance))
         if model != "function":
             add(f"feature_effect/parquet/{model}", here, read("parquet", ll.feature_effect))
     here = partial(made, "forest", 1500)
@@ -379,12 +380,13 @@ def files():
     add("feature_importance/parquet/forest/in memory", partial(made, "forest", N), run)
 
 
-def read(way, verb, **options):
+def read(way, verb, memory=300_000, **options):
     def run(s):
         s.X.assign(y=s.y, w=s.weights).to_parquet("rows.parquet", row_group_size=400)
-        y = [] if verb is ll.feature_effect else ["y"]
-        options.setdefault("memory", 300_000)
-        return verb(s.model, OPENED[way]("rows.parquet"), *y, features=list(s.X.columns), **QUIET, **options)
+        X, features = OPENED[way]("rows.parquet"), list(s.X.columns)
+        if verb is ll.feature_effect:
+            return verb(s.model, X, features=features, memory=memory, **QUIET)
+        return call(verb, features=features, memory=memory, **options)(Setting(s.model, X, "y"))
 
     return run
 

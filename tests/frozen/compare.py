@@ -1,213 +1,194 @@
 """Two sets of records: what is equal, what is off, and what is computed in another way.
 
-A way is the engine, method, design and exactness that the innermost object around a number states. Numbers of the same
-way are equal to the bit. Where the way is another one, importances are compared in units of their Monte-Carlo standard
-errors, and if nothing is drawn on either side by relative difference.
+A way is the engine, method, design and exactness that the innermost object around a number states. Numbers of a kept
+way are equal to the bit. Where it is another way, importances are compared in units of their Monte-Carlo standard
+errors, and by relative difference if nothing is drawn on either side.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.stats import norm
-from tests.frozen.records import MODEL, SEP
+from tests.frozen.records import DRAW, MODEL, SEP, Record
 from tests.fuzz.numbers import TOLERANCE, XGBOOST
 
 WAY = ("engine", "method", "design", "exact")
 COSTS = {"n_predictions", "full_size"}  # listed: fewer are an improvement
-TOTALS = ("pfi", "sfimp")  # importances, whose interval of the draw tells the Monte-Carlo error
+TOTALS = {"pfi", "sfimp"}  # importances, with an interval of the draw
 UNDRAWN = {"error", "error_all", "error_constant", "skill"}  # depend on no donor
 FAR = 4.0  # standard errors
-RENAMED: dict[str, str] = {}  # names of attributes since the numbers were frozen: old -> new
+RENAMED: dict[str, str] = {}  # attributes that have another name since: old -> new
+SHOWN = 3  # lines of one call
 
 
 @dataclass
 class Verdict:
-    """What a comparison found; `failures` fail it, the rest is to be read."""
+    """What a comparison found: `failures` fail it, the rest is to be read."""
 
-    failures: list[str] = field(default_factory=list)
-    ways: list[tuple[str, str, str]] = field(default_factory=list)  # call, way before, way now
-    z: list[float] = field(default_factory=list)  # differences in standard errors, of importances
-    z_rows: list[float] = field(default_factory=list)  # likewise of single rows
-    equal: int = 0  # numbers
-    close: int = 0  # compared by relative difference, because they are computed in another way
-    unchecked: int = 0  # of another way, without a Monte-Carlo error
-    gone: Counter = field(default_factory=Counter)  # attributes
+    failures: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by call
+    listed: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # costs and words that differ
+    ways: dict[str, str] = field(default_factory=dict)
+    z: dict[str, list[float]] = field(default_factory=lambda: {"importances": [], "single rows": []})
+    count: Counter = field(default_factory=Counter)  # of numbers
+    gone: Counter = field(default_factory=Counter)  # of attributes
     new: Counter = field(default_factory=Counter)
-    listed: list[str] = field(default_factory=list)  # costs and words that differ, calls of one side
 
     def __str__(self):
-        lines = [f"FAILED {one}" for one in self.failures]
-        lines += [f"listed {one}" for one in self.listed]
+        lines = []
+        for title, calls in (("FAILED", self.failures), ("listed", self.listed)):
+            for call, found in calls.items():
+                lines += [f"{title} {call}: {one}" for one in found[:SHOWN]]
+                lines += [f"{title} {call}: ... and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
         for title, names in (("gone", self.gone), ("new", self.new)):
             lines += [f"{title}: " + ", ".join(f"{name} ({n})" for name, n in names.most_common())] if names else []
-        if self.ways:
-            width = max(len(call) for call, _, _ in self.ways)
-            lines += ["computed in another way:", *(f"  {c:{width}s}  {a}  ->  {b}" for c, a, b in self.ways)]
-        for title, z in (("importances", self.z), ("single rows", self.z_rows)):
+        lines += [f"another way: {call}: {way}" for call, way in self.ways.items()]
+        for title, z in self.z.items():
             if z:
-                square, most = np.mean(np.square(z)), np.max(np.abs(z))
-                lines.append(f"{len(z):,} {title} in standard errors: mean square {square:.2f}, largest {most:.1f}")
-        lines.append(
-            f"{self.equal:,} numbers equal, {self.close:,} of another way compared, {self.unchecked:,} of another way "
-            f"without a Monte-Carlo error, {len(self.failures)} failures"
-        )
-        return "\n".join(lines)
+                square, largest = np.mean(np.square(z)), np.max(np.abs(z))
+                lines.append(f"{len(z):,} {title} in standard errors: mean square {square:.2f}, largest {largest:.1f}")
+        numbers = ", ".join(f"{n:,} {what}" for what, n in self.count.most_common())
+        return "\n".join([*lines, f"numbers: {numbers or 'none'}; {len(self.failures)} calls failed"])
 
 
 def compare(old, new, rounding=0.0, words=False):
-    """rounding: the relative difference that kept ways may have; words: names and rules may differ."""
+    """rounding: a relative difference that kept ways may have; words: names and rules may differ."""
     verdict = Verdict()
-    verdict.listed += [f"{name}: no such call any more" for name in old.keys() - new.keys()]
-    verdict.listed += [f"{name}: a new call" for name in new.keys() - old.keys()]
-    for name in [name for name in old if name in new]:
-        _Pair(name, _renamed(old[name]), new[name], verdict, rounding, words).compare()
+    for name, one in old.items():
+        if name in new:
+            _Pair(name, _renamed(one), new[name], verdict, rounding, words).compare()
+        else:
+            verdict.listed[name].append("no such call any more")
+    for name in [name for name in new if name not in old]:
+        verdict.listed[name].append("a new call")
     return verdict
-
-
-def _renamed(one):
-    if RENAMED:
-        for what in (one.numbers, one.labels, one.words):
-            moved = {SEP.join(RENAMED.get(part, part) for part in path.split(SEP)): v for path, v in what.items()}
-            what.clear()
-            what.update(moved)
-    return one
 
 
 @dataclass
 class _Pair:
-    """The same call, before and now."""
+    """One call, before and now."""
 
     name: str
-    old: object
-    new: object
+    old: Record
+    new: Record
     verdict: Verdict
     rounding: float
     words: bool
 
     def compare(self):
-        old, new, verdict = self.old, self.new, self.verdict
-        if old.raised or new.raised:
-            if old.raised.partition(":")[0] != new.raised.partition(":")[0]:
-                self.fail("", f"{old.raised or 'a result'} -> {new.raised or 'a result'}")
-            elif old.raised != new.raised:
-                self.listing("", old.raised, new.raised)
-            return
-        if not _same(old.numbers.get(MODEL), new.numbers.get(MODEL)):
-            self.fail(MODEL, "differ: other libraries, or another model; its numbers are not compared")
-            return
-        before, now = _ways(old), _ways(new)
-        of_call = self.name, _said(before), _said(now)
-        if before != now:
-            verdict.ways.append(of_call)
-        self.shared(before, now)
-        held = [{*one.numbers, *one.labels, *one.words} for one in (old, new)]
-        verdict.gone.update(path.rpartition(SEP)[2] for path in held[0] - held[1])
-        verdict.new.update(path.rpartition(SEP)[2] for path in held[1] - held[0])
+        old, new = self.old, self.new
+        if old.raised.partition(":")[0] != new.raised.partition(":")[0]:
+            self.fail("", f"{old.raised or 'a result'} -> {new.raised or 'a result'}")
+        elif old.raised != new.raised:
+            self.list("", old.raised, new.raised)
+        elif not _same(old.numbers.get(MODEL, np.empty(0)), new.numbers.get(MODEL, np.empty(0))):
+            self.fail(MODEL, "differ: another model, or another version of its library")
+        else:
+            self.before, self.now = _ways(old), _ways(new)
+            if self.before != self.now:
+                self.verdict.ways[self.name] = f"{_in_words(self.before)} -> {_in_words(self.now)}"
+            self.shared()
 
-    def shared(self, before, now):
-        loose = self.name.startswith("plan/")
-        for path, a in self.old.numbers.items():
-            b, owner, kept = self.new.numbers.get(path), _owner(path, before), _kept(path, before, now)
-            if b is None:
-                if path in self.new.words and kept:
-                    self.fail(path, f"a number -> {self.new.words[path]}")
-            elif loose or path.rpartition(SEP)[2] in COSTS:
-                if not loose and not _same(a, b):
-                    self.listing(path, a, b)
-                elif loose and not np.allclose(a, b, rtol=1.0, atol=1e-2):
-                    self.listing(path, a, b)
-            elif kept:
-                self.kept(path, a, b)
+    def shared(self):
+        old, new, loose = self.old, self.new, self.name.startswith("plan/")
+        for path in _both(old.numbers, new.numbers):
+            a, b = old.numbers[path], new.numbers[path]
+            if loose or _last(path) in COSTS:
+                if a.shape != b.shape or not np.allclose(a, b, rtol=0.5 * loose, atol=0.01 * loose, equal_nan=True):
+                    self.list(path, a, b)
             else:
-                self.replaced(path, owner, a, b)
-        for path, a in self.old.labels.items():
-            b = self.new.labels.get(path)
-            if b is not None and a != b:
+                (self.kept if self.has_kept(path) else self.replaced)(path, a, b)
+        for path in _both(old.labels, new.labels):
+            if (a := old.labels[path]) != (b := new.labels[path]):
                 at = next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-                strict = _kept(path, before, now) and not self.words and not loose
-                (self.fail if strict else self.listing)(path, f"{a[at : at + 1]} -> {b[at : at + 1]} at {at}")
-        for path, a in self.old.words.items():
-            b = self.new.words.get(path)
-            if b is not None and a != b and path.rpartition(SEP)[2] not in WAY:
-                self.listing(path, a, b)
+                fails = self.has_kept(path) and not (loose or self.words)
+                (self.fail if fails else self.list)(path, f"[{at}] {a[at : at + 1]} -> {b[at : at + 1]}")
+        for path in _both(old.words, new.words):
+            if old.words[path] != new.words[path] and _last(path) not in WAY:
+                self.list(path, old.words[path], new.words[path])
+        for path in _both(old.numbers, new.words.keys() - new.numbers.keys()):
+            (self.fail if self.has_kept(path) else self.list)(path, "a number", new.words[path])
+        held = [{*one.numbers, *one.labels, *one.words} for one in (old, new)]
+        self.verdict.gone.update(map(_last, held[0] - held[1]))
+        self.verdict.new.update(map(_last, held[1] - held[0]))
+
+    def has_kept(self, path):
+        """Whether the innermost object with a way has the same; where there is none, all of the call."""
+        owner = _owner(path, self.before)
+        return self.before == self.now if owner is None else self.before[owner] == self.now.get(owner)
 
     def kept(self, path, a, b):
         gap = 0.0 if _same(a, b) else _gap(a, b)
+        self.verdict.count["equal" if gap == 0 else "off" if gap > self.rounding else "off by rounding"] += a.size
         if gap > self.rounding:
             self.fail(path, f"off by {gap:.1e} of its largest value")
+
+    def replaced(self, path, a, b):
+        name, owner, errors = _last(path), _owner(path, self.before) or "", [None]
+        if a.shape == b.shape:
+            errors = [_error(self.old.numbers, path, b), _error(self.new.numbers, path, a)]
+        stated = all(one is not None for one in errors)
+        if stated and np.any((error := np.hypot(*errors)) > 0):
+            drawn = error > 0
+            self.within(path, (b - a)[drawn] / error[drawn])
+            if name in TOTALS:  # a feature that the model does not use
+                self.close(path, owner, a[error == 0], b[error == 0])
+        elif stated or name in UNDRAWN or (_is_exact(self.old, owner) and _is_exact(self.new, owner)):
+            self.close(path, owner, a, b)
         else:
-            self.verdict.equal += a.size
+            self.verdict.count["of another way without an error"] += a.size
 
-    def replaced(self, path, owner, a, b):
-        error, name = self.error(path, owner), path.rpartition(SEP)[2]
-        if error is not None and a.shape == b.shape and np.any(error > 0):
-            counted = np.isfinite(error) & (error > 0) & np.isfinite(a) & np.isfinite(b)
-            z = (b - a)[counted] / error[counted]
-            (self.verdict.z if name in TOTALS else self.verdict.z_rows).extend(z.tolist())
-            # Of many rows some are further away: as unlikely as one number beyond FAR.
-            limit = FAR if name in TOTALS else norm.isf(norm.sf(FAR) / max(1, z.size))
-            if z.size and np.abs(z).max() > limit:
-                self.fail(path, f"{np.abs(z).max():.1f} Monte-Carlo standard errors away")
-        elif name in UNDRAWN or (name in TOTALS and error is not None) or self.exact(owner):
-            self.verdict.close += a.size
-            scale = max((abs(float(one.numbers.get(_at(owner, "error"), 0.0))) for one in (self.old, self.new)))
-            gap = _gap(a, b, scale)
-            if gap > (XGBOOST if "xgboost" in self.name.lower() else TOLERANCE):
-                self.fail(path, f"off by {gap:.1e}, computed in another way")
-        else:
-            self.verdict.unchecked += a.size
+    def within(self, path, z):
+        """Importances one by one; single rows, whose errors are estimated from few walks, by their mean square."""
+        z, total = z[np.isfinite(z)], _last(path) in TOTALS
+        self.verdict.count["of another way within errors"] += z.size
+        self.verdict.z["importances" if total else "single rows"].extend(z.tolist())
+        square, largest = np.sum(np.square(z)) / max(1, z.size), np.max(np.abs(z), initial=0.0)
+        if total and largest > FAR:
+            self.fail(path, f"{largest:.1f} Monte-Carlo standard errors away")
+        elif not total and square > 1 + FAR * np.sqrt(2 / max(1, z.size)):
+            self.fail(path, f"mean square of {square:.1f} in Monte-Carlo standard errors")
+        elif largest > 2 * FAR:
+            self.list(path, f"{largest:.1f} Monte-Carlo standard errors away")
 
-    def error(self, path, owner):
-        """The Monte-Carlo standard error of both sides together; None where none is stated."""
-        name = path.rpartition(SEP)[2]
-        found = [_error(one, owner, name) if path == _at(owner, name) else None for one in (self.old, self.new)]
-        return None if None in [type(one) if one is None else 0 for one in found] else np.hypot(*found)
+    def close(self, path, owner, a, b):
+        self.verdict.count["of another way, exact"] += a.size
+        gap = _gap(a, b, float(np.max(np.abs(self.old.numbers.get(_in(owner, "error"), 0.0)))))
+        if gap > (XGBOOST if "xgboost" in self.name.lower() else TOLERANCE):
+            self.fail(path, f"off by {gap:.1e}, in another way")
 
-    def exact(self, owner):
-        """Whether nothing is drawn on either side, not even for single rows."""
-        for one in (self.old, self.new):
-            drawn = one.numbers.get(_at(owner, "local_error"), np.zeros(1))
-            if not one.numbers.get(_at(owner, "exact"), 0) or not np.all(drawn == 0):
-                return False
-        return True
+    def fail(self, path, *why):
+        self.verdict.failures[self.name].append(f"{path} {' -> '.join(map(_short, why))}")
 
-    def fail(self, path, why):
-        self.verdict.failures.append(f"{self.name} {path}: {why}")
-
-    def listing(self, path, *why):
-        self.verdict.listed.append(f"{self.name} {path}: {' -> '.join(str(one)[:80] for one in why)}")
+    def list(self, path, *why):
+        self.verdict.listed[self.name].append(f"{path} {' -> '.join(map(_short, why))}")
 
 
-def _at(owner, name):
-    return SEP.join(filter(None, (owner, name)))
-
-
-def _error(one, owner, name):
-    numbers = one.numbers
-    if name in TOTALS:
-        ends = [numbers.get(_at(owner, f"interval of the draw{end}")) for end in ("", SEP + "0", SEP + "1")]
-        if ends[0] is not None:  # (2,)
-            return np.asarray(np.diff(ends[0])[0] / 2 / norm.ppf(0.975))
-        return None if ends[1] is None else (ends[2] - ends[1]) / 2 / norm.ppf(0.975)
-    if name == "local":
-        for of in ("local_error", "std_error"):  # the latter of Shapley effects
-            found = numbers.get(_at(owner, of))
-            if found is not None and found.shape == numbers[_at(owner, name)].shape:
-                return found
+def _error(numbers, path, other):
+    """The Monte-Carlo standard error that a result states for a number, towards the other; None: it states none."""
+    owner, own = path.rpartition(SEP)[0], numbers[path]
+    if _last(path) in TOTALS:
+        ends = numbers.get(_in(owner, DRAW))  # skewed where few donors were drawn
+        return None if ends is None else np.where(other > own, ends[1] - own, own - ends[0]) / norm.ppf(0.975)
+    if _last(path) == "local":
+        stated = [numbers.get(_in(owner, name)) for name in ("local_error", "std_error")]  # the latter of effects
+        return next((one for one in stated if one is not None and one.shape == own.shape), None)
     return None
+
+
+def _is_exact(one, owner):
+    """Whether nothing is drawn, not even for single rows."""
+    rows = one.numbers.get(_in(owner, "local_error"), np.zeros(1))
+    return bool(one.numbers.get(_in(owner, "exact"), 0.0)) and bool(np.all(rows == 0))
 
 
 def _ways(one):
     """The way of each object that states one, by its path."""
-    found = {}
-    for name in WAY:
-        for held in (one.words, one.numbers):
-            for path, value in held.items():
-                owner, _, last = path.rpartition(SEP)
-                if last == name:
-                    found.setdefault(owner, {})[name] = str(value)
-    return {owner: tuple(way.get(name, "") for name in WAY) for owner, way in found.items()}
+    found = defaultdict(dict)
+    for path, value in (one.words | one.numbers).items():
+        if _last(path) in WAY and np.ndim(value) == 0:  # no column of a frame
+            found[path.rpartition(SEP)[0]][_last(path)] = str(value)
+    return dict(found)
 
 
 def _owner(path, ways):
@@ -215,29 +196,44 @@ def _owner(path, ways):
         path = path.rpartition(SEP)[0]
         if path in ways:
             return path
-    return ""
+    return None
 
 
-def _kept(path, before, now):
-    """Whether the innermost object with a way has kept it; where there is none, whether all of the call have."""
-    owner = _owner(path, before)
-    return before == now if owner not in before else before[owner] == now.get(owner)
+def _in_words(ways):
+    return " | ".join(dict.fromkeys(", ".join(way.get(name, "-") for name in WAY) for way in ways.values()))
 
 
-def _said(ways):
-    return " | ".join(dict.fromkeys(", ".join(filter(None, way)) for way in ways.values()))
+def _renamed(one):
+    def moved(held):
+        return {SEP.join(RENAMED.get(part, part) for part in path.split(SEP)): what for path, what in held.items()}
+
+    return Record(moved(one.numbers), moved(one.labels), moved(one.words), one.raised) if RENAMED else one
+
+
+def _both(old, new):
+    return [path for path in old if path in new]
+
+
+def _in(owner, name):
+    return f"{owner}{SEP}{name}" if owner else name
+
+
+def _last(path):
+    return path.rpartition(SEP)[2]
+
+
+def _short(thing):
+    return " ".join(str(thing).split())[:100]
 
 
 def _same(a, b):
-    if a is None or b is None:
-        return a is b
     return a.shape == b.shape and np.array_equal(a, b, equal_nan=True)
 
 
 def _gap(a, b, scale=0.0):
-    """The largest difference over the largest value, or a larger scale."""
+    """The largest difference over the largest value, or over a larger scale."""
     if a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):
         return np.inf
     finite = np.isfinite(a)
-    gap = np.max(np.abs(a - b)[finite], initial=0.0)
-    return gap / max(np.max(np.abs(a[finite]), initial=0.0), scale) if gap else 0.0
+    gap, most = np.max(np.abs(a[finite] - b[finite]), initial=0.0), max(np.max(np.abs(a[finite]), initial=0.0), scale)
+    return 0.0 if gap == 0 else gap / most if most > 0 else np.inf

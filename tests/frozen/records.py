@@ -1,7 +1,7 @@
 """What a result says, as numbers and words under the names that users read; and many of them in one folder.
 
 A result is walked along its public names: fields, properties, methods without required arguments, items of mappings,
-columns of frames. Nothing refers to a class or a name of the library, so that results may change both.
+columns of frames. No class and no attribute is named here, so that both may change.
 """
 
 import inspect
@@ -9,37 +9,29 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import version
 
 import narwhals as nw
 import numpy as np
 
 SEP = "::"  # between the names of a path
-MODEL = "the model's own predictions"
+MODEL, DRAW = "the model's own predictions", "interval of the draw"
 # Where objects with public numbers live; others, such as cells and layouts, are inside.
 WALKED = ("losslens.results", "losslens.page", "losslens.uncertainty.bands", "losslens.uncertainty.inference")
-WALKED += ("losslens.uncertainty.standard_errors",)
-WRITTEN = ("losslens.donors",)  # of these the repr says everything
-LEFT_OUT = {"extrapolated", "html", "json", "save"}  # the same again; a file. And "known_...": what was computed before
-FIXED = {"random_state": 0, "n_jobs": 1, "progress": False}  # passed to methods that take them
-RAISED = (
-    ArithmeticError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    NotImplementedError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+WALKED += ("losslens.uncertainty.standard_errors", "losslens.tables.constant", "losslens.tables.distribution_shift")
+WRITTEN = "losslens.donors"  # of designs the repr says everything
+SKIPPED = re.compile("_|plot|known|(extrapolated|html|json|save)$")  # pictures, files, and what was computed before
+FIXED = {"random_state": 0, "n_jobs": 1, "progress": False}  # for methods that take them
+NUMBERS = (bool, int, float, np.number, np.bool_)
+RAISED = (ArithmeticError, AttributeError, ImportError, LookupError, RuntimeError, TypeError, ValueError)
+ADDRESS = re.compile(" at 0x[0-9a-f]+")
 LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "lightgbm", "catboost", "pandas", "polars")
 
 
 @dataclass
 class Record:
-    """One call: its numbers and words by path, what it raised, and its seconds."""
+    """One call: numbers and words by path, or what it raised."""
 
     numbers: dict[str, np.ndarray] = field(default_factory=dict)
     labels: dict[str, list[str]] = field(default_factory=dict)  # words that are data: names, categories, rules
@@ -49,94 +41,86 @@ class Record:
 
 
 def record(thing):
-    """Everything that a result says, without what it raises by itself."""
-    found = Record()
-    _Walk(found).visit(thing, (), ())
-    return found
+    walk = _Walk(Record())
+    walk.visit(thing, "", ())
+    return walk.found
 
 
 class _Walk:
-    """One walk: each object is visited once, and none inside another of its class, which may go on for ever."""
+    """Each object is visited once, and none inside another of its class, which could go on for ever."""
 
     def __init__(self, found):
         self.found, self.seen = found, {}
 
-    def visit(self, thing, path, inside):
-        name = SEP.join(path)
-        if thing is None:
-            return
+    def visit(self, thing, path, around):
+        kind = type(thing)
         if isinstance(thing, str):
-            self.found.words[name] = ADDRESS.sub("", thing)
-        elif isinstance(thing, (bool, int, float, np.number, np.bool_)):
-            self.found.numbers[name] = np.asarray(thing, float)
-        elif isinstance(thing, np.ndarray):
-            self.array(thing, name)
-        elif isinstance(thing, nw.Series) or type(thing).__name__ in ("Series", "Index", "ChunkedArray"):
-            self.array(np.asarray(thing), name)
-        elif _is_frame(thing):
-            for column in (frame := nw.from_native(thing, eager_only=True)).columns:
-                self.array(frame[column].to_numpy(), f"{name}{SEP}{column}")
+            self.found.words[path] = thing
+        elif isinstance(thing, NUMBERS):
+            self.found.numbers[path] = np.asarray(thing, float)
+        elif isinstance(thing, np.ndarray) or kind.__name__ in ("Series", "Index", "RangeIndex", "ChunkedArray"):
+            self.array(np.asarray(thing), path)
+        elif hasattr(thing, "columns") and kind.__module__.startswith(("pandas", "polars", "pyarrow")):
+            frame = nw.from_native(thing, eager_only=True)
+            for name in frame.columns:
+                self.array(frame[name].to_numpy(), _inside(path, name))
         elif isinstance(thing, (list, tuple, set, frozenset)):
-            self.sequence(thing, path, inside)
-        elif type(thing).__module__.startswith(WRITTEN):
-            self.found.words[name] = ADDRESS.sub("", repr(thing))
-        elif isinstance(thing, Mapping) or type(thing).__module__.startswith(WALKED):
-            self.inside(thing, path, inside)
+            self.sequence(sorted(thing) if isinstance(thing, (set, frozenset)) else thing, path, around)
+        elif kind.__module__.startswith(WRITTEN):
+            self.found.words[path] = ADDRESS.sub("", repr(thing))
+        elif id(thing) not in self.seen and kind not in around:
+            self.seen[id(thing)] = thing  # kept, so that its id stays its own
+            self.members(thing, path, around)
 
-    def array(self, values, name):
+    def array(self, values, path):
+        items = values.ravel().tolist() if values.dtype == object else []
         if values.dtype.kind in "fiub":
-            self.found.numbers[name] = np.asarray(values, float)
-            return
-        items = values.ravel().tolist()
-        if values.dtype == object and all(isinstance(one, (bool, int, float, type(None))) for one in items):
-            self.found.numbers[name] = np.array([np.nan if one is None else float(one) for one in items])
+            self.found.numbers[path] = np.asarray(values, float)
+        elif items and all(one is None or isinstance(one, NUMBERS) for one in items):
+            self.found.numbers[path] = np.array([np.nan if one is None else float(one) for one in items])
         else:
-            self.found.labels[name] = [str(one) for one in items]
+            self.found.labels[path] = [str(one) for one in values.ravel().tolist()]
 
-    def sequence(self, things, path, inside):
-        things = sorted(things) if isinstance(things, (set, frozenset)) else things
-        keys = getattr(things, "_fields", None) or [str(k) for k in range(len(things))]
-        if all(isinstance(one, (str, np.str_)) for one in things):
-            self.found.labels[SEP.join(path)] = [str(one) for one in things]
-        elif all(isinstance(one, (bool, int, float, np.number, np.bool_)) for one in things):
-            self.found.numbers[SEP.join(path)] = np.array(things, float)
+    def sequence(self, things, path, around):
+        if all(isinstance(one, str) for one in things):
+            self.found.labels[path] = [str(one) for one in things]
+        elif all(isinstance(one, NUMBERS) for one in things):
+            self.found.numbers[path] = np.array(things, float)
         else:
-            for key, one in zip(keys, things, strict=True):
-                self.visit(one, (*path, key), inside)
+            for name, one in zip(getattr(things, "_fields", range(len(things))), things, strict=True):
+                self.visit(one, _inside(path, name), around)
 
-    def inside(self, thing, path, inside):
-        if id(thing) in self.seen or type(thing) in inside:
-            return
-        self.seen[id(thing)] = thing  # kept, so that its id stays its own
-        if isinstance(thing, Mapping):
-            for key, value in thing.items():
-                self.visit(value, (*path, str(key)), inside)
+    def members(self, thing, path, around):
+        for key, value in thing.items() if isinstance(thing, Mapping) else ():
+            self.visit(value, _inside(path, key), around)
         if type(thing).__module__.startswith(WALKED):
             for name in dir(thing):
-                if not name.startswith(("_", "plot", "known")) and name not in LEFT_OUT:
-                    self.attribute(thing, name, path, (*inside, type(thing)))
+                if not SKIPPED.match(name):
+                    self.attempt(_inside(path, name), lambda at, name=name: self.member(thing, name, at, around))
 
-    def attribute(self, thing, name, path, inside):
-        static = inspect.getattr_static(thing, name)
-        if isinstance(static, (classmethod, staticmethod, type)):
-            return
+    def attempt(self, path, read):
         try:
-            if not inspect.isfunction(static):
-                self.visit(getattr(thing, name), (*path, name), inside)
-                return
-            parameters = list(inspect.signature(static).parameters.values())[1:]
-            if any(one.default is one.empty for one in parameters):
-                return
-            options = {one.name: FIXED[one.name] for one in parameters if one.name in FIXED}
-            self.visit(getattr(thing, name)(**options), (*path, name), inside)
-            if name == "interval" and any(one.name == "target" for one in parameters):  # the Monte-Carlo error
-                self.visit(thing.interval(target="sample"), (*path, "interval of the draw"), inside)
+            read(path)
         except RAISED as error:
-            self.found.words[SEP.join((*path, name))] = in_words(error)
+            self.found.words[path] = in_words(error)
+
+    def member(self, thing, name, path, around):
+        static, around = inspect.getattr_static(thing, name), (*around, type(thing))
+        if not inspect.isfunction(static):
+            if not isinstance(static, (classmethod, staticmethod, type)):
+                self.visit(getattr(thing, name), path, around)
+            return
+        parameters = dict(list(inspect.signature(static).parameters.items())[1:])
+        if all(one.default is not one.empty for one in parameters.values()):
+            fixed = {key: value for key, value in FIXED.items() if key in parameters}
+            self.visit(getattr(thing, name)(**fixed), path, around)
+        if name == "interval" and "target" in parameters:  # half its width tells the Monte-Carlo error
+            draw = path.removesuffix(name) + DRAW
+            self.attempt(draw, lambda at: self.array(np.array(thing.interval(target="sample")), at))
 
 
-def _is_frame(thing):
-    return hasattr(thing, "columns") and type(thing).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")
+def _inside(path, name):
+    return f"{path}{SEP}{name}" if path else str(name)
 
 
 def in_words(error):
@@ -144,40 +128,30 @@ def in_words(error):
 
 
 def here():
-    """The versions that numbers may depend on."""
-    found = {"python": ".".join(map(str, sys.version_info[:2]))}
-    for name in LIBRARIES:
-        found[name] = version(name)
-    return found
+    """The versions that numbers depend on."""
+    return {"python": "{}.{}".format(*sys.version_info)} | {name: version(name) for name in LIBRARIES}
 
 
 def save(records, folder):
-    """The numbers of a call as one vector, the rest as text."""
+    """The numbers of each call as one vector; all the rest as text."""
     folder.mkdir(parents=True, exist_ok=True)
-    calls = {}
-    for name, one in records.items():
-        shapes = {path: values.shape for path, values in one.numbers.items()}
-        calls[name] = asdict(one) | {"numbers": shapes}
-    vectors = {
-        str(k): np.concatenate([np.empty(0), *(values.ravel() for values in one.numbers.values())])
-        for k, one in enumerate(records.values())
+    calls = {
+        name: {**vars(one), "numbers": {p: v.shape for p, v in one.numbers.items()}} for name, one in records.items()
     }
-    np.savez(folder / "numbers.npz", **vectors)
+    vectors = [np.concatenate([np.empty(0), *map(np.ravel, one.numbers.values())]) for one in records.values()]
+    np.savez(folder / "numbers.npz", *vectors)
     (folder / "calls.json").write_text(json.dumps({"with": here(), "calls": calls}), encoding="utf-8")
 
 
 def load(folder):
     """The records, and the versions they were made with."""
     if not (folder / "calls.json").exists():
-        raise FileNotFoundError(f"{folder} has no frozen numbers; write them with make frozen DIR={folder}")
+        raise FileNotFoundError(f"{folder} has no frozen numbers; before the change: make frozen DIR={folder}")
     stored = json.loads((folder / "calls.json").read_text(encoding="utf-8"))
     records = {}
     with np.load(folder / "numbers.npz") as vectors:
-        for k, (name, one) in enumerate(stored["calls"].items()):
-            ends = np.cumsum([int(np.prod(shape)) for shape in one["numbers"].values()])
-            pieces = np.split(vectors[str(k)], ends[:-1]) if len(ends) else []
-            numbers = {
-                path: piece.reshape(shape) for (path, shape), piece in zip(one["numbers"].items(), pieces, strict=True)
-            }
-            records[name] = Record(**(one | {"numbers": numbers}))
+        for vector, (name, one) in zip(vectors.values(), stored["calls"].items(), strict=True):
+            pieces = np.split(vector, np.cumsum([int(np.prod(shape)) for shape in one["numbers"].values()])[:-1])
+            shaped = {path: v.reshape(shape) for (path, shape), v in zip(one["numbers"].items(), pieces, strict=True)}
+            records[name] = Record(**(one | {"numbers": shaped}))
     return records, stored["with"]

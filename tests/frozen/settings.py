@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import Any
 from zlib import crc32
 
@@ -11,19 +11,8 @@ import pandas as pd
 from sklearn import ensemble, linear_model, multioutput, svm, tree
 from sklearn.base import clone
 from tests.engines import test_engine_table as table_of_engines
-from tests.fuzz.worlds import (
-    KINDS,
-    LOSSES,
-    POSITIVE,
-    TRAIN,
-    VALUES,
-    contained,
-    cubed,
-    drawn,
-    pick,
-    plain,
-    plain_chances,
-)
+from tests.fuzz import worlds
+from tests.fuzz.worlds import KINDS, pick
 
 import losslens as ll
 from survival_models import Weibull, censored_rows
@@ -32,7 +21,7 @@ ROWS, TRAINED = 60, 300
 CLASSES = {"values": 0, "two": 2, "three": 3}
 OBJECTS = {
     "huber": ll.losses.huber(0.5), "pinball": ll.losses.pinball(0.2),
-    "tweedie_deviance": ll.losses.tweedie_deviance(1.5), "custom": cubed,
+    "tweedie_deviance": ll.losses.tweedie_deviance(1.5), "custom": worlds.cubed,
 }  # fmt: skip
 
 
@@ -45,17 +34,13 @@ class Setting:
     y: Any
 
     @property
-    def n(self):
-        return len(self.y)
-
-    @cached_property
     def weights(self):
-        w = np.random.default_rng(1).exponential(size=self.n)
+        w = np.random.default_rng(1).exponential(size=len(self.y))
         return np.where(w < 0.2, 0.0, w)
 
     @property
     def groups(self):
-        return np.arange(self.n) // 3
+        return np.arange(len(self.y)) // 3
 
     @property
     def said(self):
@@ -87,10 +72,10 @@ def targets(kind):
 def losses(kind, target):
     """The fuzzer's names of losses that read what these models give."""
     if target == "values":
-        return POSITIVE if KINDS[kind].positive else VALUES
+        return worlds.POSITIVE if KINDS[kind].positive else worlds.VALUES
     if kind == "function" or hasattr(KINDS[kind].classifier(seeded(kind)), "predict_proba"):
-        return [*LOSSES["probabilities"], *(LOSSES["labels"] if kind != "function" else [])]
-    return [*(LOSSES["scores"] if target == "two" else []), *LOSSES["labels"]]
+        return [*worlds.LOSSES["probabilities"], *(worlds.LOSSES["labels"] if kind != "function" else [])]
+    return [*(worlds.LOSSES["scores"] if target == "two" else []), *worlds.LOSSES["labels"]]
 
 
 @cache
@@ -99,7 +84,10 @@ def setting(kind, target="values", rows=ROWS):
     of, k, rng = KINDS[kind], CLASSES[target], seeded(f"{kind}/{target}")
     container, missing = pick(rng, of.tables), of.missing and rng.random() < 0.5
     words = container in ("words", "arrow")
-    (data, signal), (test, seen) = drawn(rng, TRAIN, missing, words), drawn(rng, rows, missing, words)
+    (data, signal), (test, seen) = (
+        worlds.drawn(rng, worlds.TRAIN, missing, words),
+        worlds.drawn(rng, rows, missing, words),
+    )
     cuts = np.quantile(signal, np.arange(1, k) / k) if k else None
     labels = np.arange(3) if kind in ("xgboost", "function") else np.array(["no", "so", "yes"])
 
@@ -110,13 +98,12 @@ def setting(kind, target="values", rows=ROWS):
             return np.round(np.exp(signal / 2)) + 1.0 if kind == "counts of a line" else np.exp(signal / 3)
         return signal
 
-    X = contained(test, container)
+    X = worlds.contained(test, container)
     if kind == "function":
-        return Setting(
-            partial(plain_chances, k=k) if k else partial(plain, unit=1.0, shift=0.0, shape=1), X, as_y(seen)
-        )
+        predict = partial(worlds.plain_chances, k=k) if k else partial(worlds.plain, unit=1.0, shift=0.0, shape=1)
+        return Setting(predict, X, as_y(seen))
     model = (of.classifier if k else of.regressor)(rng)
-    return Setting(fitted(model, contained(data, container), as_y(signal)), X, as_y(seen))
+    return Setting(fitted(model, worlds.contained(data, container), as_y(signal)), X, as_y(seen))
 
 
 ENGINES = table_of_engines.EXACT | table_of_engines.SAMPLED
