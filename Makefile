@@ -15,7 +15,7 @@ ORDER := $(if $(CI),--randomly-seed=1)
 # Every worker and every process that a test starts would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test suite checks all style types kernels compiled test-threads test-oldest pythons fuzz browser bench coverage mutants gallery paper docs examples clean
+.PHONY: help demo test suite checks all style types kernels compiled test-threads test-oldest pythons fuzz frozen same browser bench coverage mutants gallery paper docs examples clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
@@ -26,6 +26,8 @@ help:
 	@echo "make test-oldest  runs the tests with the oldest supported version of every dependency, in .venv-oldest"
 	@echo "make pythons runs the tests on every Python from 3.11 on that this machine has, each in a .venv of its own"
 	@echo "make fuzz    random calls, numbers against brute force, damaged files: 10,000, 100,000, 10,000"
+	@echo "make frozen DIR=...  keeps the numbers of 1,100 calls, outside the repository, before a refactoring (3 minutes)"
+	@echo "make same DIR=...    compares them afterwards, and lists what is computed in another way"
 	@echo "make browser finds or installs chromium, for the tests of the report"
 	@echo "make bench   speed against named peers, in one table (20 minutes)"
 	@echo "make wheel   builds sdist and wheel into dist, and tries the wheel in a fresh environment without extras"
@@ -96,6 +98,13 @@ pythons: browser
 SEED ?= 0
 fuzz: .venv/installed-suite
 	$(BIN)/python -m tests.fuzz --seed $(SEED)
+
+# Some calls: make same DIR=... FROZEN="--only 'shapley_importance/*'"; other options: python -m tests.frozen --help.
+frozen: .venv/installed-suite
+	$(BIN)/python -m tests.frozen write $(FROZEN) "$(or $(DIR),$(error name a folder outside the repository: make $@ DIR=...))"
+
+same: .venv/installed-suite
+	$(BIN)/python -m tests.frozen same $(FROZEN) "$(or $(DIR),$(error name the folder that make frozen wrote: make $@ DIR=...))"
 
 # The report is tested in a real browser: found, or installed where we may. Without one those tests are skipped, loudly.
 browser:

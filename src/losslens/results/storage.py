@@ -391,7 +391,8 @@ class _ResultReader:
 
     def _objects(self, items: list[Any], shape: list[Any]) -> NDArray[Any]:
         parts = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
-        need(all(is_missing(part) or isinstance(part, SCALARS) for part in parts), "values of a column are lists, or objects")
+        plain = all(is_missing(part) or isinstance(part, SCALARS) for part in parts)
+        need(plain, "values of a column are lists, or objects")
         fits = len(shape) <= 8 and all(type(size) is int and 0 <= size < 1 << 31 for size in shape)
         need(fits and math.prod(shape) == len(items), f"{len(items)} values for another shape")
         return np.fromiter(items, object, len(items)).reshape(shape)
