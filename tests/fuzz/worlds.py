@@ -362,7 +362,7 @@ def cubed(y, prediction):
 # Tables.
 
 
-def drawn(rng, n, missing, words, far):
+def drawn(rng, n, missing, words, far=1e4):
     """Columns with and without ties, a category, a constant; and what y depends on."""
     data = pd.DataFrame(
         {"a": rng.normal(size=n), "b": np.round(rng.normal(size=n), 1), "i": rng.integers(0, 3, n).astype(float)}
