@@ -66,7 +66,8 @@ def targets(kind):
     """What models of this kind predict."""
     of = KINDS[kind]
     classes = [] if of.positive or (of.classifier is None and kind != "function") else ["two", "three"]
-    return ["values", *(classes[:1] if kind == "sparse line" else classes)]
+    values = [] if of.regressor is None and kind != "function" else ["values"]
+    return [*values, *(classes[:1] if kind == "sparse line" else classes)]
 
 
 def losses(kind, target):
@@ -83,7 +84,7 @@ def setting(kind, target="values", rows=ROWS):
     """A model of one of the fuzzer's kinds."""
     of, k, rng = KINDS[kind], CLASSES[target], seeded(f"{kind}/{target}")
     container, missing = pick(rng, of.tables), of.missing and rng.random() < 0.5
-    words = container in ("words", "arrow")
+    words = container if container in ("words", "arrow", "objects") else ""
     (data, signal), (test, seen) = (
         worlds.drawn(rng, worlds.TRAIN, missing, words),
         worlds.drawn(rng, rows, missing, words),
