@@ -88,8 +88,9 @@ def every_kind():
             if target == "values" or (kind != "function" and "log_loss" in losses(kind, target)):
                 add(f"feature_effect/{of}", here, effect(target))
                 add(f"shapley_effect/{of}", here, shapley_effect(target))
-        run = call(ll.pair_interactions, loss=losses(kind, "values")[0])
-        add(f"pair_interactions/{kind}", partial(setting, kind), run)
+        target = targets(kind)[0]
+        run = call(ll.pair_interactions, loss=losses(kind, target)[0])
+        add(f"pair_interactions/{kind}", partial(setting, kind, target), run)
 
 
 def effect(of="values", **options):
