@@ -16,7 +16,9 @@ from tests.fuzz.numbers import TOLERANCE, XGBOOST
 WAY = ("engine", "method", "design", "exact")
 COSTS = {"n_predictions", "full_size"}  # listed: fewer are an improvement
 TOTALS = {"pfi", "sfimp"}  # importances, with an interval of the draw
+ERRORS = ("error", "error_none", "error_constant")  # the scale of importances
 UNDRAWN = {"error", "error_all", "error_constant", "skill"}  # depend on no donor
+RATIOS = {"p", "p_value", "p_values", "p_adjusted", "ranks", "skewness"}  # of an unused feature, of rounding errors
 FAR = 4.0  # standard errors
 RENAMED: dict[str, str] = {}  # attributes that have another name since: old -> new
 SHOWN = 3  # lines of one call
@@ -29,7 +31,7 @@ class Verdict:
     failures: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by call
     listed: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # costs and words that differ
     ways: dict[str, str] = field(default_factory=dict)
-    z: dict[str, list[float]] = field(default_factory=lambda: {"importances": [], "single rows": []})
+    z: dict[str, list[float]] = field(default_factory=lambda: {"importances": [], "results with single rows": []})
     count: Counter = field(default_factory=Counter)  # of numbers
     gone: Counter = field(default_factory=Counter)  # of attributes
     new: Counter = field(default_factory=Counter)
@@ -124,38 +126,47 @@ class _Pair:
             self.fail(path, f"off by {gap:.1e} of its largest value")
 
     def replaced(self, path, a, b):
-        name, owner, errors = _last(path), _owner(path, self.before) or "", [None]
+        name, owner, error = _last(path), _owner(path, self.before) or "", None
         if a.shape == b.shape:
-            errors = [_error(self.old.numbers, path, b), _error(self.new.numbers, path, a)]
-        stated = all(one is not None for one in errors)
-        if stated and np.any((error := np.hypot(*errors)) > 0):
+            error = _hypot(_error(self.old.numbers, path, b), _error(self.new.numbers, path, a))
+        if error is not None and np.any(error > 0):
             drawn = error > 0
-            self.within(path, (b - a)[drawn] / error[drawn])
+            (self.totals if name in TOTALS else self.rows)(path, (b - a)[drawn], error[drawn])
             if name in TOTALS:  # a feature that the model does not use
                 self.close(path, owner, a[error == 0], b[error == 0])
-        elif stated or name in UNDRAWN or (_is_exact(self.old, owner) and _is_exact(self.new, owner)):
+        elif name in UNDRAWN or (error is not None and np.all(error == 0)) or self.is_exact(owner):
             self.close(path, owner, a, b)
         else:
             self.verdict.count["of another way without an error"] += a.size
 
-    def within(self, path, z):
-        """Importances one by one; single rows, whose errors are estimated from few walks, by their mean square."""
-        z, total = z[np.isfinite(z)], _last(path) in TOTALS
+    def totals(self, path, difference, error):
+        z = difference / error
         self.verdict.count["of another way within errors"] += z.size
-        self.verdict.z["importances" if total else "single rows"].extend(z.tolist())
-        square, largest = np.sum(np.square(z)) / max(1, z.size), np.max(np.abs(z), initial=0.0)
-        if total and largest > FAR:
-            self.fail(path, f"{largest:.1f} Monte-Carlo standard errors away")
-        elif not total and square > 1 + FAR * np.sqrt(2 / max(1, z.size)):
-            self.fail(path, f"mean square of {square:.1f} in Monte-Carlo standard errors")
-        elif largest > 2 * FAR:
-            self.list(path, f"{largest:.1f} Monte-Carlo standard errors away")
+        self.verdict.z["importances"].extend(z.tolist())
+        if np.max(np.abs(z)) > FAR:
+            self.fail(path, f"{np.max(np.abs(z)):.1f} Monte-Carlo standard errors away")
+
+    def rows(self, path, difference, error):
+        """All together: the errors of single rows are estimated from few walks, so that single ratios can be large."""
+        square = np.sum(np.square(difference)) / np.sum(np.square(error))
+        self.verdict.count["of another way within errors"] += error.size
+        self.verdict.z["results with single rows"].append(float(np.sqrt(square)))
+        if square > max(2.0, 1 + FAR * np.sqrt(2 / error.size)):
+            self.fail(path, f"mean square {square:.1f} times that of Monte-Carlo errors")
 
     def close(self, path, owner, a, b):
         self.verdict.count["of another way, exact"] += a.size
-        gap = _gap(a, b, float(np.max(np.abs(self.old.numbers.get(_in(owner, "error"), 0.0)))))
+        scale = max(float(np.max(np.abs(self.old.numbers.get(_in(owner, name), 0.0)))) for name in ERRORS)
+        gap = _gap(a, b, scale)
         if gap > (XGBOOST if "xgboost" in self.name.lower() else TOLERANCE):
-            self.fail(path, f"off by {gap:.1e}, in another way")
+            (self.list if RATIOS & set(path.split(SEP)) else self.fail)(path, f"off by {gap:.1e}, in another way")
+
+    def is_exact(self, owner):
+        """Whether nothing is drawn on either side, not even for single rows."""
+        for numbers in (self.old.numbers, self.new.numbers):
+            if not numbers.get(_in(owner, "exact"), 0.0) or np.any(numbers.get(_in(owner, "local_error"), 0.0)):
+                return False
+        return True
 
     def fail(self, path, *why):
         self.verdict.failures[self.name].append(f"{path} {' -> '.join(map(_short, why))}")
@@ -176,10 +187,8 @@ def _error(numbers, path, other):
     return None
 
 
-def _is_exact(one, owner):
-    """Whether nothing is drawn, not even for single rows."""
-    rows = one.numbers.get(_in(owner, "local_error"), np.zeros(1))
-    return bool(one.numbers.get(_in(owner, "exact"), 0.0)) and bool(np.all(rows == 0))
+def _hypot(one, other):
+    return None if one is None or other is None else np.hypot(one, other)
 
 
 def _ways(one):

@@ -19,11 +19,12 @@ N = 80
 
 
 def explain(first, second, donors="all", **asked):
-    """A pair of columns of any type; the model sees their ranks."""
+    """A pair of columns of any type; the model sees their ranks among all rows."""
     X = pd.DataFrame({"a": first, "b": second})
+    ranks = {name: dict(zip(X[name], pd.to_numeric(X[name].rank(method="dense")), strict=True)) for name in X}
 
     def predict(X):
-        return sum(pd.to_numeric(X[name].rank(method="dense")).fillna(0).to_numpy(float) for name in X)
+        return sum(np.array([0 if pd.isna(v) else ranks[name].get(v, 0) for v in X[name]], float) for name in X)
 
     asked = {"loss": "squared_error", "random_state": 0, "progress": False} | asked
     return ll.feature_importance(predict, X, np.zeros(len(X)), features=[("a", "b")], donors=donors, **asked)["a", "b"]
