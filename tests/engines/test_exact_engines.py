@@ -60,9 +60,15 @@ def paired(X, j):
 
 
 def places(grid, values):
-    """Which grid value each row holds."""
-    names = {None if pd.isna(value) else value: at for at, value in enumerate(grid.tolist())}
-    return np.array([names[None if pd.isna(value) else value] for value in values])
+    """Which grid value each row holds; 0 and -0 are two."""
+
+    def name(value):
+        return (
+            None if pd.isna(value) else (value, np.signbit(value)) if isinstance(value, (float, np.floating)) else value
+        )
+
+    names = {name(value): at for at, value in enumerate(grid.tolist())}
+    return np.array([names[name(value)] for value in values])
 
 
 @dataclass(frozen=True, eq=False)

@@ -141,7 +141,7 @@ def test_objects_that_numbers_would_mix_up_stay_objects(items):
 
 def test_every_kind_of_missing_is_a_value_of_its_own_and_the_last():
     nan = float("nan")
-    items = ("b", None, nan, pd.NA, pd.NaT, Decimal("NaN"), np.datetime64("NaT"), "a", None, nan)
+    items = ("b", None, nan, pd.NA, pd.NaT, Decimal("NaN"), np.datetime64("NaT", "ns"), "a", None, nan)
     distinct = array_column(objects(*items)).distinct
     assert [distinct.values[code] is item for code, item in zip(distinct.codes, items, strict=True)] == [True] * 10
     assert (len(distinct), distinct.present, count_missing(distinct.values)) == (8, 2, 6)

@@ -320,7 +320,7 @@ _MISSING = ("NaT", "NA")
 def _absent(name: str) -> Any:
     """A missing value by its name; None for one of pandas where that is not installed."""
     if name == "NaT":
-        return np.datetime64("NaT")
+        return np.datetime64("NaT", "ns")
     if find_spec("pandas") is None or name != "NA":
         return None
     import pandas as pd

@@ -464,6 +464,13 @@ def like_column(series: Any, values: Any) -> Any:
     return nw.from_native(new.to_native().cast(native.type), series_only=True).alias(series.name)
 
 
+def objects_like(own: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers as objects, those that are missing as the column's own missing value."""
+    items = values.astype(object)
+    items[np.isnan(values)] = next((item for item in own.tolist() if is_missing(item)), None)
+    return items
+
+
 def as_decimals(series: Any, values: NDArray[Any]) -> list[Decimal | None]:
     """Floats as decimals with as many places as a column of decimals has; frame libraries convert only some of them."""
     native = series.to_native()

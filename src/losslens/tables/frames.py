@@ -19,7 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.tables.arrays import native_order
-from losslens.tables.columns import Column, array_column, as_decimals, concat_series, frame_column, like_column
+from losslens.tables.columns import (
+    Column,
+    array_column,
+    as_decimals,
+    concat_series,
+    frame_column,
+    like_column,
+    objects_like,
+)
 from losslens.tables.row_labels import Labels, labels_of
 from losslens.typing import Indices
 
@@ -62,10 +70,16 @@ class Table:
         return frame_column(self._series(position))
 
     def column_with(self, position: int, values: NDArray[Any]) -> Column:
-        """A column with numbers appended, which take its type."""
+        """A column with numbers appended, which take its type; a missing one is that of the column."""
         if self.backend == "numpy":
-            return array_column(np.append(self.native[:, position], values.astype(self.native.dtype, copy=False)))
+            own = self.native[:, position]
+            return array_column(
+                np.append(own, objects_like(own, values) if own.dtype == object else values.astype(own.dtype))
+            )
         series = self._series(position)
+        if series.dtype == nw.Object:
+            own = np.array(series.to_list(), object)
+            return frame_column(concat_series(series, like_column(series, objects_like(own, values))))
         if series.dtype == nw.Decimal:
             return frame_column(concat_series(series, like_column(series, as_decimals(series, values))))
         if not series.dtype.is_float() and np.isnan(values).any():  # integers with missing values fit no NumPy array
