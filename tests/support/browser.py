@@ -154,13 +154,18 @@ def numbers_at(page: Any, states: list[dict[str, Any]], names: list[str]) -> lis
         for state in states
     ]
     return page.evaluate(
-        """([addresses, names]) => addresses.map((address) => {
-            history.pushState(null, "", `#${address}`);
-            dispatchEvent(new PopStateEvent("popstate"));
-            const told = (name) => document.querySelector(`output[data-name="${name}"]`).dataset;
-            const n = document.getElementById("subgroup-words").dataset.n;
-            return { n, ...Object.fromEntries(names.map((name) => [name, { ...told(name) }])) };
-        })""",
+        """async ([addresses, names]) => {
+            const shown = [];
+            for (const address of addresses) {
+                history.pushState(null, "", `#${address}`);
+                dispatchEvent(new PopStateEvent("popstate"));
+                const told = (name) => document.querySelector(`output[data-name="${name}"]`).dataset;
+                const n = document.getElementById("subgroup-words").dataset.n;
+                shown.push({ n, ...Object.fromEntries(names.map((name) => [name, { ...told(name) }])) });
+                await new Promise((next) => setTimeout(next)); // as for a reader: a title is made before the next one
+            }
+            return shown;
+        }""",
         [addresses, names],
     )
 
