@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from losslens.engines.base import ExactEngine, Site
-from losslens.tables.columns import Column, is_missing
+from losslens.tables.columns import Column
 from losslens.typing import Floats, Indices, Mask
 
 COVERED_COLUMNS = 64  # whose values are looked at, those first that the model uses most
@@ -80,9 +80,7 @@ def _odd_values(column: Column, counted: Indices | None, most: int) -> Iterator[
         codes = codes[counted]
         present, first = np.unique(codes, return_index=True)
         first = counted[first]
-    last = len(present)
-    while last > 0 and is_missing(distinct.values[present[last - 1]]):
-        last -= 1
+    last = int(np.searchsorted(present, distinct.present))
     for k in {*range(last, len(present)), 0, max(last - 1, 0)}:
         yield 0, int(first[k])
     if 4 * len(present) <= len(codes):  # else every value is about as rare as the others
