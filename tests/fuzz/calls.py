@@ -62,6 +62,8 @@ WORDS = {
     "loss": {"losses", "scorer"},
     "sample_weight": {"weights", "weight"},
     "rows": {"row", "mask"},
+    "rows_a": {"row", "rows", "mask"},
+    "rows_b": {"row", "rows", "mask"},
     "cv": {"fold", "folds", "split", "splits"},
     "donors": {"donor", "Grid", "Latin", "Systematic", "Derangements", "sampler", "Within", "Residual", "Permutations"},
     "sampler": {"Within", "Residual"},
@@ -84,7 +86,7 @@ LEAKS = re.compile(
 ABSENT = re.compile(
     r"all rows together|standard error needs|no feature has a standard error|nothing to draw"
     r"|has no importance, only curves|no standard error|no shares of single rows|no common grid|has no classes"
-    r"|is not defined for these rows"
+    r"|is not defined for these rows|no Shapley shares were computed"
 )
 STATED = re.compile("X has the target: its column|The groups count as")  # warnings of the library's own
 FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')

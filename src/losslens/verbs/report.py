@@ -118,7 +118,7 @@ def report(
         features=features, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory,
         progress=progress,
     )  # fmt: skip
-    if embed not in EMBEDS:
+    if not isinstance(embed, str) or embed not in EMBEDS:
         raise ValueError(f"embed is 'all', 'sample' or 'none': the rows that the file holds; got {embed!r}")
     target = target_in_words(target_name, y, as_table(X).names)
     named, data, most = checked_report(model, X, y, models, loss, by, shapley, interactions, rows, options)
