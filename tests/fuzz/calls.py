@@ -87,6 +87,7 @@ ABSENT = re.compile(
     r"all rows together|standard error needs|no feature has a standard error|nothing to draw"
     r"|has no importance, only curves|no standard error|no shares of single rows|no common grid|has no classes"
     r"|is not defined for these rows|no Shapley shares were computed|curves need a single feature"
+    r"|no difference of groups"
 )
 STATED = re.compile("X has the target: its column|The groups count as")  # warnings of the library's own
 FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')

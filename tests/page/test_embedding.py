@@ -174,3 +174,7 @@ def test_pages_of_every_kind_work(opened: Any, every: Any, monkeypatch: pytest.M
 def test_an_unknown_way_to_embed_is_refused_before_anything_is_computed() -> None:
     with pytest.raises(ValueError, match="embed is 'all', 'sample' or 'none'"):
         ll.report(model, FRAME, Y, embed="some")
+    with pytest.raises(ValueError, match="embed is 'all', 'sample' or 'none'"):
+        ll.report(model, FRAME, Y, embed=FRAME)
+    with pytest.raises(TypeError, match="title is the text of the headline; got DataFrame"):
+        ll.report(model, FRAME, Y, title=FRAME)

@@ -79,7 +79,7 @@ def _check_labels(labels: Any) -> None:
     for feature, shown in labels.items():
         pair = isinstance(shown, (tuple, list)) and len(shown) == 2 and all(isinstance(part, str) for part in shown)
         if not (isinstance(shown, str) or pair):
-            raise TypeError(f"a label is a name, or a name and a unit as two texts; got {shown!r} for {feature!r}")
+            raise TypeError(f"labels: a label is a name, or a name and a unit as texts; got {shown!r} for {feature!r}")
 
 
 CHECKS: dict[str, Callable[[Any], None]] = {

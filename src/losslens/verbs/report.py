@@ -118,6 +118,8 @@ def report(
         features=features, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory,
         progress=progress,
     )  # fmt: skip
+    if title is not None and not isinstance(title, str):
+        raise TypeError(f"title is the text of the headline; got {type(title).__name__}")
     if not isinstance(embed, str) or embed not in EMBEDS:
         raise ValueError(f"embed is 'all', 'sample' or 'none': the rows that the file holds; got {embed!r}")
     target = target_in_words(target_name, y, as_table(X).names)
