@@ -86,7 +86,7 @@ test-oldest: .venv/installed-suite
 	@$(BIN)/python -m tests.oldest > .venv-oldest/constraints.txt
 	@$(OLDEST)/python -m pip install --quiet --disable-pip-version-check --editable ".[suite]" \
 		--constraint .venv-oldest/constraints.txt
-	NUMBA_CACHE_DIR=.venv-oldest/numba $(OLDEST)/python -m pytest -q $(ORDER) --ignore=tests/plots/test_images.py \
+	NUMBA_CACHE_DIR=.venv-oldest/numba $(OLDEST)/python -m pytest -q $(ORDER) --ignore=tests/plots/test_images.py --ignore=tests/test_deprecations.py \
 		-W ignore::DeprecationWarning -W ignore::FutureWarning -W ignore::PendingDeprecationWarning \
 		-W "ignore:numpy.ufunc size changed"
 
