@@ -79,7 +79,8 @@ def _check_labels(labels: Any) -> None:
     for feature, shown in labels.items():
         pair = isinstance(shown, (tuple, list)) and len(shown) == 2 and all(isinstance(part, str) for part in shown)
         if not (isinstance(shown, str) or pair):
-            raise TypeError(f"labels: a label is a name, or a name and a unit as texts; got {shown!r} for {feature!r}")
+            what = "labels: a label is a name, or a name and a unit as two texts"
+            raise TypeError(f"{what}; got {shown!r} for {feature!r}")
 
 
 CHECKS: dict[str, Callable[[Any], None]] = {
