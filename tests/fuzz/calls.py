@@ -61,6 +61,7 @@ WORDS = {
     "X": {"table", "column", "columns", "rows"},
     "loss": {"losses", "scorer"},
     "sample_weight": {"weights", "weight"},
+    "groups": {"rows"},
     "rows": {"row", "mask"},
     "rows_a": {"row", "rows", "mask"},
     "rows_b": {"row", "rows", "mask"},
@@ -69,7 +70,7 @@ WORDS = {
     "sampler": {"Within", "Residual"},
     "target": {"class", "classes"},
     "pair": {"names"},
-    "name": {"feature"},
+    "name": {"feature", "model"},
     "first": {"feature", "model"},
     "second": {"feature", "model"},
     "key": {"feature"},
@@ -87,7 +88,7 @@ ABSENT = re.compile(
     r"all rows together|standard error needs|no feature has a standard error|nothing to draw"
     r"|has no importance, only curves|no standard error|no shares of single rows|no common grid|has no classes"
     r"|is not defined for these rows|no Shapley shares were computed|curves need a single feature"
-    r"|no difference of groups"
+    r"|no difference of groups|no error of groups|every feature has its own curves"
 )
 STATED = re.compile("X has the target: its column|The groups count as")  # warnings of the library's own
 FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')

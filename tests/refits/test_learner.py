@@ -417,6 +417,13 @@ def test_a_fold_that_fails_is_named():
         refit(Fails(), marked, cv=KFold(5), n_jobs=2)
 
 
+def test_an_error_that_is_a_kind_of_type_error_stays_one():
+    """NumPy has kinds of its own: a product of dates and numbers."""
+    dates = np.arange(60).astype("M8[D]").reshape(30, 2)
+    with pytest.raises(TypeError, match=r"fold 1 of 3 failed: .*'?(matmul|subtract|add)"):
+        refit(LinearRegression(), dates, y=np.arange(30.0), cv=KFold(3))
+
+
 def test_a_class_that_training_rows_lack_is_named():
     y = np.repeat(["a", "b", "c"], 20)
     with pytest.raises(ValueError, match=r"fold 1 of 3 failed: y has the class 'a', which is no class of"):

@@ -252,6 +252,11 @@ def test_groups_that_cannot_lend_to_each_other_are_refused(groups, words):
         checks.group_numbers(groups, 3)
 
 
+def test_labels_of_groups_that_cannot_be_compared_are_refused():
+    with pytest.raises(TypeError, match="groups has labels that are neither numbers nor text: unhashable type: 'dict'"):
+        checks.group_numbers([{}, {}, {}], 3)
+
+
 # Memory and randomness.
 
 

@@ -72,6 +72,20 @@ def test_scores_are_standardised_normal_scores_of_ranks():
     np.testing.assert_array_equal(column.nearest(x), column.codes)
 
 
+@pytest.mark.parametrize(
+    ("x", "values", "nearest"),
+    [
+        ([False, True, True], [True, False], [1, 0]),
+        (np.array([0, 100, 250], np.uint8), np.array([120, 200, 255], np.uint8), [1, 2, 2]),
+        (np.array([-128, 0, 127], np.int8), np.array([-100, 100], np.int8), [0, 2]),
+        (np.array(["2020-01-01", "2020-01-09"], "M8[D]"), np.array(["2020-01-04"], "M8[D]"), [0]),
+    ],
+)
+def test_the_nearest_value_of_any_type_with_an_order(x, values, nearest):
+    """Small integers overflow when they are subtracted; truth values cannot be."""
+    assert scored(np.asarray(x)).nearest(np.asarray(values)).tolist() == nearest
+
+
 def test_missing_values_and_words_have_indicators():
     x = np.where(np.arange(60) % 3 == 0, np.nan, np.arange(60.0))
     column = scored(x)

@@ -254,5 +254,5 @@ def _cut(value: Any, rows: Indices, n: int) -> Any:
 
 def named(error: Exception, fold: str, hint: str = "") -> Exception:
     """The same error with the name of the fold."""
-    kind = type(error) if type(error) in (ValueError, TypeError) else RuntimeError
-    return kind(f"{fold} failed: {error if kind is type(error) else repr(error)}{hint}")
+    kind = next((kind for kind in (ValueError, TypeError) if isinstance(error, kind)), RuntimeError)
+    return kind(f"{fold} failed: {repr(error) if kind is RuntimeError else error}{hint}")

@@ -273,7 +273,9 @@ class FeatureImportance(FeatureResult, Tabular):
     def _with_loss(self, loss: Loss, sample: Sample | None = None) -> Self:
         self._need_all_cells("with_loss")
         if loss.reads != self.loss.reads:
-            raise ValueError(f"{loss.name} needs {loss.reads}, but the result has {self.loss.reads}: explain again")
+            raise ValueError(
+                f"the loss {loss.name} reads {loss.reads}, but the result has {self.loss.reads}: explain again with it"
+            )
         if sample is None:
             _check_domain(loss, self.sample)
             sample = self.sample.with_loss(loss)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.tables.arrays import plain_array
+from losslens.tables.checks import number_labels
 from losslens.tables.columns import is_missing
 from losslens.tables.frozen import Frozen
 from losslens.tables.row_labels import Labels, check_order, find_rows
@@ -95,7 +96,7 @@ def split(groups: Any, n: int, row_labels: Labels | None = None, backend: str = 
     try:
         distinct, codes = np.unique(labels, return_inverse=True)
     except TypeError:  # labels of several types: in order of occurrence
-        place = {label: code for code, label in enumerate(dict.fromkeys(labels.tolist()))}
+        place = number_labels(labels.tolist(), "groups")
         codes = np.array([place[own] for own in labels.tolist()])
         return {label: codes == code for label, code in place.items()}
     # `tolist` would convert dates in nanoseconds to integers.

@@ -192,10 +192,18 @@ def group_numbers(groups: Any, n: int, index: Any = None) -> Indices | None:
     labels = vector(groups, n, "groups", index).tolist()
     if any(is_missing(label) for label in labels):
         raise ValueError("groups has missing labels; give each row a group")
-    number = {label: k for k, label in enumerate(dict.fromkeys(labels))}
+    number = number_labels(labels, "groups")
     if len(number) < 2:
         raise ValueError("groups has only one group; donors come from other groups, so at least two are needed")
     return np.array([number[label] for label in labels], np.intp)
+
+
+def number_labels(labels: list[Any], name: str) -> dict[Any, int]:
+    """A number for each distinct label, in order of occurrence."""
+    try:
+        return {label: k for k, label in enumerate(dict.fromkeys(labels))}
+    except TypeError as error:  # a list or a dictionary
+        raise TypeError(f"{name} has labels that are neither numbers nor text: {error}") from error
 
 
 def check_whole(number: Any, name: str, least: int = 1) -> None:

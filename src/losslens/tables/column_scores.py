@@ -120,7 +120,10 @@ class ScoredColumn:
             right = np.clip(np.searchsorted(known[:present], array), 1, max(present - 1, 1))
             left = right - 1
             right = np.minimum(right, present - 1)
-            nearer = np.where(array - known[left] <= known[right] - array, left, right)
+            below, here, above = (
+                some.astype(float) if some.dtype.kind in "biu" else some for some in (known[left], array, known[right])
+            )  # differences of integers may overflow, of truth values there are none
+            nearer = np.where(here - below <= above - here, left, right)
             return np.where(array != array, len(known) - 1, nearer)
         place = places_of(array, known)
         if len(place) and place.min() < 0:
