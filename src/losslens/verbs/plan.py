@@ -83,7 +83,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
         Any verb that takes a model or an estimator, such as `losslens.shapley_importance`, `losslens.report` or
         `losslens.feature_importance_cv`. Those that take a finished result predict nothing, and have no plan.
     model, X, y, options
-        The arguments of that verb, `executor` and `device` included; for `shapley_effect` the rows in place of `y`.
+        The arguments of that verb, `executor` included; for `shapley_effect` the rows in place of `y`.
 
     Examples
     --------
