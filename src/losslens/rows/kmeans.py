@@ -41,7 +41,7 @@ def settle(points: Floats, weight: Floats, centres: Floats) -> Clustering:
     """Lloyd's steps from these centres: each point to its nearest centre, each centre to the mean of its points."""
     k, labels = len(centres), np.full(len(points), -1)
     for _ in range(MAX_STEPS):
-        before, (labels, distance) = labels, vq(points, centres, check_finite=False)
+        before, (labels, distance) = labels, nearest(points, centres)
         moved = int(np.sum(labels != before))
         mass = np.bincount(labels, weight, k)
         if moved <= SETTLED * len(points) and (mass > 0).all():
@@ -50,8 +50,14 @@ def settle(points: Floats, weight: Floats, centres: Floats) -> Clustering:
         for empty in np.flatnonzero(mass == 0):  # moved to the point that is farthest from its centre
             farthest = int(np.argmax(weight * np.square(distance)))
             centres[empty], distance[farthest] = points[farthest], 0.0
-    labels, distance = vq(points, centres, check_finite=False)
+    labels, distance = nearest(points, centres)
     return Clustering(centres, labels, float(weight @ np.square(distance)))
+
+
+def nearest(points: Floats, centres: Floats) -> tuple[Indices, Floats]:
+    """The nearest centre of each point, and how far it is."""
+    labels, distance = vq(points, centres, check_finite=False)
+    return labels.astype(np.intp), distance
 
 
 def group_means(points: Floats, weight: Floats, labels: Indices, k: int) -> Floats:
@@ -75,7 +81,7 @@ def stability(
     for _ in range(SPLITS):
         order = rng.permutation(n)
         halves = (order[: n // 2], order[n // 2 :])
-        assigned = [vq(points, fit(points[some], weight[some], k, starts, rng).centres)[0] for some in halves]
+        assigned = [nearest(points, fit(points[some], weight[some], k, starts, rng).centres)[0] for some in halves]
         rand.append(adjusted_rand(*assigned))
         jaccard += [_jaccard(clustering.labels, labels, k) for labels in assigned]
     return float(np.mean(rand)), np.mean(jaccard, axis=0)
