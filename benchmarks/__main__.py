@@ -37,10 +37,10 @@ def on_a_gpu(quick: bool) -> Iterator[Line]:
     try:
         import torch
     except ModuleNotFoundError:
-        yield Line("trees and torch modules on a GPU", "", missing="needs torch")
+        yield Line("torch modules on a GPU", "", missing="needs torch")
         return
     if not torch.cuda.is_available():
-        yield Line("trees and torch modules on a GPU", "", missing="needs a GPU")
+        yield Line("torch modules on a GPU", "", missing="needs a GPU")
         return
     from benchmarks import gpu
 

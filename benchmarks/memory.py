@@ -123,7 +123,6 @@ def cases() -> dict[str, Callable[..., Any]]:
         "leave_one_covariate_out": lambda model, X, y, memory=None, **o: ll.leave_one_covariate_out(
             model, X, y, cv=2, **o
         ),
-        "breiman_importance": lambda model, X, y, memory=None, **o: ll.breiman_importance(model, X, y, **o),
         "save": lambda imp, X, **o: imp.save("/tmp/losslens-memory.npz"),
     }
 
@@ -143,7 +142,6 @@ KINDS = {
     "shapley_importance_cv": ("linear",),
     "permuted_target_test": ("linear",),
     "leave_one_covariate_out": ("linear",),
-    "breiman_importance": ("forest",),
     "save": ("function", "forest", "linear"),
 }  # others: the function
 # Bytes of a row and feature that are not counted: local importances, of each model; the points of both curves.
@@ -165,7 +163,7 @@ def one(verb: str, kind: str, n: int, memory: str) -> None:
     from losslens.tables.checks import memory_bytes
 
     call = cases()[verb]
-    model = fitted(kind, n if verb == "breiman_importance" else 2000)  # which asks for the training rows
+    model = fitted(kind, 2000)
     options: dict[str, Any] = {"memory": memory} | ({"loss": "squared_error"} if kind == "function" else {})
     explain: Any = ll.feature_importance if verb in ON_RESULTS else ll.shapley_importance if verb in ON_SHARES else None
     if verb == "regions":  # needs every cell
@@ -177,10 +175,7 @@ def one(verb: str, kind: str, n: int, memory: str) -> None:
         result = explain(model, X, y, **options)
         return lambda: call(result, X)
 
-    if verb == "breiman_importance":
-        call(fitted(kind, FEW), *data(FEW))
-    else:
-        work(*data(FEW))()
+    work(*data(FEW))()
     X, y = data(n)
     job = work(X, y)
     if kind == "function":

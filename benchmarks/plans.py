@@ -105,12 +105,6 @@ def unfitted_classes(model: Any, n: int, p: int) -> Made:
     return model, X, y > 14
 
 
-def out_of_bag(trees: int, n: int, p: int) -> Made:
-    """A forest and its own training rows."""
-    _, X, y = unfitted(None, n, p)
-    return RandomForestRegressor(trees, random_state=0).fit(X, y), X, y
-
-
 def explained(made: Callable[..., Made], rows: int, *args: Any) -> Made:
     """With positions of rows in place of y."""
     model, X, _ = made(*args)
@@ -286,8 +280,6 @@ def table(folder: Path) -> list[Call]:
              sampler=ll.Residual(), **squared),
         call(ll.conditional_predictive_impact, "within, n = 2,000, p = 10", of, network(), 2_000, 10,
              sampler=ll.Within(), draws=5),
-        call(ll.breiman_importance, "n = 1,000, p = 8", out_of_bag, 100, 1_000, 8),
-        call(ll.breiman_importance, "permutations, n = 5,000, p = 20", out_of_bag, 50, 5_000, 20, permutations=2),
         call(ll.compare, "two models, n = 300, p = 5", two_models, 300, 5, **squared),
         call(ll.compare, "without shares, n = 2,000, p = 20", two_models, 2_000, 20, shapley=False, **squared),
         call(ll.report, "function, n = 300, p = 6", function, 300, 6, **squared),
@@ -347,7 +339,7 @@ def seconds(work: Callable[[], Any]) -> tuple[float, float, Any]:
 
 def load(call: Call, model: Any, X: Any, y: Any, options: dict[str, Any]) -> None:
     """The same call on few rows: everything is imported, compiled and sent to the workers."""
-    if call.verb is not ll.breiman_importance and not isinstance(X, Path):  # that takes its training rows only
+    if not isinstance(X, Path):
         X, y = X[:FEW], y[y < FEW] if call.verb is ll.shapley_effect else y[:FEW]
         options = options | {k: v[:FEW] for k, v in options.items() if k in ("groups", "sample_weight")}
         if call.options.get("budget"):

@@ -1,4 +1,4 @@
-"""How time and memory grow: rows, columns, trees, workers, and the device. ``python -m benchmarks.scale``.
+"""How time and memory grow: rows, columns, trees, workers, and a network on a GPU. ``python -m benchmarks.scale``.
 
 Data are written to Parquet files and read part by part, over all pairs of rows. The growth exponent is the slope of
 log time against log size; 1 means proportional. Beside the measured seconds stand those that `ll.plan` expected. With
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def on_device() -> None:
-    """A network, and trees, where torch sees CUDA."""
+    """A network, where torch sees CUDA."""
     if not find_spec("torch"):
         print(f"{'device':>12} torch is not installed")
         return
@@ -57,8 +57,6 @@ def on_device() -> None:
     if not torch.cuda.is_available():
         print(f"{'device':>12} torch sees no CUDA device")
         return
-    of_coalitions(1000)  # everything is compiled
-    grows("device, trees", (5_000, 10_000, 20_000), of_coalitions)
     grows("device, net", (20_000, 40_000, 80_000), of_module)
 
 
@@ -163,20 +161,6 @@ before = resident("VmRSS")
 ll.feature_importance(model, sys.argv[1], "y", memory="64 MiB", progress=False)
 print(before // 1024, resident("VmHWM") // 1024)
 """
-
-
-def of_coalitions(n: int) -> tuple[float, float]:
-    """All coalitions of a boosted ensemble on the device."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    X = np.random.default_rng(0).normal(size=(n, COLUMNS))
-    y = X[:, 0] * X[:, 1] + X[:, 2]
-    model = HistGradientBoostingRegressor(max_iter=TREES, max_leaf_nodes=16).fit(X[:10_000], y[:10_000])
-    options = {"device": "cuda", "method": "exact"}
-    planned = ll.plan(ll.shapley_importance, model, X, y, **options)
-    started = time.perf_counter()
-    ll.shapley_importance(model, X, y, progress=False, **options)
-    return time.perf_counter() - started, planned.seconds
 
 
 def of_module(n: int) -> tuple[float, float]:

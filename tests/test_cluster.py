@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.svm import SVR
 
@@ -142,11 +142,6 @@ def test_other_verbs(client, forest):
     other = ll.compare(models, X[:80], Y[:80], loss="squared_error", shapley=False, random_state=0, executor=client)
     assert one.difference("a", "forest", "function").value == pytest.approx(
         other.difference("a", "forest", "function").value
-    )
-    grown = RandomForestClassifier(8, random_state=0).fit(X, Y > 0)
-    np.testing.assert_allclose(
-        ll.breiman_importance(grown, X, Y > 0).importance,
-        ll.breiman_importance(grown, X, Y > 0, executor=client).importance,
     )
     page = ll.report(forest, X, Y, rows=60, shapley=False, random_state=0, executor=client)
     assert "3 features" in repr(page)

@@ -40,7 +40,7 @@ def test_import_stays_light():
 
 
 def test_torch_is_never_imported_unasked():
-    """Where nobody names a device and no model is torch's; and where somebody does, that it is missing is said."""
+    """Where no model is torch's."""
     code = """
 import sys
 import numpy as np
@@ -62,14 +62,9 @@ for predict in (model, lambda X: X[:, 0]):
     ll.shapley_importance(predict, X, X[:, 0], **options)
     ll.plan(ll.shapley_importance, predict, X, X[:, 0], **options)
 assert "torch" not in sys.modules
-try:
-    ll.shapley_importance(model, X, X[:, 0], device="cuda")
-except ImportError as error:
-    print(error)
 """
     result = run(code)
     assert result.returncode == 0, result.stderr
-    assert "device='cuda' needs torch" in result.stdout
 
 
 def test_dir_leads_to_public_names_alone():

@@ -6,7 +6,6 @@ from losslens import losses
 from losslens.donors.designs import All, Derangements, Grid, Latin, Permutations, Systematic
 from losslens.donors.samplers import Residual, Within
 from losslens.page.report import Report
-from losslens.results.breiman import BreimanImportance
 from losslens.results.by_group import ByGroup
 from losslens.results.clusters import Clusters
 from losslens.results.comparison import Comparison
@@ -31,7 +30,6 @@ from losslens.results.shapley_effect import ShapleyEffect
 from losslens.results.storage import load
 from losslens.results.time_blocks import TimeBlocks
 from losslens.shapley.stopping import Absolute
-from losslens.verbs.breiman import breiman_importance
 from losslens.verbs.compare import compare
 from losslens.verbs.conditional import conditional_predictive_impact
 from losslens.verbs.features import feature_effect, feature_importance
@@ -52,7 +50,6 @@ from losslens.verbs.time_blocks import time_blocks
 __all__ = [
     "Absolute",
     "All",
-    "BreimanImportance",
     "ByGroup",
     "Clusters",
     "Comparison",
@@ -88,7 +85,6 @@ __all__ = [
     "TimeBlocks",
     "WeakSegments",
     "Within",
-    "breiman_importance",
     "clusters",
     "compare",
     "conditional_predictive_impact",

@@ -317,8 +317,6 @@ def other_verbs():
                 add(f"{verb}/{name}/{situation}", here, run)
         run = with_model(learner, call(ll.leave_one_covariate_out, cv=3, how="constant"))
         add(f"leave_one_covariate_out/{name}/constant", here, run)
-    for name, options in {"exact": {}, "permutations": {"permutations": 3}}.items():
-        add(f"breiman_importance/{name}", partial(made, "forest", 150), partial(breiman, **options))
     for model in ("forest", "function", "odds"):
         for sampler in (ll.Within(), ll.Residual()):
             for situation in ("plain", "weights"):
@@ -339,11 +337,6 @@ def other_verbs():
 
 def with_model(model, run):
     return lambda s: run(Setting(model, s.X, s.y))
-
-
-def breiman(s, **options):
-    forest = ensemble.RandomForestRegressor(20, max_depth=4, random_state=0).fit(s.X, s.y)
-    return ll.breiman_importance(forest, s.X, s.y, **QUIET, **options)
 
 
 def permuted(model, X, y, progress, **options):

@@ -133,7 +133,6 @@ FITS = {
     "n_jobs": one_of(None, 1, 2, -1),
     "memory": one_of("1 GiB", "64 KiB", 10**6, "1 MB", 5000),
     "progress": one_of(False, None),
-    "device": one_of(None),
     "executor": one_of(None),
     "ax": axes,
     "grid": lambda s: np.array([0.0, 1.0]),

@@ -4,7 +4,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
@@ -164,19 +163,3 @@ def test_clusters_hold_no_values_of_all_rows():
 
     _, _, peak = measured(clustered, None)
     assert peak <= 8 * N * P + 12 * 64 * 10_000 + 160 * N
-
-
-def test_a_forest_is_asked_for_its_bags_once():
-    """4 bytes for each row and tree in scikit-learn's list of bags, and for the 37% that are out of bag.
-
-    16 for each row and feature: the table in single precision, local importances, and those of one tree.
-    """
-    trees = 40
-
-    def breiman(_, rows, memory):
-        return ll.breiman_importance(forests[rows], X[:rows], Y[:rows])
-
-    made = RandomForestRegressor(trees, max_depth=1, max_features=1, random_state=0)
-    forests = {rows: clone(made).fit(X[:rows], Y[:rows]) for rows in (500, N)}
-    _, _, peak = measured(breiman, None)
-    assert peak <= 4 * 1.37 * trees * N + 16 * N * P

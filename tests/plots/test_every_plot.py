@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from matplotlib import pyplot as plt
 from matplotlib import ticker
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.ensemble import RandomForestRegressor
 from sklearn.metrics import get_scorer
 
 import losslens as ll
@@ -212,15 +211,8 @@ def some(names, most=2):
 def draw_ranking(data, design, part):
     result = chosen(ask(data, design), part)
     yield result.plot()
-    if data.library == "numpy" and len(data.y) > 3:
-        yield _forest(data).plot()
     if all(np.isfinite(f.pfi) and f.error > 0 for f in result.values()):
         yield bars.plot_ranking(result, ratio=True)
-
-
-def _forest(data):
-    forest = RandomForestRegressor(8, max_depth=2, max_samples=len(data.y) // 2, random_state=0).fit(data.X, data.y)
-    return ll.breiman_importance(forest, data.X, data.y)
 
 
 def draw_importance(data, design, part):
@@ -478,7 +470,6 @@ def draw_segments(data, design, part):
 
 
 CASES = {
-    "plot_breiman": [draw_ranking],
     "plot_cells": [draw_cells],
     "plot_clusters": [draw_clusters],
     "plot_comparison": [draw_comparison],
@@ -510,7 +501,6 @@ CASES = {
     "plot_waterfall": [draw_waterfall],
 }
 METHODS = {
-    "BreimanImportance": draw_ranking,
     "ByGroup": draw_by_group,
     "Clusters": draw_clusters,
     "Comparison": draw_comparison,

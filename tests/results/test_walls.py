@@ -202,7 +202,6 @@ BY_MODEL = {
 }
 CV = asked("linear", cv=3)
 OTHERS = {
-    "breiman_importance": lambda: ll.breiman_importance(MODELS["forest"], X, Y, progress=False),
     "feature_importance_cv": lambda: ll.feature_importance_cv(LinearRegression(), X, Y, **CV),
     "shapley_importance_cv": lambda: ll.shapley_importance_cv(LinearRegression(), X, Y, **CV),
     "leave_one_covariate_out": lambda: ll.leave_one_covariate_out(LinearRegression(), X, Y, **CV),

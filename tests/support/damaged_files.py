@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer
 
@@ -41,7 +40,6 @@ def saved():
     imp = ll.feature_importance(predict, X, y, **explain)
     shared = ll.shapley_importance(predict, X, y, **explain)
     linear, classes = LinearRegression().fit(numbers, y), LogisticRegression().fit(numbers, y > 1)
-    forest = RandomForestRegressor(4, random_state=0).fit(numbers, y)
     drawn = ll.feature_importance(predict, X, y, donors=ll.Within(), **explain)
     results = {
         "all": imp,
@@ -66,7 +64,6 @@ def saved():
         "gap": shared.gap(np.arange(N) < 9),
         "interactions": shared.interactions,
         "pairs": ll.pair_interactions(predict, X, y, loss="squared_error"),
-        "breiman": ll.breiman_importance(forest, numbers, y),
         "shapley effect": ll.shapley_effect(predict, X, [0, 1]),
         "refits": ll.feature_importance_cv(LinearRegression(), numbers, y, cv=3, random_state=0, variance="jackknife"),
         "permuted": ll.permuted_target_test(LinearRegression(), numbers, y, cv=2, permutations=5, random_state=0),

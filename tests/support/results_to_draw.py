@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 
@@ -58,7 +57,6 @@ def results(X):
         return np.column_stack([predict(X), -predict(X)])
 
     imp, effects, shared = importance(X), ll.feature_effect(predict, X), shapley(X)
-    forest = RandomForestRegressor(5, random_state=0, bootstrap=True).fit(X, response(X))
     scores = ll.feature_importance(LinearRegression().fit(X, response(X)), X, response(X), loss=get_scorer("r2"))
     return [
         imp,
@@ -71,7 +69,6 @@ def results(X):
         *([shared.interactions] if X.shape[1] > 1 else []),
         effects,
         effects[X.columns[0]],
-        *([ll.breiman_importance(forest, X, response(X))] if len(X) > 20 else []),
         ll.shapley_effect(predict, X, [0]),
         ll.shapley_effect(predict, X, list(range(min(3, len(X))))),
         *learners(X, predict),

@@ -1,4 +1,4 @@
-"""Tables, models and brute force over all pairs, for the tests of trees on the CPU and on a device."""
+"""Tables, models and brute force over all pairs, for the tests of trees, and of torch modules."""
 
 from itertools import combinations
 

@@ -104,7 +104,6 @@ CALLS = {
     "conditional_predictive_impact": partial(
         ll.conditional_predictive_impact, LINEAR, sampler=lambda X, columns, rng: X, **QUIET
     ),
-    "breiman_importance": partial(ll.breiman_importance, FOREST, progress=False),
     "feature_importance_cv": partial(ll.feature_importance_cv, LinearRegression(), cv=2, n_jobs=2, **QUIET),
     "shapley_importance_cv": partial(ll.shapley_importance_cv, LinearRegression(), cv=2, **QUIET),
     "permuted_target_test": partial(ll.permuted_target_test, LinearRegression(), cv=2, permutations=2, **QUIET),

@@ -446,7 +446,6 @@ WITH_LOSS = {
     "segments": lambda loss: ll.weak_segments(model, X, Y, loss=loss),
     "folds": lambda loss: ll.feature_importance_cv(LinearRegression(), X, Y, cv=2, loss=loss, random_state=0),
     "left out": lambda loss: ll.leave_one_covariate_out(LinearRegression(), X, Y, cv=2, loss=loss, random_state=0),
-    "out of bag": lambda loss: ll.breiman_importance(FOREST, X, Y, loss=loss),
 }
 
 

@@ -88,11 +88,6 @@ def test_a_loss_of_refits_is_told_to_copy(verb):
         LEARNERS[verb](LinearRegression(), X, Y, cv=2, loss=in_place)
 
 
-def test_breiman_importance_tells_it_to_copy():
-    with pytest.raises(ValueError, match=TOLD):
-        ll.breiman_importance(FOREST, X, Y, loss=in_place)
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_files_tell_it_to_copy(model, tmp_path):
     """Part by part: the files take more than `memory`."""

@@ -110,12 +110,6 @@ def test_ctrl_c_ends_the_verb(verb, n_jobs):
             run(Model(calls), n_jobs=n_jobs, random_state=0)
 
 
-def test_ctrl_c_ends_breiman_importance():
-    """The ensemble predicts once, as a check; its trees are read afterwards."""
-    with pytest.raises(KeyboardInterrupt):
-        ll.breiman_importance(forest(Calls(stop_at=1)), X, Y)
-
-
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("verb", ["shapley_importance", "shapley_effect", "scores"])
 def test_walks_that_were_asked_for_return_what_they_have(verb, n_jobs):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.ensemble import BaggingRegressor, RandomForestRegressor
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer
 from sklearn.neighbors import KNeighborsRegressor
@@ -67,7 +67,6 @@ CALLS = {
     ll.conditional_predictive_impact: (Counting(), X, Y, {"sampler": shuffled} | LOSS),
     ll.compare: ({"a": Counting(), "b": LinearRegression().fit(X, Y)}, X, Y, LOSS),
     ll.report: (Counting(), X, Y, LOSS),
-    ll.breiman_importance: (FOREST, X, Y, {}),
     ll.weak_segments: (Counting(), X, Y, LOSS),
     ll.feature_importance_cv: (LinearRegression(), X, Y, {"cv": 3}),
     ll.shapley_importance_cv: (LinearRegression(), X, Y, {"cv": 3}),
@@ -187,26 +186,6 @@ def test_a_report_is_the_sum_of_its_results():
     assert [stage.name for stage in planned.stages][2:] == ["pairs of features", "the page"]
     short = ll.plan(ll.report, Counting(), X, Y, shapley=False, interactions=False, **LOSS, **SMALL)
     assert [stage.name for stage in short.stages][1:] == ["the page"]
-
-
-@pytest.mark.parametrize("permutations", [None, 2])
-@pytest.mark.parametrize(
-    "forest", [RandomForestRegressor(30, random_state=0), BaggingRegressor(n_estimators=30, random_state=0)]
-)
-def test_trees_out_of_bag_are_planned_from_two_of_them(forest, permutations):
-    """About a share (1 - 1/n)^n of the rows is out of bag in a tree; two trees tell how many."""
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(400, 3))
-    forest.fit(X, X[:, 0])
-    planned = ll.plan(ll.breiman_importance, forest, X, X[:, 0], permutations=permutations)
-    result = ll.breiman_importance(forest, X, X[:, 0], permutations=permutations, random_state=0)
-    assert planned.n_predictions == pytest.approx(result.n_predictions, rel=0.3)
-    assert planned.exact == (permutations is None)
-
-
-def test_few_rows_out_of_bag_are_evaluated_at_once():
-    planned = ll.plan(ll.breiman_importance, FOREST, X, Y, permutations=3)
-    assert planned.n_predictions == ll.breiman_importance(FOREST, X, Y, permutations=3).n_predictions
 
 
 @pytest.mark.parametrize("p", [4, 12])
@@ -334,7 +313,6 @@ def test_the_time_of_a_fit_is_extrapolated(took, rows, seconds):
         (ll.compare, {"groups": np.arange(N), "donors": ll.Latin(3)}, ValueError, "with groups= importances"),
         (ll.report, {"rows": 1}, ValueError, "rows"),
         (ll.report, {"interactions": "many"}, ValueError, "interactions"),
-        (ll.breiman_importance, {"permutations": 0}, ValueError, "permutations"),
         (ll.feature_importance_cv, {"cv": 1}, ValueError, "cv=1"),
         (ll.feature_importance_cv, {"cv": 2, "variance": "jackknife"}, ValueError, "it needs 3 or more"),
         (ll.permuted_target_test, {"permutations": -1}, ValueError, "permutations"),

@@ -200,7 +200,6 @@ CALLS = {  # every verb that takes X, and its arguments with one value for each 
         partial(ll.conditional_predictive_impact, LINEAR, sampler=lambda X, columns, rng: X, **QUIET),
         ("y", "sample_weight"),
     ),
-    "breiman_importance": (partial(ll.breiman_importance, FOREST, progress=False), ("y",)),
     "feature_importance_cv": (
         partial(ll.feature_importance_cv, LinearRegression(), cv=2, **QUIET),
         ("y", "sample_weight", "groups"),

@@ -218,10 +218,6 @@ class ExactEngine(ABC):
         """The engine for a caller that needs cells, not means, where it has both."""
         return self
 
-    def label(self, way: AnswerWay) -> str:
-        """The engine's name, with the device if it uses one."""
-        return self.name
-
     @abstractmethod
     def games(self, players: Sequence[Subject]) -> PlayerGames:
         """Its ways to compute games with these features as players."""
@@ -270,7 +266,6 @@ class Site:
     n_jobs: int | None
     progress: bool | None
     losses: Losses | None = None
-    device: str | None = None  # on which trees are counted
     weight: Floats | None = None  # of the rows; None: all alike
     releases: bool = False  # the distinct values of a column are forgotten once the engine has its classes
 

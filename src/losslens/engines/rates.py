@@ -1,4 +1,4 @@
-"""Approximate cost of work: seconds per unit, on one core, one large GPU, or between two machines.
+"""Approximate cost of work: seconds per unit, on one core, or between two machines.
 
 Expected times are counts of work times these rates. Rates with a benchmark named beside them were measured once by it;
 the others are round numbers of the right order. All are fixed, so that choices based on them are the same on every
@@ -20,9 +20,6 @@ ADDED = 1e-7  # a value of an additive model
 LINKED = 8e-8  # a value of a sum inside a link
 AT_NODE = 3e-8  # one of several sums of a row, at a node
 MULTIPLIED = 3e-10  # a multiply-add of a kernel machine
-
-# One H200 (`benchmarks.gpu`), 3,100 leaves: 2.7e10 pairs a second; 1,024 coalitions of 10,000 rows in 0.85 s.
-DEVICE_SECONDS = {"device pairs": 1.3e-14, "tree totals": 1e-12}
 
 # Data read in parts, beside what is timed (`benchmarks.scale`).
 CELL = 1.5e-7  # a cell of a black box, beside its prediction: gather, loss, sum

@@ -34,7 +34,7 @@ class Route:
 
     engine: Any
     way: AnswerWay
-    label: str  # the engine's name, with its device
+    label: str  # the engine's name
     exact: bool  # without predictions of the model
     declined: str = ""  # why no exact engine is used
 
@@ -51,7 +51,7 @@ def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
             if way != "cells" and task.loss is not None and _few_digits_left(task, design):
                 return Route(task.engine, "cells", task.engine.name, exact=False, declined=ONE_HOLDS_ALL)
             if design is None or design.all_pairs or subject.feature.kind == "pair":
-                return Route(task.exact, way, task.exact.label(way), exact=True)
+                return Route(task.exact, way, task.exact.name, exact=True)
             if design.values is None:
                 mixed = task.exact if task.exact.fills_own_donors else MixedRows(task.exact, len(task.table.names))
                 return Route(mixed, "cells", task.exact.name, exact=True)

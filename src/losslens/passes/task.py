@@ -65,11 +65,9 @@ class Options:
     n_jobs: int | None = None
     memory: Any = "1 GiB"  # bytes, once checked
     progress: bool | None = None
-    device: str | None = None
 
     def __post_init__(self) -> None:
         checks.check_workers(self.n_jobs, self.progress)
-        checks.check_device(self.device)
         object.__setattr__(self, "random_state", checks.entropy(self.random_state))
         object.__setattr__(self, "memory", checks.memory_bytes(self.memory))
 
@@ -95,7 +93,6 @@ class Task:
     entropy: int
     n_jobs: int | None
     progress: bool | None
-    device: str | None = None  # a torch device that an exact engine may use
     others: tuple[Loss, ...] = ()  # further losses, evaluated on the same predictions
 
     @property
@@ -199,8 +196,7 @@ def prepare(
     budget = Budget(memory, 8 * max(outputs, parts) + 8, losses=1 + parts)
     releases = not reads_values and budget.is_tight(len(named), table.n)
     site = Site(
-        table, subjects.column, columns, memory, options.n_jobs, options.progress, losses, options.device, weight,
-        releases,
+        table, subjects.column, columns, memory, options.n_jobs, options.progress, losses, weight, releases
     )  # fmt: skip
     engine, declined = None, "" if design is None or any_design else design.declined
     if response == "outputs":
@@ -220,7 +216,6 @@ def prepare(
         entropy=options.random_state,
         n_jobs=options.n_jobs,
         progress=options.progress,
-        device=options.device,
     )
 
 

@@ -3,7 +3,7 @@
 `losslens` imports this package when a plot is requested, and thus works without matplotlib until then.
 """
 
-from losslens.plots.bars import plot_breiman, plot_extrapolation, plot_gap, plot_ranking, plot_segments
+from losslens.plots.bars import plot_extrapolation, plot_gap, plot_ranking, plot_segments
 from losslens.plots.by_group import plot_by_group
 from losslens.plots.cells import plot_cells, plot_local
 from losslens.plots.comparison import plot_comparison, plot_moved
@@ -19,7 +19,6 @@ from losslens.plots.shares import plot_shares, plot_waterfall
 from losslens.plots.subgroups import plot_groups
 
 __all__ = [
-    "plot_breiman",
     "plot_by_group",
     "plot_cells",
     "plot_clusters",

@@ -15,7 +15,6 @@ from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.options import Names, arrange, colours, most_of, name_features
 from losslens.plots.wording import alike, count, not_shown, number
 from losslens.plots.wording import labels as short_labels
-from losslens.results.breiman import BreimanImportance
 from losslens.results.extrapolation import Extrapolations, rule_in_words
 from losslens.results.gap import Gap
 from losslens.results.importance import FeatureImportance
@@ -300,56 +299,15 @@ def draw_bars(
 
 
 def table_bars(
-    ax: Axes | None, table: ResultTable, features: Sequence[str], look: BarLook, *, lines: bool = True
+    ax: Axes | None, table: ResultTable, features: Sequence[str], look: BarLook
 ) -> tuple[Axes, Indices, float]:
     """The importances of a table as bars; as `ranked_bars`, with positions among the features."""
     values = table.data()
-    ends = list(zip(values["low"], values["high"], strict=True)) if lines else [(np.nan, np.nan)] * len(table)
+    ends = zip(values["low"], values["high"], strict=True)
     intervals = [(float(low), float(high)) if np.isfinite(low) else None for low, high in ends]
     bars = zip(values["feature"], values["importance"], intervals, strict=True)
     by_name = {name: Bar(name, float(value), interval) for name, value, interval in bars}
     return ranked_bars(ax, [by_name[name] for name in features], look)
-
-
-@canvas.takes_axes
-def plot_breiman(
-    result: BreimanImportance, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
-    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw the ranking; without lines, which would look like intervals for new data.
-
-    Parameters
-    ----------
-    result
-        What `losslens.breiman_importance` gives.
-    top
-        How many features to draw, the most important ones; all that fit by default.
-    sort
-        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    scale
-        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-    colors
-        One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default, as high as the features need.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> from sklearn.ensemble import RandomForestRegressor
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> forest = RandomForestRegressor(20, random_state=0).fit(X, X[:, 1])
-    >>> [label.get_text() for label in plot_breiman(ll.breiman_importance(forest, X, X[:, 1])).get_yticklabels()]
-    ['x1', 'x0']
-    """
-    look = BarLook(top, sort, scale, colors, name_features(labels, result.features))
-    ax, drawn, width = table_bars(ax, result._table(), result.features, look, lines=False)
-    named_rows.label_across(ax, result.headline.split(";")[0], width)
-    error = f"error with nothing replaced: {number(result.error)}"
-    canvas.caption(ax, [error, *not_shown(len(result.features) - len(drawn))])
-    return ax
 
 
 def _ranked(importances: Importances, ratio: bool) -> list[Bar]:

@@ -1,4 +1,4 @@
-"""Importances from many fits: folds, permuted targets, features left out, trees with out-of-bag rows.
+"""Importances from many fits: folds, permuted targets, features left out.
 
 Touches passes.
 """

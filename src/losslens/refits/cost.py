@@ -1,4 +1,4 @@
-"""The cost of fits, and of the trees of a forest: a few of them are timed, on more and more rows."""
+"""The cost of fits: a few of them are timed, on more and more rows."""
 
 from __future__ import annotations
 
@@ -11,20 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from losslens.losses import Loss
-from losslens.models import Model
-from losslens.passes.cost import allowed, fitted_rates
-from losslens.progress import silent
-from losslens.refits.breiman import (
-    OutOfBagForest,
-    OutOfBagQuestion,
-    average_trees,
-    evaluate_trees,
-    read_forest,
-    some_trees,
-)
+from losslens.passes.cost import allowed
 from losslens.refits.learner import Learner
-from losslens.tables.frames import Table
 from losslens.typing import Indices
 
 FITTED = 0.5  # seconds of all timed fits, about
@@ -32,8 +20,6 @@ FIRST_ROWS, ROWS_A_COLUMN, GROWTH = 64, 2, 2  # of the first timed fit, and time
 STEEPEST = 3.0  # most the power of the rows that a fit takes
 A_CLASS = 10  # rows of each class at least
 SHORT = 0.02  # seconds of a fit that is made twice, because something may happen once
-TREE_SECONDS = 0.4  # of the timed trees, about
-FEW_ROWS = 200  # of a tree, at first
 
 Fit = Callable[[Learner], Any]
 
@@ -124,33 +110,3 @@ def _spread(known: Learner, train: Indices, rows: int) -> Indices:
 
 def _thinned(rows: Indices, most: int) -> Indices:
     return rows[np.unique(np.linspace(0, len(rows) - 1, max(2, min(most, len(rows)))).astype(np.intp))]
-
-
-def tree_seconds(known: Model, table: Table, y: Any, loss: Loss, question: OutOfBagQuestion) -> tuple[float, float]:
-    """Seconds of `breiman_importance`, and predictions, from the first two trees."""
-    count = len(known.native.estimators_)
-    if table.n < FEW_ROWS:  # single trees may have no out-of-bag rows
-        took, result = _timed(lambda: _averaged(read_forest(known, table, y, loss), question, table))
-        return took, result.n_predictions
-    (one, forest), (two, _) = (_timed(lambda k=k: read_forest(some_trees(known, k), table, y, loss)) for k in (1, 2))  # type: ignore[misc]
-    oob, seen, began, rows = forest.oob[0], [], time.perf_counter(), FEW_ROWS
-    while True:
-        few = replace(forest, oob=[_thinned(oob, rows)])
-        took, result = _timed(lambda few=few: _averaged(few, question, table))  # type: ignore[misc]
-        seen.append((np.array([1.0, len(few.oob[0])]), took))
-        if len(few.oob[0]) == len(oob) or time.perf_counter() - began + GROWTH * took > allowed(TREE_SECONDS):
-            break
-        rows *= GROWTH
-    each = float(np.array([1.0, len(oob)]) @ fitted_rates(seen))
-    predictions = result.n_predictions * len(oob) / len(few.oob[0])
-    return one + (count - 1) * max(0.0, two - one) + count * each, count * predictions
-
-
-def _averaged(forest: OutOfBagForest, question: OutOfBagQuestion, table: Table) -> Any:
-    return average_trees(forest, question, table.backend, evaluate_trees(forest, question, 1, silent))
-
-
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    started = time.thread_time()
-    result = work()
-    return time.thread_time() - started, result

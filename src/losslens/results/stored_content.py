@@ -30,7 +30,6 @@ MOST = 1 << 62  # in absolute value, of whole numbers
 ALL_ROWS = 10_000_000  # that folds may have been drawn from, however few they are
 # One letter a dimension, or the length of a tuple: equal letters are equal numbers. "...": any further dimensions.
 SHAPES = {
-    "BreimanImportance": {"features": "p", "trees": "t p", "local": "n p"},
     "ByGroup": {"labels": "k", "codes": "n"},
     "Cells": {"rows": "r", "predictions": "r c ...", "changes": "r c"},
     "Clusters": {
@@ -658,7 +657,7 @@ def _named(result: Any) -> None:
 
 
 RULES: dict[str, Callable[[Any], None]] = {
-    "BreimanImportance": _named, "ByGroup": _by_group, "Clusters": _clusters, "CodedRows": _coded_rows,
+    "ByGroup": _by_group, "Clusters": _clusters, "CodedRows": _coded_rows,
     "CommonGrid": _common_grid,
     "Comparison": _comparison, "ConditionalImpact": _impact, "Conditioning": _conditioning, "Effects": _effects,
     "Extrapolation": _extrapolation, "Extrapolations": _extrapolations,

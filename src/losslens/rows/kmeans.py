@@ -1,18 +1,22 @@
-"""Weighted k-means, the stability of its clusters, and whether they are separated."""
+"""Weighted k-means, the stability of its clusters, and whether they are separated.
+
+Seeds and distances are scipy's. Its own steps know neither weights nor when to stop.
+"""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from scipy.cluster.vq import kmeans2, vq
 
 from losslens.typing import Floats, Indices
 
 MAX_STEPS = 50  # of Lloyd's algorithm
 SETTLED = 1e-4  # it stops when at most this share of the points changes its cluster
 SPLITS = 10  # random splits of the points into halves
-AT_A_TIME = 10_000  # points whose distances are computed at a time
 BIN = 0.2  # width of a histogram's bin, as a fraction of the distance between two centres
 
 
@@ -27,23 +31,33 @@ class Clustering:
 
 def fit(points: Floats, weight: Floats, k: int, starts: int, rng: np.random.Generator) -> Clustering:
     """The best of several starts."""
-    clusterings = [settle(points, weight, _seeds(points, weight, k, rng)) for _ in range(starts)]
-    return min(clusterings, key=lambda clustering: clustering.cost)
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of fewer than k different points: `settle` fills empty clusters
+        seeds = [kmeans2(points, k, iter=1, minit="++", check_finite=False, rng=rng)[0] for _ in range(starts)]
+    return min((settle(points, weight, centres) for centres in seeds), key=lambda clustering: clustering.cost)
 
 
 def settle(points: Floats, weight: Floats, centres: Floats) -> Clustering:
     """Lloyd's steps from these centres: each point to its nearest centre, each centre to the mean of its points."""
     k, labels = len(centres), np.full(len(points), -1)
     for _ in range(MAX_STEPS):
-        before, labels = labels, nearest(points, centres)
+        before, (labels, distance) = labels, nearest(points, centres)
         moved = int(np.sum(labels != before))
         mass = np.bincount(labels, weight, k)
         if moved <= SETTLED * len(points) and (mass > 0).all():
             break
         centres = np.where(mass[:, None] > 0, group_means(points, weight, labels, k), centres)
         for empty in np.flatnonzero(mass == 0):  # moved to the point that is farthest from its centre
-            centres[empty] = points[int(np.argmax(weight * _distance(points, centres, labels)))]
-    return Clustering(centres, labels, float(weight @ _distance(points, centres, labels)))
+            farthest = int(np.argmax(weight * np.square(distance)))
+            centres[empty], distance[farthest] = points[farthest], 0.0
+    labels, distance = nearest(points, centres)
+    return Clustering(centres, labels, float(weight @ np.square(distance)))
+
+
+def nearest(points: Floats, centres: Floats) -> tuple[Indices, Floats]:
+    """The nearest centre of each point, and how far it is."""
+    labels, distance = vq(points, centres, check_finite=False)
+    return labels.astype(np.intp), distance
 
 
 def group_means(points: Floats, weight: Floats, labels: Indices, k: int) -> Floats:
@@ -52,38 +66,6 @@ def group_means(points: Floats, weight: Floats, labels: Indices, k: int) -> Floa
     sums = np.einsum("kn,np->kp", weight * (labels == np.arange(k)[:, None]), points)
     mass = np.bincount(labels, weight, k)
     return np.asarray(sums / np.where(mass > 0, mass, 1.0)[:, None])
-
-
-def nearest(points: Floats, centres: Floats) -> Indices:
-    """The nearest centre of each point."""
-    # Squared distance without the point's squared length, which is the same for all centres.
-    return np.asarray((np.square(centres).sum(axis=1)[:, None] - 2 * centres @ points.T).argmin(axis=0))
-
-
-def _distance(points: Floats, centres: Floats, labels: Indices) -> Floats:
-    """The squared distance of each point from the centre with its label."""
-    distance = np.empty(len(points))
-    for start in range(0, len(points), AT_A_TIME):
-        some = slice(start, start + AT_A_TIME)
-        distance[some] = np.square(points[some] - centres[labels[some]]).sum(axis=1)
-    return distance
-
-
-def _seeds(points: Floats, weight: Floats, k: int, rng: np.random.Generator) -> Floats:
-    """k-means++: points far from the previous centres are more likely to be the next."""
-    chance = weight.copy()
-    distance = np.full(len(points), np.inf)
-    chosen: list[int] = []
-    first = np.zeros(len(points), np.intp)
-    for _ in range(k):
-        cumulated = np.cumsum(chance)
-        place = int(np.searchsorted(cumulated, rng.random() * cumulated[-1], side="right"))
-        chosen.append(min(place, len(points) - 1))
-        distance = np.minimum(distance, _distance(points, points[chosen[-1:]], first))
-        chance = weight * distance
-        if not chance.sum() > 0:
-            chance = weight
-    return points[chosen]
 
 
 def stability(
@@ -99,7 +81,7 @@ def stability(
     for _ in range(SPLITS):
         order = rng.permutation(n)
         halves = (order[: n // 2], order[n // 2 :])
-        assigned = [nearest(points, fit(points[some], weight[some], k, starts, rng).centres) for some in halves]
+        assigned = [nearest(points, fit(points[some], weight[some], k, starts, rng).centres)[0] for some in halves]
         rand.append(adjusted_rand(*assigned))
         jaccard += [_jaccard(clustering.labels, labels, k) for labels in assigned]
     return float(np.mean(rand)), np.mean(jaccard, axis=0)

@@ -73,7 +73,6 @@ class Way(ABC):
     rows: ClassVar[bool] = True  # gives shares of single rows
     pairs: ClassVar[bool] = False  # and of all pairs, where memory allows
     quick: ClassVar[float] = 0.0  # operations of about a second: so many are worth it for the rows' sake alone
-    uses_device: ClassVar[bool] = False  # the engine computes on the device, where one is given
 
     @abstractmethod
     def cost(self, request: Request) -> Cost | None:

@@ -33,17 +33,13 @@ class EngineWay(Way):
     operations: ClassVar[str]  # what the engine counts as its cost
     limit: ClassVar[float]  # operations of about half a minute
 
-    def affordable(self, request: Request) -> float:
-        """The limit on operations for this request."""
-        return self.limit
-
     def cost(self, request: Request) -> Cost | None:
         """As the engine counts; None for more players than a table of coalitions allows."""
         operations = request.engine_work.get(self.name)
         if operations is None or request.p > MOST_PLAYERS:
             return None
         more = EXACT_FACTOR if request.settings.method == "exact" else 1
-        return Cost(operations, self.operations, more * self.affordable(request))
+        return Cost(operations, self.operations, more * self.limit)
 
     def predictions(self, request: Request) -> tuple[int, int]:
         """Rows on which the engine is compared with the model."""
@@ -207,16 +203,6 @@ class SingleTree(EngineWay):
     def coalitions(self, request: Request) -> float:
         """All of them."""
         return coalition_count(request.p)
-
-
-class PairsOnDevice(SingleTree):
-    """All coalitions of all pairs, on a device: shares of rows and donors, for any named loss."""
-
-    name = "device pairs"
-    words = "all coalitions of all pairs, on the device"
-    operations = "multiply-adds"
-    limit, quick = 2e15, 1e14  # of a large device
-    uses_device = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,8 +104,6 @@ def plan_shares(
                 rows, beside, calls = most, *_coalitions(request, way, timed)
         threads, predicting = spread(task, timed.seconds(max(calls, ceil(rows / batch)), rows), rows)
         seconds += beside + predicting
-    elif task.device is not None and way.uses_device:
-        seconds += cost.amount * (rates.SECONDS | rates.DEVICE_SECONDS).get(way.name, 0.0)
     elif way.coalitions(request):
         seconds += _all_coalitions(some, way, cost)
     else:

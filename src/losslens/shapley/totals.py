@@ -75,12 +75,7 @@ class TreeTotals(ProductTotals):
     name = "tree totals"
     words = "all coalitions' totals, from the leaves; no single rows"
     operations = "word operations"
-    limit, limit_on_device = 4e11, 1e14
-    uses_device = True
-
-    def affordable(self, request: Request) -> float:
-        """Word operations, on the CPU or on the device."""
-        return self.limit if request.task.device is None else self.limit_on_device
+    limit = 4e11
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Totals, and the sampling error of a few pairs."""

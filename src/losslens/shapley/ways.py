@@ -14,7 +14,7 @@ from losslens.progress import bar
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import conditional
 from losslens.shapley.allotment import Cost, Way, as_result, without_own_groups, without_own_pairs
-from losslens.shapley.by_engine import ClosedForm, LeafMeans, PairsOnDevice, SingleTree, SumMeans, TreeMeans, TreePairs
+from losslens.shapley.by_engine import ClosedForm, LeafMeans, SingleTree, SumMeans, TreeMeans, TreePairs
 from losslens.shapley.by_model import WALKS, Coalitions, Paper, Walks
 from losslens.shapley.covariance import TreeBoxes, WalksForRows, covariance
 from losslens.shapley.request import CELLS_SHARE, Request
@@ -25,7 +25,7 @@ from losslens.text import size_in_words
 COALITIONS, PAPER = Coalitions(), Paper()
 # The first within its limit is used; those with shares of single rows and pairs come first.
 WAYS: tuple[Way, ...] = (
-    ClosedForm(), SumMeans(), PairsOnDevice(), TreePairs(), LeafMeans(), TreeMeans(), SingleTree(), TreeBoxes(),
+    ClosedForm(), SumMeans(), TreePairs(), LeafMeans(), TreeMeans(), SingleTree(), TreeBoxes(),
     TreeTotals(), COALITIONS, ProductTotals(), WalksForRows(), WALKS,
 )  # fmt: skip
 
@@ -98,12 +98,11 @@ def _refusal(request: Request, offers: list[tuple[Way, Cost]]) -> str:
 
 
 def engine_name(request: Request, way: Way) -> str:
-    """The engine, and the device if it computes there."""
+    """The engine that predicts, or computes."""
     task = request.task
     if way.by_model:
         return f"{task.exact.name}, {task.engine.name}" if isinstance(way, WalksForRows) else str(task.engine.name)
-    name: str = task.exact.name
-    return f"{name} on {task.device}" if way.uses_device and task.device is not None else name
+    return str(task.exact.name)
 
 
 def why_asked(request: Request, way: Way) -> str:
@@ -144,8 +143,6 @@ def result_by(way: Way, request: Request) -> ShapleyImportance:
     declined = why_asked(request, way)
     if not allotment.exact and declined and declined == task.declined and not _wanted(request):
         remarks.append(f"no exact engine: {declined}")
-    if task.device is not None and task.device not in engine:
-        remarks.append(f"device={task.device!r} was not used: it serves only coalitions of trees")
     return as_result(
         replace(allotment, remarks=tuple(remarks)), task, setup, title=request.loss.title, loss=request.loss,
         aggregate=request.settings.aggregate, engine=engine, error_all=setup.sample.error,

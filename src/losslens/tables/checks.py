@@ -233,24 +233,6 @@ def check_workers(n_jobs: Any, progress: Any) -> None:
         raise ValueError(f"progress is True, False, or None for a bar in terminals and notebooks; got {progress!r}")
 
 
-def check_device(device: str | None) -> None:
-    """Raise unless torch can use the device; for None torch is not imported."""
-    if device is None:
-        return
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError(f"device={device!r} needs torch: pip install 'losslens[torch]'") from error
-    try:
-        kind = torch.device(device).type
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device must be None or the name of a torch device such as 'cuda'; got {device!r}") from error
-    if kind not in ("cuda", "cpu"):
-        raise ValueError(f"device must be 'cuda', which has double precision, or None; got {device!r}")
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r}: torch finds no CUDA device; leave device out to compute on the CPU")
-
-
 def memory_bytes(memory: str | int) -> int:
     """A size such as "1 GiB", or a number of bytes, as bytes.
 

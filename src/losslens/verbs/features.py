@@ -43,7 +43,6 @@ def feature_importance(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
-    device: str | None = None,
     executor: Any = None,
 ) -> Importances: ...
 
@@ -63,7 +62,6 @@ def feature_importance(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
-    device: str | None = None,
     executor: Any = None,
 ) -> Any:
     """Permutation feature importance, with the changes of loss that it is the mean of.
@@ -78,7 +76,8 @@ def feature_importance(
     Parameters
     ----------
     model
-        A fitted estimator, or any function from a table to predictions.
+        A fitted estimator, any function from a table to predictions, or a torch module, which computes on its own
+        device.
     X, y
         A table (NumPy, pandas, polars, pyarrow) and the true values, unseen by the model if possible. Or data larger
         than memory: Parquet files (a path, a list, a folder, a pattern), a pyarrow dataset, a polars lazy frame, a dask
@@ -116,9 +115,6 @@ def feature_importance(
         bytes for each row and feature, and 160 for each row, it can't be kept to.
     progress
         Whether to show a progress bar; None: in terminals and notebooks only.
-    device
-        ``"cuda"``: groups of columns of tree ensembles, over all pairs, are computed on a GPU (needs torch). Torch
-        modules always compute on their own device.
     executor
         A dask.distributed ``Client``: the work is done on its cluster.
 
@@ -132,7 +128,7 @@ def feature_importance(
     """
     options = Options(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
-        n_jobs=n_jobs, memory=memory, progress=progress, device=device,
+        n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     warn_of_target(X, y)
     if isinstance(loss, (list, tuple)):

@@ -24,8 +24,7 @@ from losslens.passes.auto import FIXED_DONORS
 from losslens.passes.cost import DRAWN_ROWS, REHEARSED, StandIn, allowed, fitted_rates, hurried, spread, thinned
 from losslens.passes.task import Options, default_loss, picked
 from losslens.progress import silent
-from losslens.refits.breiman import OutOfBagQuestion, as_forest, column_sets
-from losslens.refits.cost import timed_fits, tree_seconds
+from losslens.refits.cost import timed_fits
 from losslens.refits.learner import Learner
 from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import as_estimator, leave_out_fits
@@ -39,7 +38,6 @@ from losslens.shapley.stopping import ShapleySettings
 from losslens.tables import checks
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
-from losslens.verbs.breiman import breiman_importance
 from losslens.verbs.compare import checked_cases, compare, options_of_each
 from losslens.verbs.conditional import checked_task, conditional_predictive_impact, mean_changes
 from losslens.verbs.costs import effects_cost, importances_cost, rows_of_table, shares_cost
@@ -83,7 +81,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
         Any verb that takes a model or an estimator, such as `losslens.shapley_importance`, `losslens.report` or
         `losslens.feature_importance_cv`. Those that take a finished result predict nothing, and have no plan.
     model, X, y, options
-        The arguments of that verb, `executor` and `device` included; for `shapley_effect` the rows in place of `y`.
+        The arguments of that verb, `executor` included; for `shapley_effect` the rows in place of `y`.
 
     Examples
     --------
@@ -273,30 +271,6 @@ def _weak_segments(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
         seconds=seconds + searching + predicting,
         backend=task.table.backend,
         workers=threads,
-    )
-
-
-def _trees_out_of_bag(forest: Any, X: Any, y: Any, given: Arguments) -> Plan:
-    options, permutations = picked(Options, given), given["permutations"]
-    if permutations is not None:
-        checks.check_whole(permutations, "permutations")
-    known, table = as_forest(forest), as_table(X)
-    loss = default_loss(known, "zero_one" if given["loss"] is None and known.kind == "classifier" else given["loss"])
-    features = column_sets(options.features, table)
-    question = OutOfBagQuestion(loss, known.classes, features, permutations, options.random_state)
-    seconds, predictions = tree_seconds(known, table, y, loss, question)
-    names = tuple(feature.name for feature in features)
-    return Plan(
-        features=names,
-        engines=("trees",) * len(names),
-        way="exact, over all pairs of out-of-bag rows" if permutations is None else f"{permutations} permutations",
-        exact=permutations is None,
-        n_predictions=int(predictions),
-        most=int(predictions),
-        calls=len(known.native.estimators_),
-        memory=16 * table.n * (len(names) + 1) + 4 * table.n * len(table.names),
-        seconds=seconds,
-        backend=table.backend,
     )
 
 
@@ -495,7 +469,6 @@ PLANNED: dict[Callable[..., Any], Callable[[Any, Any, Any, Arguments], Plan]] = 
     conditional_predictive_impact: _conditional,
     compare: _compared,
     report: _reported,
-    breiman_importance: _trees_out_of_bag,
     weak_segments: _weak_segments,
     feature_importance_cv: _importances_cv,
     shapley_importance_cv: _shares_cv,

@@ -43,7 +43,6 @@ def shapley_importance(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
-    device: str | None = None,
     executor: Any = None,
 ) -> ShapleyImportance:
     """Shapley feature importance (SFIMP): the model's performance, distributed to the features by Shapley values.
@@ -90,9 +89,6 @@ def shapley_importance(
         A label for each row: rows of the same group are not donors of each other, and standard errors are those of
         independent groups, as in `feature_importance`. Where importances are covariances (see `method`), or where the
         shares of all pairs are computed and fit into a fourth of `memory`: then also single rows, with ``rows=True``.
-    device
-        ``"cuda"``: coalitions of tree ensembles are computed on a GPU (needs torch), which allows far more of them.
-        Torch modules always compute on their own device.
 
     Examples
     --------
@@ -104,7 +100,7 @@ def shapley_importance(
     """
     options = Options(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
-        n_jobs=n_jobs, memory=memory, progress=progress, device=device,
+        n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     warn_of_target(X, y)
     wanted = ShapleySettings(method, aggregate, precision, budget, m_feat, m_obs, rows)

@@ -230,5 +230,3 @@ def test_trees_with_parts_that_are_not_known_are_asked(part, named):
     assert found.engine == "blackbox"
     assert named in found["x0"].declined
     assert found["x0"].pfi == pytest.approx(asked["x0"].pfi, rel=1e-12)
-    with pytest.raises(TypeError, match=named):
-        ll.breiman_importance(forest, X, y)

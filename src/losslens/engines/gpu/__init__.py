@@ -1,1 +1,1 @@
-"""Engines that compute on a torch device. Nothing here is imported before a device is requested."""
+"""Torch modules, on the device that they are on. Nothing here is imported before a model is one."""

@@ -24,10 +24,6 @@ from losslens.typing import Floats
 from losslens.workers import in_process
 
 if TYPE_CHECKING:
-    from losslens.engines.gpu.boxes import Boxes
-    from losslens.engines.gpu.losses import DeviceLoss
-    from losslens.engines.gpu.pairs import DevicePairs
-    from losslens.engines.gpu.totals import DeviceErrors
     from losslens.engines.trees.coalitions import CoalitionErrors
     from losslens.engines.trees.player_games import TreeGames
     from losslens.losses import Loss
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
 FEW_VALUES = 300_000  # sorted and bound to the trees in one thread: of short columns threads wait for each other
 PAIRS = 1 << 18  # pairs predicted at a time
 MAX_SMALL_TREES, MAX_LARGE_TREES = 4e9, 1e8  # pairs times small trees, and times large ones: some seconds
-MAX_DEVICE_WORD_OPERATIONS = 1e13  # of a coalition on a device, see `coalitions.cost`: some seconds
 MAX_UNORDERED = 3e8  # rows times trees times classes without order: some seconds
 
 
@@ -45,7 +40,6 @@ class Trees(ExactEngine):
 
     bound: BoundEnsemble
     memory: int  # bytes of a thread's buffers, about
-    device: str | None = None  # torch device for coalitions; None: this processor
     name: ClassVar[str] = "trees"
     adds_in_single: ClassVar[bool] = True
     sorts_values: ClassVar[bool] = True
@@ -61,7 +55,7 @@ class Trees(ExactEngine):
                 pass
         images = tree_images(ensemble, unwrapped, site.table, columns)
         bound = bind(ensemble, site.table.n, _AllValues(columns), images, workers, columns.release)
-        return cls(bound, site.memory // 8, site.device)
+        return cls(bound, site.memory // 8)
 
     @property
     def uses(self) -> Floats:
@@ -127,11 +121,6 @@ class Trees(ExactEngine):
         unordered = int(self.bound.size[column] - self.bound.special[column])
         return unordered <= 2 or unordered * len(self.bound.roots) * self.bound.codes.shape[1] <= MAX_UNORDERED
 
-    def label(self, way: AnswerWay) -> str:
-        """Name of the engine; totals of several trees are computed on the device."""
-        on_device = way == "totals" and self.device is not None and not self.is_single
-        return f"{self.name} on {self.device}" if on_device else self.name
-
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
         """Expected time: of pairs one by one, or of leaves."""
         n, trees = self.bound.codes.shape[1], len(self.bound.roots)
@@ -141,8 +130,7 @@ class Trees(ExactEngine):
             return n * rates.SECONDS["single tree"]
         from losslens.engines.trees.coalitions import cost
 
-        seconds = rates.SECONDS if self.device is None else rates.SECONDS | rates.DEVICE_SECONDS
-        return float(cost(self.bound) * seconds["tree totals"])
+        return float(cost(self.bound) * rates.SECONDS["tree totals"])
 
     # Several columns replaced together.
 
@@ -156,7 +144,7 @@ class Trees(ExactEngine):
         """Whether it has few enough leaves to compare all of them with each other."""
         from losslens.engines.trees.coalitions import MAX_WORD_OPERATIONS, cost
 
-        return cost(self.bound) <= (MAX_WORD_OPERATIONS if self.device is None else MAX_DEVICE_WORD_OPERATIONS)
+        return cost(self.bound) <= MAX_WORD_OPERATIONS
 
     def squared_target(self, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
         """y on the scale of the trees' sums, if the loss is a squared error on that scale; else None."""
@@ -196,40 +184,11 @@ class Trees(ExactEngine):
             self._grid_costs[key] = two_columns.grid_cost(self.bound, np.array(key, np.intp))
         return self._grid_costs[key]
 
-    def coalition_errors(self, target: Floats, weight: Floats) -> CoalitionErrors | DeviceErrors:
+    def coalition_errors(self, target: Floats, weight: Floats) -> CoalitionErrors:
         """Mean squared errors over all pairs, of any columns."""
-        if self.device is not None:
-            from losslens.engines.gpu.totals import DeviceErrors
-
-            rows = np.flatnonzero(weight > 0)
-            return DeviceErrors(self._boxes(rows), target[rows], weight[rows], self.device)
         from losslens.engines.trees.coalitions import CoalitionErrors
 
         return CoalitionErrors(self.sums, target, weight, self.memory // 2)
-
-    def device_loss(self, loss: Loss) -> DeviceLoss | None:
-        """The loss of single pairs on the device; None if there is no device, or the loss is not supported there."""
-        ensemble = self.bound.ensemble
-        if self.device is None or not ensemble.is_tried:
-            return None
-        from losslens.engines.gpu.losses import device_loss
-        from losslens.engines.gpu.pairs import MAX_TREES
-
-        return device_loss(ensemble.link, ensemble.outputs, loss) if len(self.bound.roots) <= MAX_TREES else None
-
-    def device_pairs(self, loss: Loss, target: Floats, weight: Floats) -> DevicePairs:
-        """Mean losses of rows and donors over all pairs, of any columns, on the device."""
-        from losslens.engines.gpu.pairs import DevicePairs
-
-        on_device = self.device_loss(loss)
-        assert on_device is not None  # callers have tested it
-        assert self.device is not None
-        return DevicePairs(self._boxes(np.arange(len(target))), target, weight, on_device, self.device)
-
-    def _boxes(self, rows: NDArray[np.intp]) -> Boxes:
-        from losslens.engines.trees.boxes import boxes
-
-        return boxes(self.bound, rows)
 
     @cached_property
     def leaf_predictions(self) -> NDArray[Any]:

@@ -63,8 +63,6 @@ class TreeGames(PlayerGames):
                 ways["tree boxes"] = operations
         if engine.is_single:
             return ways | {"single tree": n * coalitions}
-        if engine.device_loss(loss) is not None:
-            ways["device pairs"] = coalitions * n**2 * len(bound.value) * bound.ensemble.outputs
         if engine.gives_totals(loss):
             from losslens.engines.trees.coalitions import cost
 
@@ -122,32 +120,13 @@ class TreeGames(PlayerGames):
     # Coalition by coalition.
 
     def row_errors(self, sample: Sample, loss: Loss) -> Callable[[Mask], tuple[Floats, Floats]]:
-        """Mean losses of each row and of each donor in a coalition: of a single tree, or on a device."""
-        return self._single_tree(sample, loss) if self.engine.is_single else self._device_pairs(sample, loss)
-
-    def _single_tree(self, sample: Sample, loss: Loss) -> Callable[[Mask], tuple[Floats, Floats]]:
+        """Mean losses of each row and of each donor in a coalition, of a single tree."""
         y, predictions = sample.target(loss), self.engine.leaf_predictions
 
         def leaf_loss(leaves: Indices, rows: Indices) -> Floats:
             return loss(y[rows], sample.shown(loss, predictions[leaves]))
 
         return lambda S: self.engine.errors_of_single_tree(self._kept(S), leaf_loss, sample.weight)
-
-    def _device_pairs(self, sample: Sample, loss: Loss) -> Callable[[Mask], tuple[Floats, Floats]]:
-        prepared = self.engine.device_pairs(loss, np.asarray(sample.target(loss), float), sample.weight)
-        used, last = self._used, dict[bytes, tuple[Floats, Floats]]()
-
-        def errors(S: Mask) -> tuple[Floats, Floats]:
-            if S[used].all():  # the rows as they are
-                assert sample.loss is not None
-                return sample.loss, np.full(sample.n, sample.error)
-            key = (S & used).tobytes()
-            if key not in last:  # players that no tree uses change nothing, to the last bit
-                last.clear()  # coalitions that differ in such players only are consecutive
-                last[key] = prepared.means(np.isin(np.arange(self.width), self._kept(S)))
-            return last[key]
-
-        return errors
 
     def total_errors(self, sample: Sample, loss: Loss, tick: Tick) -> Callable[[Mask], tuple[float, float]]:
         """Mean squared losses of a coalition and of its complement; each is computed once."""

@@ -1,323 +1,69 @@
-"""Engines of a torch device, on the CPU's: the same code, the same numbers as the other engines and as brute force."""
+"""Torch modules on their device, here the CPU: the numbers of the black box, and of the losses by NumPy."""
 
 import doctest
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import (
-    GradientBoostingClassifier,
-    GradientBoostingRegressor,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
 from sklearn.linear_model import LinearRegression
 
 import losslens as ll
-import tree_cases as cases
 from losslens import losses
-from losslens.engines.trees.coalitions import CoalitionErrors
-from losslens.engines.trees.engine import Trees
 from losslens.models import TorchModule
 from losslens.passes import auto, dense
 from losslens.shapley import control_variates
-from losslens.shapley.by_engine import PairsOnDevice, TreePairs
 from losslens.tables import sample
-from tree_cases import FRAME, FRAME_TARGET, FRAME_TRAIN, FRAME_Y, KINDS, SUBSETS, TARGET, TRAIN, WEIGHTS, X, Y
+from tree_cases import KINDS, X, Y
 
 torch = pytest.importorskip("torch")
 
 
-from losslens.engines.gpu import boxes as device_boxes  # noqa: E402
-from losslens.engines.gpu import memory, modules, pairs  # noqa: E402
-from losslens.engines.gpu.losses import device_loss  # noqa: E402
+from losslens.engines.gpu import memory, modules  # noqa: E402
+from losslens.engines.gpu.losses import PredictionLoss  # noqa: E402
 from losslens.engines.gpu.memory import BatchSizes  # noqa: E402
-from losslens.engines.gpu.pairs import DevicePairs  # noqa: E402
-from losslens.engines.gpu.totals import DeviceErrors  # noqa: E402
-from losslens.engines.trees.boxes import boxes  # noqa: E402
 
 N = len(Y)
-SOME = [[0], [1, 3], [0, 1, 2]]
-CLASSES = cases.CLASSES
 
 
-@pytest.mark.parametrize("module", [device_boxes, memory])
-def test_examples(module):
-    assert doctest.testmod(module).attempted > 0
-    assert doctest.testmod(module).failed == 0
+def test_examples():
+    assert doctest.testmod(memory).attempted > 0
+    assert doctest.testmod(memory).failed == 0
 
 
-# Totals of coalitions.
+OF_VALUES = [losses.squared_error, losses.absolute_error, losses.huber(0.5), losses.pinball(0.8)]
+OF_POSITIVE = [losses.poisson_deviance, losses.gamma_deviance]
+OF_CLASSES = [losses.log_loss, losses.brier]
+JUDGED = [(loss, "values") for loss in OF_VALUES] + [(loss, "positive") for loss in OF_POSITIVE]
+JUDGED += [(loss, kind) for loss in OF_CLASSES for kind in ("two classes", "three classes")]
+JUDGED += [(losses.hinge, "scores")]
 
 
-def both(model, table, y, weight, response="values"):
-    """The CPU's errors and the device's."""
-    bound, rows = cases.bound_of(model, table, response), np.flatnonzero(weight > 0)
-    y = np.asarray(y, float)
-    return CoalitionErrors(bound, y, weight), DeviceErrors(boxes(bound, rows), y[rows], weight[rows], "cpu")
-
-
-def same_errors(here, there, subsets=SUBSETS):
-    for kept in subsets:
-        np.testing.assert_allclose(there.errors(kept), here.errors(kept), rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("weight", WEIGHTS)
-@pytest.mark.parametrize("kind", cases.REGRESSORS)
-def test_totals_are_those_of_the_cpu(kind, weight):
-    train, target, table, y = (TRAIN, TARGET, X, Y)
-    if kind == "categories":  # and missing values
-        train, target, table, y = (FRAME_TRAIN, FRAME_TARGET, FRAME, FRAME_Y)
-    model = cases.REGRESSORS[kind].fit(train, target)
-    same_errors(*both(model, table, y, WEIGHTS[weight]))
-
-
-def one_hot(kinds):
-    return (kinds[:, None] == np.arange(3)).astype(float)
-
-
-@pytest.mark.parametrize("response", ["probabilities", "scores"])
-def test_totals_of_several_outputs(response):
-    make = RandomForestClassifier(5, max_leaf_nodes=10, random_state=0)
-    if response == "scores":  # each tree adds to one output
-        make = GradientBoostingClassifier(n_estimators=5, random_state=0)
-    model = make.fit(TRAIN, CLASSES)
-    for weight in WEIGHTS.values():
-        same_errors(*both(model, X, one_hot(KINDS), weight, response))
-
-
-def test_totals_by_brute_force_far_from_zero():
-    model = GradientBoostingRegressor(n_estimators=10, random_state=0).fit(TRAIN, TARGET + 1e6)
-    _, there = both(model, X, Y + 1e6, cases.EQUAL)
-    for kept in SOME:
-        wanted = cases.squared(cases.answers(model.predict, X, kept), Y + 1e6, cases.EQUAL)
-        assert there.error(kept) == pytest.approx(wanted, rel=1e-8)
-
-
-@pytest.mark.parametrize("weight", ["equal", "unequal"])
-def test_totals_in_small_tiles_and_chunks(weight, monkeypatch):
-    from losslens.engines.gpu import totals
-
-    monkeypatch.setattr(totals, "CHUNK_WORDS", 1)  # 64 rows
-    here, there = both(cases.REGRESSORS["boosting"].fit(TRAIN, TARGET), X, Y, WEIGHTS[weight])
-    there.tile.size = 64
-    same_errors(here, there)
-
-
-def test_totals_go_on_with_half_of_the_leaves(monkeypatch):
-    here, there = both(cases.REGRESSORS["boosting"].fit(TRAIN, TARGET), X, Y, cases.EQUAL)
-    plain = there._compare
-
-    def small(met, a, b, sums):
-        if a.stop - a.start > 64:
-            raise torch.cuda.OutOfMemoryError("too much")
-        return plain(met, a, b, sums)
-
-    monkeypatch.setattr(there, "_compare", small)
-    same_errors(here, there, SOME)
-    assert there.tile.size == 64
-
-
-# Losses of pairs.
-
-VALUES = [losses.squared_error, losses.absolute_error, losses.huber(0.5), losses.pinball(0.8)]
-POSITIVE = [losses.poisson_deviance, losses.gamma_deviance, losses.squared_error]
-CHANCES = [losses.log_loss, losses.brier]
-
-
-def pair_case(name):
-    """A fitted model, its method, the rows, their y, the response and the losses."""
-    many = [model.fit(TRAIN, CLASSES) for model in (RandomForestClassifier(6, max_leaf_nodes=9, random_state=0),)]
-    found = {
-        "forest": (RandomForestRegressor(7, max_leaf_nodes=12, random_state=0), TARGET, Y, "values", VALUES),
-        "boosting": (GradientBoostingRegressor(n_estimators=20, random_state=0), TARGET, Y, "values", VALUES),
-        "exponential": (
-            HistGradientBoostingRegressor(loss="poisson", max_iter=10), np.abs(TARGET), np.abs(Y), "values", POSITIVE,
-        ),
-        "chances": (many[0], CLASSES > 0, KINDS > 0, "probabilities", CHANCES),
-        "chances of three": (RandomForestClassifier(6, random_state=0), CLASSES, KINDS, "probabilities", CHANCES),
-        "logistic": (GradientBoostingClassifier(n_estimators=5), CLASSES > 0, KINDS > 0, "probabilities", CHANCES),
-        "softmax": (GradientBoostingClassifier(n_estimators=5), CLASSES, KINDS, "probabilities", CHANCES),
-        "scores": (GradientBoostingClassifier(n_estimators=5), CLASSES > 0, KINDS > 0, "scores", [losses.hinge]),
-    }  # fmt: skip
-    model, target, y, response, judged_by = found[name]
-    model.fit(TRAIN, target)
-    methods = {"values": "predict", "probabilities": "predict_proba", "scores": "decision_function"}
-    return model, getattr(model, methods[response]), y if response == "values" else y.astype(int), response, judged_by
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["forest", "boosting", "exponential", "chances", "chances of three", "logistic", "softmax", "scores"],
-)
-@pytest.mark.parametrize("weight", ["equal", "unequal"])
-def test_rows_and_donors_by_brute_force(name, weight, monkeypatch):
-    monkeypatch.setattr(pairs, "PAIRS", 1)
-    monkeypatch.setattr(pairs, "DONOR_WORDS", 1)  # 64 at a time, and then the rest
-    model, predict, y, response, judged_by = pair_case(name)
-    bound, weight = cases.bound_of(model, X, response), WEIGHTS[weight] / WEIGHTS[weight].sum()
-    for loss in judged_by:
-        on_device = device_loss(bound.ensemble.link, bound.ensemble.outputs, loss)
-        device = DevicePairs(boxes(bound, np.arange(N)), y, weight, on_device, "cpu")
-        for kept in SOME:
-            lost = loss(np.repeat(y, N), predict(cases.pairs(X, kept))).reshape(N, N)
-            by_row, by_donor = device.means(np.isin(np.arange(4), kept))
-            scale = max(1.0, lost.max())
-            np.testing.assert_allclose(by_row, lost @ weight, rtol=0, atol=1e-8 * scale)
-            np.testing.assert_allclose(by_donor, weight @ lost, rtol=0, atol=1e-8 * scale)
-
-
-def test_certain_and_wrong_is_clipped_as_on_the_cpu():
-    """A forest of pure leaves says 0 of the true class for some pairs: a log loss of -log(eps)."""
-    model = RandomForestClassifier(3, random_state=0).fit(TRAIN, CLASSES > 0)
-    y, bound = (KINDS > 0).astype(int), cases.bound_of(model, X, "probabilities")
-    on_device = device_loss(bound.ensemble.link, 1, losses.log_loss)
-    by_row, _ = DevicePairs(boxes(bound, np.arange(N)), y, np.ones(N), on_device, "cpu").means(np.arange(4) == 0)
-    lost = losses.log_loss(np.repeat(y, N), model.predict_proba(cases.pairs(X, [0]))).reshape(N, N)
-    assert (lost > 36).any()
-    np.testing.assert_allclose(by_row, lost.mean(axis=1), rtol=1e-7)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("loss", "kind"), JUDGED, ids=lambda part: getattr(part, "name", part))
+def test_losses_on_the_device_are_those_of_numpy(loss, kind, dtype):
+    rng, donors = np.random.default_rng(0), 5
+    raw = rng.normal(size=(N, donors)).astype(dtype)
+    y = {"positive": np.abs(Y), "values": Y, "three classes": KINDS}.get(kind, KINDS % 2)
+    if kind == "positive":
+        raw = np.exp(raw)
+    elif kind.endswith("classes"):  # some are certain, and wrong
+        raw = rng.dirichlet([0.02] * (3 if kind == "three classes" else 2), (N, donors)).astype(dtype)
+    before, predictions = raw.copy(), torch.from_numpy(raw)
+    judge = PredictionLoss.of(loss, predictions[:, 0], 0 if raw.ndim == 2 else raw.shape[2])
+    judged = judge(torch.from_numpy(np.asarray(y, float)), predictions).numpy()
+    by_numpy = loss(np.repeat(y, donors), raw.reshape(N * donors, *raw.shape[2:])).reshape(N, donors)
+    rounding = 1e-12 if dtype == np.float64 else 1e-6
+    np.testing.assert_allclose(judged, by_numpy, rtol=rounding, atol=rounding)
+    np.testing.assert_array_equal(raw, before)  # predictions stay as they are
 
 
 def test_what_a_device_does_not_judge():
-    same = cases.bound_of(cases.REGRESSORS["forest"].fit(TRAIN, TARGET), X).ensemble.link
+    one, several = torch.ones(3, dtype=torch.float64), torch.ones((3, 3), dtype=torch.float64)
     own = losses.pointwise(lambda y, f: np.abs(y - f), reads="values")
-    assert device_loss(same, 1, own) is None
-    assert device_loss(same, 1, losses.tweedie_deviance(1.5)) is None
-    assert device_loss(lambda raw: raw[:, 0] ** 3, 1, losses.squared_error) is None
-    assert device_loss(lambda raw: (raw[:, 0] > 0).astype(int), 1, losses.zero_one) is None
-
-
-def test_digits_hold_the_numbers():
-    whole = np.random.default_rng(0).integers(-(2**32), 2**32, (3, 50)).astype(float)
-    digits = pairs._digits(whole, 3)
-    np.testing.assert_array_equal((digits[0] * pairs.BASE + digits[1]) * pairs.BASE + digits[2], whole)
-    assert np.abs(digits).max() <= pairs.BASE  # half precision holds every one
-    np.testing.assert_array_equal(digits.astype(np.float16), digits)
-
-
-@pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton, to run its code without a GPU")
-def test_the_compiled_pass_is_the_plain_one():
-    code = """
-import torch
-from losslens.engines.gpu import fused
-torch.manual_seed(0)
-double = {"dtype": torch.float64}
-sums = torch.randint(-1000, 1000, (3, 70, 320)).float()[:, :66, :301]
-shift, scale = torch.randn(66, **double), 1e-9 * torch.rand(66, **double)
-mine, lent, clip = torch.rand(66, **double), torch.rand(301, **double), torch.tensor([0.3, 1.5], **double)
-seen = ((sums[0].double() * 2048 + sums[1]) * 2048 + sums[2]) * scale[:, None] + shift[:, None]
-logs = torch.nn.functional.softplus(seen, threshold=40).clamp(*clip.tolist())
-for kind, lost in ((fused.SQUARED, seen**2), (fused.ABSOLUTE, seen.abs()), (fused.LOGISTIC, logs)):
-    by_row, by_donor = fused.means(sums, 2048, (shift, scale), (mine, lent), kind, clip)
-    torch.testing.assert_close(by_row, lost @ lent)
-    torch.testing.assert_close(by_donor, mine @ lost)
-"""
-    environment = os.environ | {"TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-# The verbs.
-
-
-@pytest.fixture(scope="module")
-def boosting():
-    return GradientBoostingRegressor(n_estimators=15, random_state=0).fit(TRAIN, TARGET)
-
-
-def shares(model, device=None, **options):
-    return ll.shapley_importance(
-        model, X, options.pop("y", Y), device=device, random_state=0, progress=False, **options
-    )
-
-
-def test_shapley_importance_of_pairs_on_a_device(boosting):
-    here, there = shares(boosting), shares(boosting, "cpu")
-    assert (here.engine, there.engine, there.exact) == ("trees", "trees on cpu", True)
-    for name in ("sfimp", "local", "std_error", "observations"):
-        np.testing.assert_allclose(getattr(there, name), getattr(here, name), atol=1e-8)
-    assert there.sfimp.sum() == pytest.approx(there.error_none - there.error_all, abs=1e-12)
-    curves = [found.curve("x0", by="donor").importance for found in (here, there)]
-    np.testing.assert_allclose(*curves, atol=1e-8)
-
-
-OPTIONS = [
-    {"sample_weight": cases.UNEQUAL},
-    {"donors": ll.Derangements()},
-    {"features": ["x0", "x2"]},
-    {"features": {"both": ["x0", "x1"], "x2": ["x2"], "x3": ["x3"]}},
-]
-# Totals of coalitions are computed where a column belongs to no player: otherwise they are covariances.
-WITHOUT_A_COLUMN = [{}, {"sample_weight": cases.UNEQUAL}, {"donors": ll.Derangements()}]
-BY = [("totals", {"features": ["x0", "x2"]} | options) for options in WITHOUT_A_COLUMN]
-BY += [("totals", {"features": {"both": ["x0", "x1"], "x3": ["x3"]}})]
-BY += [("pairs", options) for options in [*OPTIONS, {"loss": "absolute_error"}]]
-
-
-@pytest.mark.parametrize(("by", "options"), BY)
-def test_shapley_importance_with_options(boosting, options, by, monkeypatch):
-    here = shares(boosting, **options)
-    if by == "totals":
-        monkeypatch.setattr(PairsOnDevice, "limit", 0)
-        monkeypatch.setattr(TreePairs, "limit", 0)
-    there = shares(boosting, "cpu", **options)
-    assert there.engine == "trees on cpu"
-    np.testing.assert_allclose(there.sfimp, here.sfimp, atol=1e-8 if by == "pairs" else 1e-12)
-
-
-def test_who_is_not_asked_earns_nothing(monkeypatch):
-    flat = GradientBoostingRegressor(n_estimators=5, random_state=0).fit(TRAIN * [1, 1, 1, 0], TARGET)
-    monkeypatch.setattr(TreePairs, "limit", 0)
-    for most in (PairsOnDevice.limit, 0):  # pairs, then totals
-        monkeypatch.setattr(PairsOnDevice, "limit", most)
-        found = shares(flat, "cpu", features=["x0", "x2", "x3"])
-        assert found.engine == "trees on cpu"
-        assert found.sfimp[2] == 0
-
-
-def test_log_loss_of_a_classifier():
-    model = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(TRAIN, CLASSES)
-    here, there = (shares(model, device, y=KINDS, loss="log_loss") for device in (None, "cpu"))
-    assert there.engine == "trees on cpu"
-    np.testing.assert_allclose(there.local, here.local, atol=1e-8)
-
-
-def test_a_group_of_columns_on_a_device(boosting, monkeypatch):
-    monkeypatch.setattr(Trees, "takes_pairs", lambda *_: False)  # as where there are too many
-    options = {"features": {"both": ["x0", "x1"]}, "progress": False}
-    here, there = (ll.feature_importance(boosting, X, Y, device=device, **options)["both"] for device in (None, "cpu"))
-    assert (here.engine, there.engine) == ("trees", "trees on cpu")
-    assert there.pfi == pytest.approx(here.pfi, rel=1e-12)
-
-
-def test_a_device_that_is_not_used_is_said(boosting):
-    found = shares(LinearRegression().fit(TRAIN, TARGET), "cpu")
-    assert any("device='cpu' was not used" in remark for remark in found.remarks)
-    assert not any("device" in remark for remark in shares(boosting, "cpu").remarks)
-
-
-def test_plan_on_a_device(boosting):
-    planned = ll.plan(ll.shapley_importance, boosting, X, Y, device="cpu")
-    assert "on the device" in planned.way
-    assert planned.engine == "trees on cpu"
-
-
-def test_bad_devices(boosting):
-    with pytest.raises(ValueError, match="name of a torch device"):
-        shares(boosting, "the large one")
-    with pytest.raises(ValueError, match="must be 'cuda'"):
-        shares(boosting, "meta")
-    if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="finds no CUDA device"):
-            shares(boosting, "cuda")
-
-
-# Torch modules.
+    assert PredictionLoss.of(own, one, 0) is None
+    assert PredictionLoss.of(losses.tweedie_deviance(1.5), one, 0) is None
+    assert PredictionLoss.of(losses.hinge, several, 3) is None
+    assert PredictionLoss.of(losses.log_loss, several, 4) is None  # a class of y without a column
 
 
 def network(outputs=1, last=None):
