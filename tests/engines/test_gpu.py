@@ -26,7 +26,6 @@ from losslens.engines.trees.engine import Trees
 from losslens.models import TorchModule
 from losslens.passes import auto, dense
 from losslens.shapley import control_variates
-from losslens.shapley.by_engine import PairsOnDevice, TreePairs
 from losslens.tables import sample
 from tree_cases import FRAME, FRAME_TARGET, FRAME_TRAIN, FRAME_Y, KINDS, SUBSETS, TARGET, TRAIN, WEIGHTS, X, Y
 
@@ -236,57 +235,6 @@ def shares(model, device=None, **options):
     )
 
 
-def test_shapley_importance_of_pairs_on_a_device(boosting):
-    here, there = shares(boosting), shares(boosting, "cpu")
-    assert (here.engine, there.engine, there.exact) == ("trees", "trees on cpu", True)
-    for name in ("sfimp", "local", "std_error", "observations"):
-        np.testing.assert_allclose(getattr(there, name), getattr(here, name), atol=1e-8)
-    assert there.sfimp.sum() == pytest.approx(there.error_none - there.error_all, abs=1e-12)
-    curves = [found.curve("x0", by="donor").importance for found in (here, there)]
-    np.testing.assert_allclose(*curves, atol=1e-8)
-
-
-OPTIONS = [
-    {"sample_weight": cases.UNEQUAL},
-    {"donors": ll.Derangements()},
-    {"features": ["x0", "x2"]},
-    {"features": {"both": ["x0", "x1"], "x2": ["x2"], "x3": ["x3"]}},
-]
-# Totals of coalitions are computed where a column belongs to no player: otherwise they are covariances.
-WITHOUT_A_COLUMN = [{}, {"sample_weight": cases.UNEQUAL}, {"donors": ll.Derangements()}]
-BY = [("totals", {"features": ["x0", "x2"]} | options) for options in WITHOUT_A_COLUMN]
-BY += [("totals", {"features": {"both": ["x0", "x1"], "x3": ["x3"]}})]
-BY += [("pairs", options) for options in [*OPTIONS, {"loss": "absolute_error"}]]
-
-
-@pytest.mark.parametrize(("by", "options"), BY)
-def test_shapley_importance_with_options(boosting, options, by, monkeypatch):
-    here = shares(boosting, **options)
-    if by == "totals":
-        monkeypatch.setattr(PairsOnDevice, "limit", 0)
-        monkeypatch.setattr(TreePairs, "limit", 0)
-    there = shares(boosting, "cpu", **options)
-    assert there.engine == "trees on cpu"
-    np.testing.assert_allclose(there.sfimp, here.sfimp, atol=1e-8 if by == "pairs" else 1e-12)
-
-
-def test_who_is_not_asked_earns_nothing(monkeypatch):
-    flat = GradientBoostingRegressor(n_estimators=5, random_state=0).fit(TRAIN * [1, 1, 1, 0], TARGET)
-    monkeypatch.setattr(TreePairs, "limit", 0)
-    for most in (PairsOnDevice.limit, 0):  # pairs, then totals
-        monkeypatch.setattr(PairsOnDevice, "limit", most)
-        found = shares(flat, "cpu", features=["x0", "x2", "x3"])
-        assert found.engine == "trees on cpu"
-        assert found.sfimp[2] == 0
-
-
-def test_log_loss_of_a_classifier():
-    model = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(TRAIN, CLASSES)
-    here, there = (shares(model, device, y=KINDS, loss="log_loss") for device in (None, "cpu"))
-    assert there.engine == "trees on cpu"
-    np.testing.assert_allclose(there.local, here.local, atol=1e-8)
-
-
 def test_a_group_of_columns_on_a_device(boosting, monkeypatch):
     monkeypatch.setattr(Trees, "takes_pairs", lambda *_: False)  # as where there are too many
     options = {"features": {"both": ["x0", "x1"]}, "progress": False}
@@ -296,15 +244,7 @@ def test_a_group_of_columns_on_a_device(boosting, monkeypatch):
 
 
 def test_a_device_that_is_not_used_is_said(boosting):
-    found = shares(LinearRegression().fit(TRAIN, TARGET), "cpu")
-    assert any("device='cpu' was not used" in remark for remark in found.remarks)
-    assert not any("device" in remark for remark in shares(boosting, "cpu").remarks)
-
-
-def test_plan_on_a_device(boosting):
-    planned = ll.plan(ll.shapley_importance, boosting, X, Y, device="cpu")
-    assert "on the device" in planned.way
-    assert planned.engine == "trees on cpu"
+    assert any("device='cpu' was not used" in remark for remark in shares(boosting, "cpu").remarks)
 
 
 def test_bad_devices(boosting):

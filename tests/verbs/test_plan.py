@@ -349,16 +349,6 @@ def test_groups_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch
     assert there.seconds == pytest.approx(here.seconds * rate)
 
 
-def test_shares_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):
-    """All 8 coalitions of all pairs: n^2 pairs times leaves each."""
-    monkeypatch.setattr(engine.Trees, "device_loss", lambda self, loss: object())  # torch need not be here
-    there = ll.plan(ll.shapley_importance, elsewhere, X, Y, device="cuda")
-    leaves = sum(tree.tree_.n_leaves for tree in elsewhere.estimators_)
-    assert there.engine == "trees on cuda"
-    assert there.way == "all coalitions of all pairs, on the device"
-    assert there.seconds == pytest.approx(2**3 * N**2 * leaves * rates.DEVICE_SECONDS["device pairs"])
-
-
 # Data that are read part by part.
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss
 from losslens.passes.task import Task
-from losslens.progress import ProgressBar, Tick
+from losslens.progress import ProgressBar
 from losslens.results.shapley import ShapleyImportance, Shares, donor_mass, mean_of
 from losslens.results.shapley_curve import values_of
 from losslens.shapley.games import Game
@@ -55,7 +55,6 @@ class Allotment:
     table: Floats | None = None
     monte_carlo_error: Floats
     freedom: float = np.inf  # degrees of freedom of the Monte-Carlo error
-    sampling: Floats | None = None
     index: Floats | None = None  # (p, p): interactions, where they need no table of coalitions
     absent: str = ""  # why there are no shares of single rows, and what to do
     remarks: tuple[str, ...] = ()
@@ -73,7 +72,6 @@ class Way(ABC):
     rows: ClassVar[bool] = True  # gives shares of single rows
     pairs: ClassVar[bool] = False  # and of all pairs, where memory allows
     quick: ClassVar[float] = 0.0  # operations of about a second: so many are worth it for the rows' sake alone
-    uses_device: ClassVar[bool] = False  # the engine computes on the device, where one is given
 
     @abstractmethod
     def cost(self, request: Request) -> Cost | None:
@@ -87,7 +85,7 @@ class Way(ABC):
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Compute the shares."""
 
-    def game(self, request: Request, setup: GameSetup, tick: Tick) -> Game | None:
+    def game(self, request: Request, setup: GameSetup) -> Game | None:
         """The game, for ways that go coalition by coalition."""
         return None
 
