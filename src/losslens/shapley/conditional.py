@@ -30,7 +30,7 @@ COALITIONS = 1 << MOST_PLAYERS  # roughly so many along the orders of more playe
 MIN_DRAWS, MIN_CIRCLES = 2, 2  # two at least: the Monte-Carlo error is the spread between them
 
 
-class Conditional(ModelWay):
+class ConditionalDraws(ModelWay):
     """All coalitions of few players, those along some orders of many."""
 
     name = "draws"

@@ -13,13 +13,13 @@ from losslens.results.shapley import ShapleyImportance
 from losslens.shapley.allotment import Cost, Way, as_result, without_own_groups, without_own_pairs
 from losslens.shapley.by_engine import ClosedForm, LeafMeans, TreePairs
 from losslens.shapley.by_model import WALKS, Coalitions, Paper, Walks
-from losslens.shapley.conditional import Conditional
+from losslens.shapley.conditional import ConditionalDraws
 from losslens.shapley.covariance import COVARIANCE, WalksForRows
 from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import set_up
 from losslens.text import size_in_words
 
-CONDITIONAL, COALITIONS, PAPER = Conditional(), Coalitions(), Paper()
+CONDITIONAL, COALITIONS, PAPER = ConditionalDraws(), Coalitions(), Paper()
 # In order of preference: exact shares of rows, exact totals, walks.
 WAYS: tuple[Way, ...] = (ClosedForm(), TreePairs(), LeafMeans(), COALITIONS, COVARIANCE, WalksForRows(), WALKS)
 
