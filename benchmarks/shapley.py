@@ -97,7 +97,7 @@ COVARIANCES = {
     (100_000, 20): 8.0,
     (1_000_000, 20): 90.0,
 }  # fmt: skip - rows and features: seconds, at most
-WITH_ROWS = {(1000, 10): 6.0, (1000, 20): 30.0, (1000, 100): 120.0}
+WITH_ROWS = {(1000, 10): 6.0, (1000, 20): 3.0, (1000, 100): 10.0}
 FOREST = {1000: 5.0, 10_000: 50.0}  # rows of a default forest of 600,000 leaves
 
 

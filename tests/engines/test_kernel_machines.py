@@ -20,7 +20,7 @@ from brute import predictions
 from losslens.donors.questions import Subjects, pose
 from losslens.engines import kernel_machines
 from losslens.engines.base import Declined
-from losslens.engines.kernel_machines import GaussianSum, Products, coalition_error, cost, node_count
+from losslens.engines.kernel_machines import GaussianSum, Products, cost, node_count
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
@@ -335,45 +335,6 @@ def test_nodes_interpolate_to_rounding(stretch):
     weights, shares = form.spanned(([0], values[:, None]), node_count(stretch))
     exact = np.exp(-np.longdouble(stretch) * (values[:, None] - centres[:, 0].astype(np.longdouble)) ** 2)
     assert np.abs(shares @ weights.T - exact).max() < 1e-15 + kernel_machines.EPS * np.sqrt(stretch)
-
-
-# Totals.
-
-
-@pytest.mark.parametrize("columns", [[], [0], [3, 2], [1, 2, 3], [0, 1, 2, 3]], ids=str)
-def test_a_total_is_the_mean_over_all_pairs(known, columns):
-    form, predict = known
-    rows, y = X[:40], Y[:40]
-    losses = (predictions(predict, rows, columns) - y[:, None]) ** 2
-    for weight in (None, np.random.default_rng(2).integers(0, 3, 40) / 7):
-        lent = np.ones(40) if weight is None else weight
-        found = coalition_error(form, rows, columns, y, weight)
-        assert isinstance(found, float)
-        assert found == pytest.approx(lent @ losses @ lent / lent.sum() ** 2, rel=1e-12, abs=1e-12)
-
-
-@pytest.mark.usefixtures("route")
-@pytest.mark.parametrize("columns", [[0], [2], [0, 1], [1, 2, 3]], ids=str)
-@pytest.mark.parametrize("total_bytes", [1, 10_000, 1 << 27])
-def test_a_total_of_more_rows_than_terms(columns, total_bytes, monkeypatch):
-    """Then a triangle stands for the donors."""
-    monkeypatch.setattr(kernel_machines, "TOTAL_BYTES", total_bytes)
-    model = SVR(C=10).fit(TRAIN[:25], TARGET[:25])
-    form = read_product(model, "values", None)
-    expected = np.mean((predictions(model.predict, X, columns) - Y[:, None]) ** 2)
-    assert coalition_error(form, X, columns, Y) == pytest.approx(expected, rel=1e-12)
-
-
-def test_a_total_keeps_its_digits_far_from_zero():
-    model = KernelRidge(kernel="rbf", gamma=0.05, alpha=1e-3).fit(TRAIN, 1e6 + TARGET)
-    form = GaussianSum(model.dual_coef_, 0.0, model.X_fit_, np.full(4, 0.05))
-    expected = np.mean((predictions(model.predict, X, [0, 1]) - 1e6 - Y[:, None]) ** 2)
-    assert coalition_error(form, X, [0, 1], 1e6 + Y) == pytest.approx(expected, rel=1e-6)
-    shifted = SVR(C=10).fit(TRAIN, 1e6 + TARGET)
-    expected = np.mean((predictions(shifted.predict, X, [0, 1]) - 1e6 - Y[:, None]) ** 2)
-    assert coalition_error(read_product(shifted, "values", None), X, [0, 1], 1e6 + Y) == pytest.approx(
-        expected, rel=1e-9
-    )
 
 
 # What it declines.

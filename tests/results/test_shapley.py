@@ -15,7 +15,6 @@ import coalitions
 import losslens as ll
 from losslens import losses
 from losslens.shapley import request
-from losslens.shapley.by_engine import TreePairs
 from losslens.text import in_digits
 from losslens.uncertainty import standard_errors
 
@@ -208,17 +207,6 @@ def test_intervals_of_walks_cover_the_exact_share():
     assert missed < 25
 
 
-def test_totals_have_a_sampling_error_of_their_own(monkeypatch):
-    """With a column that belongs to no player it is estimated, from few donors."""
-    pairs = share(FOREST, features=["x0", "x1"])
-    monkeypatch.setattr(TreePairs, "limit", 0)
-    totals = share(FOREST, features=["x0", "x1"], budget=1)
-    assert totals.shares is None
-    np.testing.assert_allclose(totals.sfimp, pairs.sfimp, atol=1e-9)
-    np.testing.assert_allclose(totals.std_error, pairs.std_error, rtol=0.5)
-    assert (totals.monte_carlo_error == 0).all()
-
-
 # Shown.
 
 
@@ -315,10 +303,9 @@ def test_loaded_results_go_on_working(tmp_path):
     same(loaded.curve("x0", by="donor"), result.curve("x0", by="donor"))
 
 
-def test_totals_are_saved_with_the_reason_why_rows_are_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(TreePairs, "limit", 0)
-    loaded = again(share(FOREST, features=["x0", "x1"], budget=1), tmp_path)
-    with pytest.raises(ValueError, match="single rows would take"):
+def test_totals_are_saved_with_the_reason_why_rows_are_missing(tmp_path):
+    loaded = again(share(FOREST, rows=False), tmp_path)
+    with pytest.raises(ValueError, match="without shares of single rows; use rows=True"):
         _ = loaded.local
 
 

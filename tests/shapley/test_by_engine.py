@@ -21,7 +21,6 @@ MODELS = {
     "forest": (ensemble.RandomForestRegressor(4, random_state=0), ["squared_error", ll.losses.pinball(0.8)]),
     "boosting": (ensemble.HistGradientBoostingRegressor(max_iter=8, min_samples_leaf=3), ["huber"]),
     "classes": (ensemble.RandomForestClassifier(4, max_depth=3, random_state=0), ["brier", "log_loss"]),
-    "linked": (ensemble.HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=3), ["log_loss"]),
 }
 CASES = [(name, loss) for name, (_, losses) in MODELS.items() for loss in losses]
 
@@ -29,9 +28,9 @@ CASES = [(name, loss) for name, (_, losses) in MODELS.items() for loss in losses
 @pytest.mark.parametrize("features", [None, {"ab": ["a", "b"], "c": ["c"]}], ids=["columns", "some, joined"])
 @pytest.mark.parametrize(("name", "loss"), CASES, ids=[f"{name} {k}" for k, (name, _) in enumerate(CASES)])
 def test_sage_is_that_of_all_coalitions(name, loss, features):
-    """Columns of no player keep the row's values; a boosted classifier has a link, so its pairs are averaged."""
+    """Columns of no player keep the row's values."""
     model, _ = MODELS[name]
-    table, y = X.fillna(0.0) if name in ("line", "tree") else X, CLASSES if name in ("classes", "linked") else Y
+    table, y = X.fillna(0.0) if name in ("line", "tree") else X, CLASSES if name == "classes" else Y
     model.fit(table, y)
     ask = model.predict_proba if y is CLASSES else model.predict
     options = {"aggregate": "prediction", "features": features, "loss": loss, "sample_weight": WEIGHT}

@@ -15,7 +15,6 @@ from losslens.passes.task import Options, prepare
 from losslens.shapley import games, setup
 from losslens.shapley.games import MeanGame, PairGame, Remembered
 from losslens.shapley.setup import full_gain, set_up
-from losslens.shapley.totals import TotalGame
 
 RNG = np.random.default_rng(0)
 N = 9
@@ -321,15 +320,3 @@ def test_a_coalition_is_asked_for_once():
     asked = on.counter.rows
     assert [value.total for value in game.values(EVERY[::-1])] == first[::-1]
     assert on.counter.rows == asked
-
-
-def test_a_coalition_comes_with_its_complement():
-    calls = []
-
-    def both(S):
-        calls.append(S.tolist())
-        return float(S.sum()), float((~S).sum())
-
-    found = [value.total for value in TotalGame(both).values(EVERY)]
-    assert found == EVERY.sum(axis=1).tolist()
-    assert len(calls) == 4

@@ -23,9 +23,7 @@ import brute
 import coalitions
 import losslens as ll
 from losslens import losses
-from losslens.shapley.by_engine import TreePairs
 from losslens.shapley.by_model import Paper
-from losslens.shapley.covariance import CovarianceOfProducts
 
 RNG = np.random.default_rng(0)
 N = 14
@@ -283,56 +281,7 @@ def test_nothing_of_the_user_is_changed():
     np.testing.assert_array_equal(weight, WEIGHT)
 
 
-# Ways without single rows.
-
-
-def test_totals_of_trees_know_no_single_rows(monkeypatch):
-    """With columns of no player; otherwise a covariance tells more."""
-    monkeypatch.setattr(TreePairs, "limit", 0)
-    native, predict, y, _, judge = fitted("forest")
-    found = share(model=native, y=y, features=["x2", "x0", "x3"], budget=1)
-    expected = coalitions.shares(predict, X, Y, judge, [[2], [0], [3]])
-    assert (found.engine, found.exact) == ("trees", True)
-    np.testing.assert_allclose(found.sfimp, expected.sfimp, atol=1e-9)
-    np.testing.assert_allclose(found.table, expected.table, atol=1e-9)
-    np.testing.assert_allclose(found.interactions.index, coalitions.interactions(expected.table), atol=1e-9)
-    assert found.sfimp[2] == 0.0
-    assert np.isfinite(found.std_error).all()
-    for ask in (lambda: found.local, lambda: found.curve("x0"), lambda: found.given([0, 1])):
-        with pytest.raises(ValueError, match=r"single rows would take 7.3e\+02 cells of pairs and coalitions"):
-            ask()
-
-
-@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
-@pytest.mark.parametrize("case", ["tree", "tree, a loss of one's own", "tree, 3 classes"])
-def test_a_single_tree_knows_rows_and_donors_without_pairs(case, weight, monkeypatch):
-    monkeypatch.setattr(TreePairs, "limit", 0)
-    native, predict, y, read, judge = fitted(case)
-    found = share(CASES[case][1], native, y=y, sample_weight=weight, budget=1)
-    assert found.engine == "trees"
-    agrees(found, coalitions.shares(predict, X, read, judge, weight=weight), weight=weight)
-    assert found.sfimp[3] == 0.0
-
-
-def test_totals_of_a_kernel_machine():
-    """Where a column belongs to no player, so that they are no covariances."""
-    native, predict, y, _, judge = fitted("machine")
-    found = share(model=native, y=y, features=["x2", "x0"], budget=1)
-    expected = coalitions.shares(predict, X, Y, judge, players=[[2], [0]])
-    assert (found.engine, found.method, found.exact) == ("products", "all coalitions", True)
-    np.testing.assert_allclose(found.sfimp, expected.sfimp, atol=1e-9)
-    with pytest.raises(ValueError, match="no shares of single rows"):
-        _ = found.local
-
-
-def test_totals_of_a_kernel_machine_beyond_the_limit_of_pairs(monkeypatch):
-    monkeypatch.setattr(CovarianceOfProducts, "limit", 0)
-    native, predict, y, _, judge = fitted("machine")
-    found = share(model=native, y=y, budget=1)
-    expected = coalitions.shares(predict, X, Y, judge)
-    assert (found.engine, found.method) == ("products", "all coalitions")
-    np.testing.assert_allclose(found.sfimp, expected.sfimp, atol=1e-9)
-    np.testing.assert_allclose(found.observations, expected.gains, atol=1e-9)
+# The choice.
 
 
 @pytest.mark.parametrize(("p", "orders"), [(1, 3), (2, 1), (2, 4), (3, 1), (3, 2), (3, 5), (4, 2)])

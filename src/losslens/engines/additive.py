@@ -218,7 +218,7 @@ class AdditiveGames(SumGames):
 
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
         """Also closed forms of the squared loss of single rows, from contributions."""
-        closed = {"means of sums" if averaged else "closed form": 0.0} if loss == squared_error else {}
+        closed = {"closed form": 0.0} if loss == squared_error else {}
         return closed | super().ways(loss, averaged=averaged)
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:

@@ -29,19 +29,14 @@ from losslens.engines.base import (
     AnswerWay,
     Declined,
     ExactEngine,
-    PlayerGames,
     ReadModel,
     Site,
-    SumEffects,
     Wrapped,
-    coalition_count,
     spread,
 )
-from losslens.engines.loss_scales import slope_on_sums, weights_of_sums
 from losslens.losses import Loss, squared_error
 from losslens.progress import Tick
-from losslens.tables.sample import Sample
-from losslens.typing import Floats, Indices, Mask
+from losslens.typing import Floats, Indices
 from losslens.workers import in_process
 
 if TYPE_CHECKING:
@@ -59,8 +54,6 @@ ROUNDING_LIMIT = 1e-11  # rounding error of the model's own predictions, relativ
 MIN_DIVISOR = 1e-200  # digits lost by underflow stay negligible in the sum if a product is divided by no less
 # Rows of a block, at least, and rows times terms: its arrays stay in the processor's cache.
 MIN_BLOCK_ROWS, BLOCK_TERMS = 64, 1 << 16
-AT_LEAST = 3e6  # multiply-adds in the time of a coalition's total of few rows and terms
-TOTAL_BYTES = 1 << 27  # of the terms in memory at a time while a coalition's total is computed
 IGNORE_RANGE: dict[str, Any] = {"under": "ignore", "over": "ignore"}  # np.errstate: the factor of a distant centre is 0
 MAX_CACHED = 32  # columns whose factors a block caches; with more columns, factors are computed twice
 
@@ -491,10 +484,6 @@ class Products(ExactEngine):
         deque(in_process(self.n_jobs).map(fill_block, self.matrix, range(0, n, step), tick), maxlen=0)
         return base, halves
 
-    def games(self, players: Sequence[Subject]) -> ProductGames:
-        """Total squared losses of coalitions."""
-        return ProductGames(self, players)
-
     def _rows_a_block(self) -> int:
         """Derived from counts: results must not depend on the number of workers, not even in the last bit."""
         terms, columns = max(1, len(self.form.coef)), min(MAX_CACHED, self.form.width)
@@ -531,94 +520,3 @@ class Products(ExactEngine):
                 out[:] = each.gather(block.without(each.columns), met)
                 i, k = np.nonzero(met == own[:, None])
                 out[i, k] = base[i]
-
-
-@dataclass(frozen=True, eq=False)
-class ProductGames(PlayerGames):
-    """Shapley values of the sum, pair by pair; total squared losses, one coalition after the other."""
-
-    engine: Products
-    players: Sequence[Subject]
-
-    def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
-        """The covariance, see `losslens.shapley.covariance`; totals over all coalitions, in multiply-adds."""
-        from losslens.engines.product_effects import operations
-
-        n, terms = len(self.engine.matrix), len(self.engine.form.coef)
-        if averaged or self._slope(loss) is None:
-            return {}
-        ways = {"covariance of products": operations(self.engine.form, self._columns, n)}
-        if loss == squared_error and self.engine.form.respond is None:
-            ways["product totals"] = coalition_count(len(self.players)) * max(
-                float(n) * terms * min(n, terms), AT_LEAST
-            )
-        return ways
-
-    @property
-    def _columns(self) -> list[list[int]]:
-        """The columns of the estimator's input that each player replaces."""
-        asks = (pose(player, All(), len(self.engine.matrix), 0).ask for player in self.players)
-        return [[int(j) for j in self.engine.images(ask)[0]] for ask in asks]
-
-    def _slope(self, loss: Loss) -> float | None:
-        return slope_on_sums(loss, partial(_then, self.engine.form.respond, None), 1)
-
-    def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:
-        """b of the sum, (n, 1)."""
-        slope = self._slope(loss)
-        return None if slope is None else weights_of_sums(loss, y, slope, 1)
-
-    def range_of_sums(self) -> tuple[Floats, Floats]:
-        """Bounds of the sums that rows with replaced values may have, (1,) each: term by term."""
-        form, reach = self.engine.form, np.abs(self.engine.form.coef)
-        with np.errstate(**IGNORE_RANGE):
-            for j in filter(form.moves, range(form.width)):
-                reach = reach * np.abs(form.factor(self.engine.matrix[:, j], j)).max(axis=0)
-        return np.array([form.intercept - reach.sum()]), np.array([form.intercept + reach.sum()])
-
-    def effects_on_sums(self, weights: Floats, n_jobs: int | None, tick: Tick) -> SumEffects:
-        """Shapley values of the sums of some rows, summed over the donors with each of the weights (D, n)."""
-        from losslens.engines.product_effects import effects_on_sum
-
-        engine = self.engine
-        return effects_on_sum(engine.form, engine.matrix, self._columns, weights, engine.block_bytes, n_jobs, tick)
-
-    def total_errors(self, sample: Sample, loss: Loss, tick: Tick) -> Callable[[Mask], tuple[float, float]]:
-        """The mean losses of a coalition and of its complement."""
-        columns = self._columns
-
-        def error(S: Mask) -> float:
-            tick(1)
-            replaced, y = sorted({j for k in np.flatnonzero(~S) for j in columns[k]}), np.asarray(sample.y, float)
-            return coalition_error(self.engine.form, self.engine.matrix, replaced, y, sample.weight)
-
-        return lambda S: (error(S), error(~S))
-
-
-def coalition_error(
-    form: ProductForm, matrix: Floats, columns: Sequence[int], y: Floats, weight: Floats | None = None
-) -> float:
-    """The mean squared error over all n^2 pairs of a row and a donor, whose values replace these columns.
-
-    With Z the donors' basis and R its triangular factor, ``R'R = Z'Z``, the norm of a row's errors over all donors is
-    the norm of one product with R. This avoids the cancellation in ``coef' (A'A * B'B) coef``.
-    """
-    weight = np.full(len(y), 1 / len(y)) if weight is None else weight / weight.sum()
-    moving, replaced = _moving(form, (columns, matrix[:, list(columns)]))
-    if len(moving) == 0:
-        return float(weight @ np.square(form.predict(matrix) - y))
-    values, position = np.unique(replaced, axis=0, return_inverse=True)
-    root = np.sqrt(np.bincount(position.reshape(-1), weight))[:, None]
-    total, triangle, step = 0.0, np.empty((0, 0)), max(1, TOTAL_BYTES // (64 * (len(form.coef) + 1)))
-    with np.errstate(**IGNORE_RANGE):
-        donors = _donor_terms(form, (moving, values), TOTAL_BYTES)
-        for part, basis in donors.parts():
-            more = root[part] * np.insert(basis, 0, 1.0, axis=1)
-            triangle = np.concatenate([triangle, more]) if triangle.size else more
-            if len(triangle) > 2 * triangle.shape[1]:  # a QR decomposition of fewer rows saves no time
-                triangle = np.asarray(np.linalg.qr(triangle, mode="r"))
-        for part in (slice(start, start + step) for start in range(0, len(y), step)):
-            kept = donors.project(form.block(matrix[part], list(moving)).without(list(moving)))
-            errors = np.insert(kept, 0, form.intercept - y[part], axis=1) @ triangle.T
-            total += float(weight[part] @ np.einsum("ij,ij->i", errors, errors))
-    return total

@@ -152,7 +152,6 @@ class ShapleyImportance(Grouped, Result, Inference):
     gains: Floats | None = None  # (r,): how much all features together reduce each row's loss
     #: the error of every coalition, (2^p,); bit j: feature j is kept; None where not all were computed
     table: Floats | None = None
-    sampling: Floats | None = None  # (p,): the sampling error, where there are no shares to compute it from
     covariance: Floats | None = None  # (p, p): of the shares over new data, where no row was kept
     cubes: Floats | None = None  # (p, p): likewise their third moments, of j twice and k once
     index: Floats | None = None  # (p, p): interactions, where they were computed without a table
@@ -249,8 +248,13 @@ class ShapleyImportance(Grouped, Result, Inference):
             return np.full(known.local.shape, np.nan)
         m = known.meeting.width
         sweep, donors = np.arange(m) % (m // 2 if known.meeting.mirrored else m), known.meeting.donors[self.at]
-        mass = known.meeting.weights(sample, self.at)
-        errors = row_errors(known.cells, sweep, donors, mass, known.local, self.gains, sample.weight)
+        mass, cells, local, gains = known.meeting.weights(sample, self.at), known.cells, known.local, self.gains
+        if self.both is not None and known.caused is not None:  # both roles together are exact: half their gap is drawn
+            each = (np.ascontiguousarray(_pick(j, cells)) for j in range(local.shape[1]))
+            cells = np.stack([one - known.meeting.mean_with_swapped(one, self.at) for one in each], axis=2)
+            local = (known.local - known.caused) / 2
+            gains = local.sum(axis=1)
+        errors = row_errors(cells, sweep, donors, mass, local, gains, sample.weight)
         if known.meeting.repeats:
             return errors
         others = sample.n - 1 - int(known.leaves_out_own)  # donors are drawn without replacement: all leave no error
@@ -266,8 +270,6 @@ class ShapleyImportance(Grouped, Result, Inference):
     @cached_property
     def sampling_error(self) -> Floats:
         """Standard error of this model's importance on new data, without the Monte-Carlo error, (p,)."""
-        if self.sampling is not None:
-            return self.sampling
         if self.covariance is not None:
             return np.asarray(np.sqrt(np.diagonal(self.covariance)))
         return np.sqrt([one.variance for one in self._influences])
@@ -309,8 +311,6 @@ class ShapleyImportance(Grouped, Result, Inference):
     @cached_property
     def estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance."""
-        if self.sampling is not None:
-            raise ValueError("no test and no difference: the covariance of the shares was not computed")
         if np.isnan(self.std_error).any():
             raise ValueError("no test and no difference: the Monte-Carlo error of the shares is unknown")
         exact = self.both is not None or self.covariance is not None
@@ -351,8 +351,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         if self.table is None and self.index is None:
             raise ValueError(
                 "interactions need the error of every coalition, which this result has not: with all rows, pass "
-                "rows=True for trees and a squared or Brier loss, otherwise method='exact' and rows=True for fewer "
-                "features; or use pair_interactions, PFI_j + PFI_l - PFI_jl"
+                "method='exact' and rows=True for few features; or use pair_interactions, PFI_j + PFI_l - PFI_jl"
             )
         index = self.index if self.table is None else game_theory.interactions(self.table)
         assert index is not None
@@ -383,7 +382,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         none = error_all + float(sfimp.sum())
         new = replace(
             self, sfimp=sfimp, error_all=error_all, error_none=none, at=at, shares=shares, gains=gains, table=None,
-            both=None, sampling=None, covariance=None, cubes=None, index=None, exact=self.exact and known.is_complete,
+            both=None, covariance=None, cubes=None, index=None, exact=self.exact and known.is_complete,
         )  # fmt: skip
         return replace(new, monte_carlo_error=new._monte_carlo(self.monte_carlo_error))
 
@@ -629,9 +628,7 @@ class ShapleyImportance(Grouped, Result, Inference):
 
     @property
     def _skewness(self) -> Floats:
-        """Skewness of each estimate, (p,); 0 where there are no shares of single rows."""
-        if self.sampling is not None:
-            return np.zeros(len(self.features))
+        """Skewness of each estimate, (p,)."""
         if self.cubes is not None:
             error = np.where(self.std_error > 0, self.std_error, np.inf)
             return np.asarray(np.diagonal(self.cubes) / error / error / error)

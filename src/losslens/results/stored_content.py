@@ -80,7 +80,7 @@ SHAPES = {
         "features": "p", "local": "r p", "prediction": "r", "base": "r", "std_error": "r p", "row_labels": "r",
     },
     "ShapleyImportance": {
-        "features": "p", "sfimp": "p", "monte_carlo_error": "p", "sampling": "p", "covariance": "p p",
+        "features": "p", "sfimp": "p", "monte_carlo_error": "p", "covariance": "p p",
         "cubes": "p p", "index": "p p", "at": "r", "gains": "r", "table": "t", "both": "r p",
     },
     "Shares": {"local": "r p", "caused": "n p", "cells": "r m p", "local_error": "r p"},

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.cluster.vq import kmeans2, vq
 
 from losslens.typing import Floats, Indices
 
@@ -31,6 +30,8 @@ class Clustering:
 
 def fit(points: Floats, weight: Floats, k: int, starts: int, rng: np.random.Generator) -> Clustering:
     """The best of several starts."""
+    from scipy.cluster.vq import kmeans2
+
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of fewer than k different points: `settle` fills empty clusters
         seeds = [kmeans2(points, k, iter=1, minit="++", check_finite=False, rng=rng)[0] for _ in range(starts)]
@@ -56,6 +57,8 @@ def settle(points: Floats, weight: Floats, centres: Floats) -> Clustering:
 
 def nearest(points: Floats, centres: Floats) -> tuple[Indices, Floats]:
     """The nearest centre of each point, and how far it is."""
+    from scipy.cluster.vq import vq
+
     labels, distance = vq(points, centres, check_finite=False)
     return labels.astype(np.intp), distance
 

@@ -11,7 +11,7 @@ import numpy as np
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss
 from losslens.passes.task import Task
-from losslens.progress import ProgressBar, Tick
+from losslens.progress import ProgressBar
 from losslens.results.shapley import ShapleyImportance, Shares, donor_mass, mean_of
 from losslens.results.shapley_curve import values_of
 from losslens.shapley.games import Game
@@ -55,7 +55,6 @@ class Allotment:
     table: Floats | None = None
     monte_carlo_error: Floats
     freedom: float = np.inf  # degrees of freedom of the Monte-Carlo error
-    sampling: Floats | None = None
     index: Floats | None = None  # (p, p): interactions, where they need no table of coalitions
     absent: str = ""  # why there are no shares of single rows, and what to do
     remarks: tuple[str, ...] = ()
@@ -86,7 +85,7 @@ class Way(ABC):
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Compute the shares."""
 
-    def game(self, request: Request, setup: GameSetup, tick: Tick) -> Game | None:
+    def game(self, request: Request, setup: GameSetup) -> Game | None:
         """The game, for ways that go coalition by coalition."""
         return None
 

@@ -12,7 +12,7 @@ from losslens.donors.designs import Permutations
 from losslens.donors.layout import Layout
 from losslens.engines.base import coalition_count
 from losslens.game_theory import random_orders
-from losslens.progress import ProgressBar, Tick
+from losslens.progress import ProgressBar
 from losslens.shapley import walks
 from losslens.shapley.allotment import Allotment, Cost, Way, all_pairs, own_donors
 from losslens.shapley.coalitions import Orders, cost_by_model, count_predictions, mean_along, share_all
@@ -66,7 +66,7 @@ class Coalitions(ModelWay):
         design = request.task.design
         pairs: Layout = all_pairs(setup.n)
         progress.set_total(self.predictions(request)[1])
-        game = self.game(request, setup, progress)
+        game = self.game(request, setup)
         pair_game = game.pairs if isinstance(game, MeanGame) else game
         if pair_game.donors is not None:
             assert design is not None
@@ -74,7 +74,7 @@ class Coalitions(ModelWay):
         words = "all pairs" if pair_game.donors is None else repr(design)
         return share_all(setup, game, pairs, keeps=pair_game.keeps_pairs, design=words)
 
-    def game(self, request: Request, setup: GameSetup, tick: Tick) -> PairGame | MeanGame:
+    def game(self, request: Request, setup: GameSetup) -> PairGame | MeanGame:
         """All pairs, or those that the design draws."""
         design, donors = request.task.design, None
         if not request.all_pairs:
@@ -179,7 +179,7 @@ class Paper(ModelWay):
         distinct = min(settings.orders * (p - 1), 2**p - 2)
         return n + n * (p - 1) * settings.permutations, n + distinct * n * settings.permutations
 
-    def game(self, request: Request, setup: GameSetup, tick: Tick) -> Game:
+    def game(self, request: Request, setup: GameSetup) -> Game:
         """Every coalition with its own permutations."""
         return _FreshPairs(setup, request.settings.permutations, request.generator())
 

@@ -59,26 +59,23 @@ def cost_by_model(
 def share_all(
     setup: GameSetup, game: Game, pairs: Layout, *, keeps: bool = False, design: str = "all pairs"
 ) -> Allotment:
-    """Every coalition once; shares of rows, donors and pairs where the game has their errors."""
+    """Every coalition once, of a game with errors of rows; shares of donors and pairs where it has theirs."""
     kept, weight = all_coalitions(setup.p), setup.sample.weight
     tally, table, row_hashes = Tally(setup.n, setup.p, keeps), np.empty(len(kept)), np.zeros(len(kept), np.int64)
     exact, ends = isinstance(pairs, CommonGrid), [np.empty(0)] * 2
     order = np.stack([np.arange(len(kept)), np.arange(len(kept))[::-1]], axis=1)[: len(kept) // 2].ravel()
     for at, value in zip(order.tolist(), game.values(kept[order]), strict=True):  # each with its complement
+        assert value.by_row is not None
         tally.add(game_theory.coefficients(kept[at][None])[0], value)
-        table[at] = value.total
-        if value.by_row is not None:
-            row_hashes[at] = hash(value.by_row.tobytes())
-            if at in (0, len(kept) - 1):
-                ends[at > 0] = value.by_row
-    shares, sfimp, noise = None, game_theory.values(table), np.zeros(setup.p)
-    if tally.has_rows:
-        shares = tally.shares(pairs, weight, _idle_players(row_hashes, setup.p))
-        noise = noise if exact else monte_carlo_error(shares, setup.sample, np.arange(setup.n))
+        table[at], row_hashes[at] = value.total, hash(value.by_row.tobytes())
+        if at in (0, len(kept) - 1):
+            ends[at > 0] = value.by_row
+    sfimp, shares = game_theory.values(table), tally.shares(pairs, weight, _idle_players(row_hashes, setup.p))
+    noise = np.zeros(setup.p) if exact else monte_carlo_error(shares, setup.sample, np.arange(setup.n))
     return Allotment(
         sfimp=sfimp, method="all coalitions", design=design, exact=exact, shares=shares,
         error_none=float(table[0] if exact else setup.sample.error + sfimp.sum()),
-        gains=None if shares is None else ends[0] - ends[1], table=table, monte_carlo_error=noise,
+        gains=ends[0] - ends[1], table=table, monte_carlo_error=noise,
     )  # fmt: skip
 
 
@@ -115,13 +112,11 @@ class Tally:
         self.p, self.keeps_pairs = p, keeps_pairs
         self.local, self.caused = np.zeros((n, p)), np.zeros((n, p))
         self.cells: Floats | None = None
-        self.has_rows = self.has_donors = True
+        self.has_donors = True
 
     def add(self, share: Floats, value: Value) -> None:
         """Add a coalition whose error has the coefficient share[j] for player j."""
-        if value.by_row is None:
-            self.has_rows = False
-        else:
+        if value.by_row is not None:  # a plan times games without rows, too
             self.local += np.multiply.outer(value.by_row, share)
         if value.by_donor is None:
             self.has_donors = False

@@ -30,18 +30,18 @@ COALITIONS = 1 << MOST_PLAYERS  # roughly so many along the orders of more playe
 MIN_DRAWS, MIN_CIRCLES = 2, 2  # two at least: the Monte-Carlo error is the spread between them
 
 
-class ConditionalCoalitions(ModelWay):
-    """All coalitions of few players."""
+class ConditionalDraws(ModelWay):
+    """All coalitions of few players, those along some orders of many."""
 
     name = "draws"
-    words = "all coalitions; replaced features are drawn given the kept ones"
+    words = "coalitions; replaced features are drawn given the kept ones"
 
     def predictions(self, request: Request) -> tuple[int, int]:
         """Every draw of every coalition."""
         rounds, m = _rounds_and_draws(request)
         return (request.n + rounds * _coalitions_a_round(request.p) * request.n * m,) * 2
 
-    def game(self, request: Request, setup: GameSetup, tick: Tick) -> ConditionalGame:
+    def game(self, request: Request, setup: GameSetup) -> ConditionalGame:
         """The sampler is fitted for every coalition."""
         return ConditionalGame(setup, _sampler(request), _rounds_and_draws(request)[1], request.task.entropy, None)
 
@@ -78,12 +78,6 @@ class ConditionalCoalitions(ModelWay):
                 "checked: see conditional_predictive_impact",
             ),
         )  # fmt: skip
-
-
-class ConditionalOrders(ConditionalCoalitions):
-    """Coalitions along some orders of many players."""
-
-    words = "cyclic orders; replaced features are drawn given the kept ones"
 
 
 def _sampler(request: Request) -> BoundSampler:

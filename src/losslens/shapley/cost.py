@@ -37,7 +37,7 @@ from losslens.passes.scorers import ReplayedScore
 from losslens.passes.task import Options, Task
 from losslens.progress import silent
 from losslens.results.plan import Plan
-from losslens.shapley.allotment import Cost, Way
+from losslens.shapley.allotment import Way
 from losslens.shapley.by_model import WALKS, Walks
 from losslens.shapley.coalitions import seconds_a_coalition
 from losslens.shapley.effects import (
@@ -90,7 +90,7 @@ def plan_shares(
         settings = replace(settings, budget=ceil(settings.budget / times))
     some = check_request(model, X, y, loss, settings, options)
     request = replace(some, task=restored(some.task))
-    task, (way, cost) = request.task, choose(request, times)
+    task, (way, _) = request.task, choose(request, times)
     least, most = way.predictions(request)
     batch, threads = min(least, task.engine.rows_a_call(task.n)), 0
     predicted = times if way.by_model else 1.0  # an exact engine is compared with the model on some rows
@@ -104,8 +104,6 @@ def plan_shares(
                 rows, beside, calls = most, *_coalitions(request, way, timed)
         threads, predicting = spread(task, timed.seconds(max(calls, ceil(rows / batch)), rows), rows)
         seconds += beside + predicting
-    elif way.coalitions(request):
-        seconds += _all_coalitions(some, way, cost)
     else:
         seconds += _on_few_rows(request, way, (model, X, y, loss, options), times)
     return Plan(
@@ -344,7 +342,7 @@ def _coalitions(request: Request, way: Way, model: CallTime) -> tuple[float, int
     rows_a_coalition = way.predictions(request)[1] / coalitions
     few = _few(request, int(request.n * min(1.0, (PAIRS / rows_a_coalition) ** 0.5)), model)
     setup = set_up(few.task, None, silent)
-    game = way.game(few, setup, silent)
+    game = way.game(few, setup)
     assert game is not None  # it has coalitions
     stand_in: Any = few.task.engine.respond
     stand_in.asked.clear()
@@ -366,21 +364,6 @@ def _few(request: Request, rows: int, model: CallTime) -> Request:
 
 
 # By an exact engine.
-
-
-def _all_coalitions(request: Request, way: Way, cost: Cost) -> float:
-    """Seconds of all coalitions, from some; by the rate if a single one takes too long."""
-    count = way.coalitions(request)
-    rate = rates.SECONDS.get(way.name, rates.SECONDS["tree totals"])
-    if cost.amount * rate / count > allowed(REHEARSED / 2):
-        return cost.amount * rate
-    started = time.thread_time()
-    setup = set_up(request.task, request.task.exact, silent)
-    game = way.game(request, setup, silent)
-    assert game is not None  # it has coalitions
-    next(iter(game.values(np.eye(1, request.p, dtype=bool))))  # the first one takes longer
-    beginning = time.thread_time() - started
-    return beginning + count * seconds_a_coalition(setup, game, allowed(REHEARSED / 2))[0]
 
 
 def _on_few_rows(request: Request, way: Way, call: tuple[Any, Any, Any, Any, Options], times: float) -> float:

@@ -20,9 +20,9 @@ import numpy as np
 
 from losslens.losses import log_loss
 from losslens.progress import ProgressBar, Tick, silent
-from losslens.results.shapley import Shares, donor_mass
-from losslens.shapley.allotment import Allotment, Cost, all_pairs
-from losslens.shapley.by_engine import EXACT_FACTOR, EngineWay
+from losslens.results.shapley import donor_mass
+from losslens.shapley.allotment import Allotment, Cost
+from losslens.shapley.by_engine import EngineWay
 from losslens.shapley.by_model import Walks
 from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup, full_gain
@@ -44,15 +44,14 @@ class Covariance(EngineWay):
     unit = "rows"
     operations = "rows and leaves"
     rows = False
-    limit = np.inf
+    quick = np.inf
 
     def cost(self, request: Request) -> Cost | None:
         """As the engine counts; None where columns are left out of the game, or where a log loss is clipped."""
         operations = request.engine_work.get(self.name)
         if operations is None or not request.covers_table or _is_clipped(request):
             return None
-        more = EXACT_FACTOR if request.settings.method == "exact" else 1
-        return Cost(operations, self.operations, more * self.limit)
+        return Cost(operations, self.operations)
 
     def kept_bytes(self, request: Request) -> int:
         """A number for each row and feature."""
@@ -72,61 +71,7 @@ class Covariance(EngineWay):
         )  # fmt: skip
 
 
-class CovarianceOfProducts(Covariance):
-    """The same of kernel machines and polynomials, whose Shapley values are computed pair by pair."""
-
-    name = "covariance of products"
-    operations = "factors of pairs"
-    limit = 3e10
-
-
-COVARIANCES = (Covariance(), CovarianceOfProducts())
-
-
-def covariance(request: Request, times: float = 1.0) -> tuple[Covariance, Cost] | None:
-    """The covariance that applies, with its cost, if that is within its limit for `times` as many rows."""
-    for way in COVARIANCES:
-        cost = way.cost(request)
-        if cost is not None and times * cost.amount <= cost.limit:
-            return way, cost
-    return None
-
-
-class TreeBoxes(Covariance):
-    """Totals by the covariance, and the shares of rows and donors in a squared loss from products of two nodes."""
-
-    name = "tree boxes"
-    words = "covariance of y and the predictions' Shapley values, single rows by products of two nodes"
-    unit = "products"
-    operations = "products of nodes and rows"
-    rows = True
-    limit, quick = 1e11, 3e8
-
-    def cost(self, request: Request) -> Cost | None:
-        """As the engine counts, where every column belongs to a player."""
-        operations = request.engine_work.get(self.name)
-        if operations is None or not request.covers_table:
-            return None
-        more = EXACT_FACTOR if request.settings.method == "exact" else 1
-        return Cost(operations, self.operations, more * self.limit)
-
-    def kept_bytes(self, request: Request) -> int:
-        """Shares of rows and of donors."""
-        return 2 * super().kept_bytes(request)
-
-    def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        """Shares of rows and donors; a row's in both roles are those of the covariance."""
-        games, sample = request.task.games, setup.sample
-        progress.set_total(games.box_work)
-        local, index = games.squared_shares(sample, request.loss, request.task.n_jobs, progress)
-        local[:, np.abs(local).max(axis=0) <= ROUNDING * np.abs(local).max()] = 0.0
-        both = over_pairs(request, sample, silent)
-        sfimp = mean_of_both(both, sample)
-        return Allotment(
-            sfimp=sfimp, method="covariance", error_none=sample.error + float(sfimp.sum()),
-            shares=Shares(local, both - local, all_pairs(setup.n)), gains=local.sum(axis=1),
-            monte_carlo_error=np.zeros(setup.p), index=index, remarks=("single rows by products of two nodes",),
-        )  # fmt: skip
+COVARIANCE = Covariance()
 
 
 class WalksForRows(Walks):
@@ -137,7 +82,7 @@ class WalksForRows(Walks):
 
     def cost(self, request: Request) -> Cost | None:
         """That of walks, where rows are wanted and the totals are known."""
-        if request.settings.rows is not True or request.p < 2 or covariance(request) is None:
+        if request.settings.rows is not True or request.p < 2 or COVARIANCE.cost(request) is None:
             return None
         return super().cost(request)
 

@@ -38,10 +38,8 @@ def result_of(model: Any, X: Any, request: Request, options: Options) -> Shapley
 
 
 def _mean(found: Sequence[ShapleyImportance], loss: OutputsLoss) -> ShapleyImportance | None:
-    """The weighted mean of shares; None where standard errors are known without what they are made of."""
+    """The weighted mean of shares; None where outputs were computed in different ways."""
     first = found[0]
-    if any(one.sampling is not None or not one.complete for one in found):
-        return None
     if len({(one.shares is None, one.both is None) for one in found}) > 1:
         return None
 

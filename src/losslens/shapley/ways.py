@@ -1,93 +1,77 @@
 """All ways to compute Shapley values, and the choice of one: an exact way within its limit, else walks.
 
-Where SFIMP is a covariance, totals and standard errors are exact in no time: another way is then taken only if the
-shares of single rows are wanted, or come in about a second (`rows=`).
-
-The choice is the same on every machine: costs count cells, word operations and predictions, not seconds.
+The choice is the same on every machine: costs count cells, rows and leaves, and predictions, not seconds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from losslens.progress import bar
 from losslens.results.shapley import ShapleyImportance
-from losslens.shapley import conditional
 from losslens.shapley.allotment import Cost, Way, as_result, without_own_groups, without_own_pairs
-from losslens.shapley.by_engine import ClosedForm, LeafMeans, SingleTree, SumMeans, TreeMeans, TreePairs
+from losslens.shapley.by_engine import ClosedForm, LeafMeans, TreePairs
 from losslens.shapley.by_model import WALKS, Coalitions, Paper, Walks
-from losslens.shapley.covariance import TreeBoxes, WalksForRows, covariance
+from losslens.shapley.conditional import ConditionalDraws
+from losslens.shapley.covariance import COVARIANCE, WalksForRows
 from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import set_up
-from losslens.shapley.totals import ProductTotals, TreeTotals
 from losslens.text import size_in_words
 
-COALITIONS, PAPER = Coalitions(), Paper()
-# The first within its limit is used; those with shares of single rows and pairs come first.
-WAYS: tuple[Way, ...] = (
-    ClosedForm(), SumMeans(), TreePairs(), LeafMeans(), TreeMeans(), SingleTree(), TreeBoxes(),
-    TreeTotals(), COALITIONS, ProductTotals(), WalksForRows(), WALKS,
-)  # fmt: skip
+CONDITIONAL, COALITIONS, PAPER = ConditionalDraws(), Coalitions(), Paper()
+# In order of preference: exact shares of rows, exact totals, walks.
+WAYS: tuple[Way, ...] = (ClosedForm(), TreePairs(), LeafMeans(), COALITIONS, COVARIANCE, WalksForRows(), WALKS)
 
 
 def choose(request: Request, times: float = 1.0) -> tuple[Way, Cost]:
-    """The way to use, and its cost; ValueError if method='exact' and no exact way is within its limit.
+    """The first of the possible ways that is within its limit, and its cost; ValueError if there is none.
 
-    times: how many times the rows of the request there are.
+    Where the covariance gives totals and standard errors in no time, a way before it must take no more than about a
+    second (`Way.quick`), and with rows=False there is none before it. times: how many times the rows of the request
+    there are.
     """
-    named, rows = _named(request), request.settings.rows
-    if request.task.blocked:
-        return _in_groups(request, times)
-    ways = WAYS if named is None else (named,)
-    if named is None and request.settings.method == "exact":
-        ways = tuple(way for way in WAYS if way.exact)
-    if rows is True:
-        ways = tuple(way for way in ways if way.rows)
-    offers = [(way, cost) for way in ways if (cost := way.cost(request)) is not None]
-    of_all = [(way, replace(cost, amount=times * cost.amount)) for way, cost in offers]
-    if named is None and rows is not True and (at_once := covariance(request, times)) is not None:
-        quick = (way for way, cost in of_all if rows and way.exact and cost.fits and cost.amount <= way.quick)
-        way = next(quick, None)
-        return at_once if way is None else (way, dict(offers)[way])
-    for way, cost in of_all:
-        if cost.fits:
-            return way, dict(offers)[way]
+    rows = request.settings.rows
+    offers = [(way, cost) for way in _possible(request, times) if (cost := way.cost(request)) is not None]
+    has_totals = any(way is COVARIANCE for way, _ in offers)
+    for way, cost in offers:
+        if has_totals and not rows and way is not COVARIANCE:
+            continue
+        if times * cost.amount <= (min(cost.limit, way.quick) if has_totals else cost.limit):
+            return way, cost
     raise ValueError(_refusal(request, offers))
 
 
-def _in_groups(request: Request, times: float) -> tuple[Way, Cost]:
-    """The covariance, or a way that keeps all pairs: those inside groups are left out of their means."""
-    rows, at_once = request.settings.rows, covariance(request, times)
-    kept = request.all_pairs and request.keeps_pairs(int(times**2 * request.n))
-    costs = [(way, way.cost(request)) for way in WAYS if way.pairs and kept]
-    offers = [(way, cost) for way, cost in costs if cost is not None and times * cost.amount <= cost.limit]
-    if request.settings.method in ("auto", "exact"):
-        if rows is not True and at_once is not None:
-            quick = [(way, cost) for way, cost in offers if rows and times * cost.amount <= way.quick]
-            return quick[0] if quick else at_once
-        if offers:
-            return offers[0]
-    needs = size_in_words(8 * CELLS_SHARE * request.n**2 * request.p)
-    raise ValueError(
-        "with groups= importances are computed as covariances, without single rows (of trees, linear models, kernel "
-        "machines and logistic or log links of them, for the squared error, the Brier score, the log loss or the "
-        "Poisson deviance, with every column in a feature), or from the shares of all pairs, which take "
-        f"memory='{needs}' and are computed for few features; leave out groups=, or method=, donors=, aggregate= and "
-        "rows="
-    )
+def _possible(request: Request, times: float) -> Sequence[Way]:
+    """The ways that the arguments allow, in order of preference."""
+    settings, design = request.settings, request.task.design
+    ways = WAYS
+    if request.task.blocked:  # from the shares of all pairs those inside groups are left out
+        keeps = request.all_pairs and request.keeps_pairs(int(times**2 * request.n))
+        usual = settings.method in ("auto", "exact")
+        ways = tuple(way for way in WAYS if usual and (way is COVARIANCE or (way.pairs and keeps)))
+    elif design is not None and design.conditional:
+        ways = (CONDITIONAL,)
+    elif settings.method == "paper":
+        ways = (PAPER,)
+    elif settings.method == "walk" and request.p > 1:
+        ways = (WALKS,)
+    elif settings.method == "exact":
+        ways = tuple(way for way in WAYS if way.exact)
+    return [way for way in ways if way.rows or settings.rows is not True]
 
 
-def _named(request: Request) -> Way | None:
-    """The way that the arguments determine, if they do."""
-    if request.task.design is not None and request.task.design.conditional:
-        few = request.p <= conditional.MOST_PLAYERS
-        return conditional.ConditionalCoalitions() if few else conditional.ConditionalOrders()
-    if request.settings.method == "paper":
-        return PAPER
-    return WALKS if request.settings.method == "walk" and request.p > 1 else None
-
-
-def _refusal(request: Request, offers: list[tuple[Way, Cost]]) -> str:
+def _refusal(request: Request, offers: Sequence[tuple[Way, Cost]]) -> str:
+    """Why there is no way."""
+    if request.task.blocked:
+        needs = size_in_words(8 * CELLS_SHARE * request.n**2 * request.p)
+        return (
+            "with groups= importances are computed as covariances, without single rows (of trees, linear models and "
+            "logistic or log links of them, for the squared error, the Brier score, the log loss or the Poisson "
+            "deviance, with every column in a feature), or from the shares of all pairs, which take "
+            f"memory='{needs}' and are computed for few features; leave out groups=, or method=, donors=, aggregate= "
+            "and rows="
+        )
     by_model, budget = dict(offers)[COALITIONS], request.settings.budget
     limit = f"budget={budget:,}" if budget else f"{by_model.limit:,.0f}"
     others = [f"; {way.name} would take {cost} (at most {cost.limit:.0e})" for way, cost in offers if way != COALITIONS]
@@ -98,11 +82,10 @@ def _refusal(request: Request, offers: list[tuple[Way, Cost]]) -> str:
 
 
 def engine_name(request: Request, way: Way) -> str:
-    """The engine that predicts, or computes."""
+    """The engine that computes, and the one that predicts mixed rows."""
     task = request.task
-    if way.by_model:
-        return f"{task.exact.name}, {task.engine.name}" if isinstance(way, WalksForRows) else str(task.engine.name)
-    return str(task.exact.name)
+    names = [task.exact.name] if isinstance(way, WalksForRows) or not way.by_model else []
+    return ", ".join([*names, task.engine.name] if way.by_model else names)
 
 
 def why_asked(request: Request, way: Way) -> str:
@@ -136,8 +119,8 @@ def result_by(way: Way, request: Request) -> ShapleyImportance:
         allotment = way.run(request, setup, progress)
     if task.blocked and way.pairs:
         allotment = without_own_groups(allotment, setup.sample)
-    apart = request.leaves_out_own and not task.blocked
-    if request.all_pairs and apart and not isinstance(way, Walks):  # walks never draw these pairs
+    u_statistic = request.leaves_out_own and not task.blocked
+    if request.all_pairs and u_statistic and not isinstance(way, Walks):  # walks never draw these pairs
         allotment = without_own_pairs(allotment, setup.sample)
     engine, remarks = engine_name(request, way), list(allotment.remarks)
     declined = why_asked(request, way)

@@ -58,11 +58,10 @@ def shapley_importance(
         The players: columns, or ``{"name": [columns]}`` for columns that play together; no column in two of them.
         Columns that are not named keep their own values.
     method
-        ``"auto"``: exact where that is cheap, otherwise walks. Of trees, linear models, kernel machines, polynomials
-        and logistic or log links of them, importances are covariances, exact for any number of features, where the loss
-        is linear in y on the scale of their sums (squared error, Brier score, log loss, Poisson deviance). Otherwise
-        all coalitions are cheap inside trees, and of any model where they take at most a million predictions a feature,
-        or `budget`.
+        ``"auto"``: exact where that is cheap, otherwise walks. Of trees, linear models and logistic or log links of
+        them, importances are covariances, exact for any number of features, where the loss is linear in y on the scale
+        of their sums (squared error, Brier score, log loss, Poisson deviance). Otherwise all coalitions are cheap
+        inside trees, and of any model where they take at most a million predictions a feature, or `budget`.
         ``"exact"``: exact, or an error that states the cost. ``"walk"``: random walks from donors to rows.
         ``"paper"``: the paper's own algorithm.
     donors
@@ -76,7 +75,8 @@ def shapley_importance(
     rows
         Whether shares of single rows and donors are computed, which the importances and their standard errors don't
         always need: ``True`` always, ``False`` only where they come anyway, ``"auto"`` also where they take about a
-        second. Without them `local`, `given`, `by`, `curve` and `interactions` raise an error.
+        second. Without them `local`, `given`, `by`, `curve` and `interactions` raise an error. Beyond about 12 features
+        they come from walks, with a Monte-Carlo error (`local_error`) and exact totals.
     precision
         Walk until simultaneous 95% confidence intervals of all features have at most this half-width: a share of the
         total such as 0.02, or ``Absolute(value)``.

@@ -25,10 +25,7 @@ from sklearn.preprocessing import (
 
 import brute
 import losslens as ll
-from losslens.engines.kernel_machines import coalition_error
 from losslens.engines.monomials import MonomialSum
-from losslens.engines.readers.expansions import read_expansion
-from losslens.engines.readers.pipelines import expansion_in
 
 RNG = np.random.default_rng(0)
 N = 40
@@ -141,14 +138,6 @@ def test_a_column_that_no_term_has_changes_nothing():
     found = ll.feature_importance(model, X, y[:30])["x3"]
     assert (found.engine, found.pfi) == ("products", 0.0)
     np.testing.assert_array_equal(found.ici, 0.0)
-
-
-@pytest.mark.parametrize("columns", [[], [0], [3, 2], [0, 1, 2, 3]], ids=str)
-def test_a_total_is_the_mean_over_all_pairs(columns):
-    model, rows = make_pipeline(PolynomialFeatures(3), Ridge()).fit(X.to_numpy(), Y), X.to_numpy()
-    form = read_expansion(expansion_in(model), "values")
-    expected = np.mean((brute.predictions(model.predict, rows, columns) - Y[:, None]) ** 2)
-    assert coalition_error(form, rows, columns, Y) == pytest.approx(expected, rel=1e-9)
 
 
 THREE = np.resize(["no", "so", "yes"], N)

@@ -22,7 +22,7 @@ from kernels import called
 from losslens.engines.readers import read
 from losslens.engines.trees import pair_games, pair_kernels, pair_losses
 from losslens.engines.trees.bound import bind
-from losslens.engines.trees.pair_games import cost, over_pairs, pair_predictions, pair_shares
+from losslens.engines.trees.pair_games import cost, over_pairs, pair_predictions
 from losslens.losses import pointwise, resolve
 from losslens.models import as_model
 from losslens.tables import sample
@@ -236,14 +236,6 @@ def test_no_answer_depends_on_threads_or_on_whether_cells_are_kept(case):
     near(one.errors, two.errors, 1e-12)
 
 
-@pytest.mark.parametrize("players", [SINGLE, PLAYERS["some"]], ids=["columns", "some"])
-def test_single_pairs_have_the_shares_of_their_cells(case, players):
-    rows, donors = RNG.integers(0, N, (2, 40))
-    shares = pair_shares(case.bound, players, case.sample, case.loss, rows, donors, n_jobs=2)
-    near(shares, case.over_pairs(players).cells[rows, donors], 1e-12)
-    assert np.all(shares[rows == donors] == 0)
-
-
 @pytest.mark.parametrize("players", [PLAYERS["groups"], PLAYERS["some"]], ids=["groups", "some"])
 def test_predictions_of_pairs_are_the_models(case, players):
     rows, donors = RNG.integers(0, N, (2, 12))
@@ -361,7 +353,7 @@ def test_many_players(p, loss):
     model_says, number = case.predict, np.arange(1 << p)
     kept = (number[:, None] >> np.arange(p)) & 1 == 1
     rows, donors = np.array([0, 1, 4]), np.array([1, 0, 2])
-    shares = pair_shares(case.bound, [[j] for j in range(p)], case.sample, case.loss, rows, donors, n_jobs=1)
+    shares = case.over_pairs([[j] for j in range(p)]).cells[rows, donors]
     sizes = kept.sum(axis=1)
     weight = np.array([factorial(s) * factorial(p - s - 1) / factorial(p) for s in range(p)] + [0.0])
     for row, donor, got in zip(rows, donors, shares, strict=True):

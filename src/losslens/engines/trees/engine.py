@@ -205,7 +205,7 @@ class Trees(ExactEngine):
         return single_tree_errors(self.bound, kept, leaf_loss, weight)
 
     def games(self, players: Sequence[Subject]) -> TreeGames:
-        """Games of these players: pair by pair, from the leaves of a single tree, or totals."""
+        """Games of these players."""
         from losslens.engines.trees.player_games import TreeGames
 
         return TreeGames(self, players)

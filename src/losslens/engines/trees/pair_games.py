@@ -21,7 +21,7 @@ from losslens.engines.trees import pair_kernels
 from losslens.engines.trees.bound import BoundEnsemble, Ints
 from losslens.engines.trees.node_rules import FEATURE, SMALL_TREE_LEAVES
 from losslens.losses import Loss
-from losslens.progress import Tick, silent
+from losslens.progress import Tick
 from losslens.tables.sample import CHUNK, Sample
 from losslens.typing import Floats, Indices
 from losslens.workers import PerThread, in_process
@@ -78,24 +78,6 @@ def over_pairs(
     return PairShares(local, caused, errors, cells)
 
 
-def pair_shares(
-    bound: BoundEnsemble,
-    players: Players,
-    sample: Sample,
-    loss: Loss,
-    rows: Indices,
-    donors: Indices,
-    *,
-    n_jobs: int | None,
-) -> Floats:
-    """The shares of the players, (pairs, p), for these rows and their donors."""
-    game = _Game(bound, players, sample, loss, sides=1)
-    of_pairs = np.empty((len(rows), len(players)))
-    for task, shares, _ in _work(game, game.tasks(np.array(rows, np.int64), np.array(donors, np.int64)), n_jobs):
-        of_pairs[task.place] = shares[:, 0]
-    return of_pairs
-
-
 def pair_predictions(bound: BoundEnsemble, players: Players, rows: Indices, donors: Indices) -> NDArray[np.int64]:
     """Sums of leaves, (pairs, 2**p, outputs), for `BoundEnsemble.respond`; coalitions as in `PairShares.errors`."""
     p, outputs = len(players), len(bound.unit)
@@ -125,19 +107,16 @@ class PackedForest(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """Pairs sorted by their differing players; `place`: their positions before sorting."""
+    """Pairs sorted by their differing players."""
 
     rows: NDArray[np.int64]
     donors: NDArray[np.int64]
     differ: NDArray[np.uint64]
     cells: NDArray[np.int64]
-    place: NDArray[np.intp]
 
     def part(self, which: slice) -> _Task:
         """Some of the pairs."""
-        return _Task(
-            self.rows[which], self.donors[which], self.differ[which], self.cells[which], self.place[which]
-        )  # fmt: skip
+        return _Task(self.rows[which], self.donors[which], self.differ[which], self.cells[which])
 
 
 class _Buffers:
@@ -178,7 +157,7 @@ class _Game:
         differ, cells = np.empty(len(rows), np.uint64), np.empty(len(rows), np.int64)
         pair_kernels.compare(self.forest.codes, self.player, rows, donors, differ, cells)
         order = np.argsort(differ, kind="stable")
-        pairs = _Task(rows[order], donors[order], differ[order], cells[order], order)
+        pairs = _Task(rows[order], donors[order], differ[order], cells[order])
         return _cut(pairs, pairs.cells * len(self.bound.unit) + len(self.bound.value), TASK_CELLS)
 
     def play(self, task: _Task, buffers: _Buffers) -> tuple[Floats, Floats]:
@@ -239,7 +218,7 @@ def _stripes(game: _Game, keep_cells: bool) -> Iterator[tuple[NDArray[np.int64],
 
 
 def _work(
-    game: _Game, tasks: Iterable[_Task], n_jobs: int | None, tick: Tick = silent
+    game: _Game, tasks: Iterable[_Task], n_jobs: int | None, tick: Tick
 ) -> Iterator[tuple[_Task, Floats, Floats]]:
     """The tasks and their results, in order: the sums can't depend on n_jobs."""
     buffers = PerThread(game.buffers)
