@@ -22,7 +22,6 @@ import losslens as ll
 import tree_cases as cases
 from losslens import losses
 from losslens.engines.trees.coalitions import CoalitionErrors
-from losslens.engines.trees.engine import Trees
 from losslens.models import TorchModule
 from losslens.passes import auto, dense
 from losslens.shapley import control_variates
@@ -285,14 +284,6 @@ def test_log_loss_of_a_classifier():
     here, there = (shares(model, device, y=KINDS, loss="log_loss") for device in (None, "cpu"))
     assert there.engine == "trees on cpu"
     np.testing.assert_allclose(there.local, here.local, atol=1e-8)
-
-
-def test_a_group_of_columns_on_a_device(boosting, monkeypatch):
-    monkeypatch.setattr(Trees, "takes_pairs", lambda *_: False)  # as where there are too many
-    options = {"features": {"both": ["x0", "x1"]}, "progress": False}
-    here, there = (ll.feature_importance(boosting, X, Y, device=device, **options)["both"] for device in (None, "cpu"))
-    assert (here.engine, there.engine) == ("trees", "trees on cpu")
-    assert there.pfi == pytest.approx(here.pfi, rel=1e-12)
 
 
 def test_a_device_that_is_not_used_is_said(boosting):

@@ -15,7 +15,7 @@ from sklearn.metrics import get_scorer, make_scorer, r2_score
 
 import losslens as ll
 from losslens.engines import choice, rates
-from losslens.engines.trees import engine, two_columns
+from losslens.engines.trees import engine
 from losslens.models import Responder
 from losslens.passes import auto
 from losslens.shapley import by_model
@@ -335,18 +335,6 @@ def elsewhere(monkeypatch):
     monkeypatch.setattr(checks, "check_device", lambda device: None)
     Clock(monkeypatch)
     return RandomForestRegressor(5, random_state=0).fit(X, Y)
-
-
-def test_groups_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):
-    for module, name in ((engine, "MAX_SMALL_TREES"), (engine, "MAX_LARGE_TREES"), (two_columns, "MAX_PAIRS")):
-        monkeypatch.setattr(module, name, 0)  # too many cells to look at one by one
-    options = {"features": {"g": ["x0", "x1"]}}
-    here = ll.plan(ll.feature_importance, elsewhere, X, Y, **options)
-    there = ll.plan(ll.feature_importance, elsewhere, X, Y, device="cuda", **options)
-    assert (here.engines, there.engines) == (("trees",), ("trees on cuda",))
-    assert "g  trees on cuda  All()" in repr(there)
-    rate = rates.DEVICE_SECONDS["tree totals"] / rates.SECONDS["tree totals"]
-    assert there.seconds == pytest.approx(here.seconds * rate)
 
 
 def test_shares_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 FEW_VALUES = 300_000  # sorted and bound to the trees in one thread: of short columns threads wait for each other
 PAIRS = 1 << 18  # pairs predicted at a time
 MAX_SMALL_TREES, MAX_LARGE_TREES = 4e9, 1e8  # pairs times small trees, and times large ones: some seconds
+MANY_COLUMNS = 1 / 40  # of these limits, for three and more columns: beyond a tenth of a second a sample is cheaper
 MAX_DEVICE_WORD_OPERATIONS = 1e13  # of a coalition on a device, see `coalitions.cost`: some seconds
 MAX_UNORDERED = 3e8  # rows times trees times classes without order: some seconds
 
@@ -111,38 +112,28 @@ class Trees(ExactEngine):
         return self.bound.respond(self.bound.sums_of(of_each))
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
-        """Steps for a single column; for several columns cells, or only means if there are too many cells."""
-        feature, n = subject.feature, self.bound.codes.shape[1]
+        """Steps for a single column, cells for several columns, unless these are too many."""
+        feature = subject.feature
         if feature.kind == "single":
             if self._takes_column(feature.columns[0]):
                 return "steps"
-        elif feature.kind == "pair" or self.takes_pairs(n * len(subject.distinct), feature.columns):
+        elif feature.kind == "pair" or self._takes_pairs(subject):
             return "cells"  # of a product grid, too, which is smaller than all pairs
-        elif loss is not None and not loss.custom and not blocked and (self.is_single or self.gives_totals(loss)):
-            return "totals"
         raise Declined(f"{feature.name!r} has too many values for its trees")
+
+    def prefers_sample(self, subject: Subject) -> bool:
+        """For columns that are replaced together, unless their pairs are few, or two columns have rectangles."""
+        return subject.feature.kind == "group" and not self._takes_pairs(subject, MANY_COLUMNS)
 
     def _takes_column(self, column: int) -> bool:
         """Whether a column has few enough classes without order: categories, or a missing value."""
         unordered = int(self.bound.size[column] - self.bound.special[column])
         return unordered <= 2 or unordered * len(self.bound.roots) * self.bound.codes.shape[1] <= MAX_UNORDERED
 
-    def label(self, way: AnswerWay) -> str:
-        """Name of the engine; totals of several trees are computed on the device."""
-        on_device = way == "totals" and self.device is not None and not self.is_single
-        return f"{self.name} on {self.device}" if on_device else self.name
-
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Expected time: of pairs one by one, or of leaves."""
-        n, trees = self.bound.codes.shape[1], len(self.bound.roots)
-        if way == "cells":
-            return n * len(subject.distinct) * trees * (rates.LOOKED_UP if self.is_small else rates.WALKED)
-        if self.is_single:
-            return n * rates.SECONDS["single tree"]
-        from losslens.engines.trees.coalitions import cost
-
-        seconds = rates.SECONDS if self.device is None else rates.SECONDS | rates.DEVICE_SECONDS
-        return float(cost(self.bound) * seconds["tree totals"])
+        """Expected time of pairs one by one."""
+        pairs = self.bound.codes.shape[1] * len(subject.distinct)
+        return pairs * len(self.bound.roots) * (rates.LOOKED_UP if self.is_small else rates.WALKED)
 
     # Several columns replaced together.
 
@@ -175,11 +166,16 @@ class Trees(ExactEngine):
             return False
         return self.squared_target(loss, np.zeros(1, np.intp)) is not None
 
-    def takes_pairs(self, pairs: int, columns: Sequence[int]) -> bool:
-        """Whether so many pairs, with these columns replaced, are cheap enough to be predicted one by one."""
+    def _takes_pairs(self, subject: Subject, share_of_many: float = 1.0) -> bool:
+        """Whether all pairs, with several columns replaced, are cheap enough to be predicted one by one.
+
+        `share_of_many` of the limit holds for three and more columns.
+        """
         from losslens.engines.trees import two_columns
 
-        if pairs * len(self.bound.roots) <= (MAX_SMALL_TREES if self.is_small else MAX_LARGE_TREES):
+        columns, pairs = subject.feature.columns, self.bound.codes.shape[1] * len(subject.distinct)
+        most = MAX_SMALL_TREES if self.is_small else MAX_LARGE_TREES
+        if pairs * len(self.bound.roots) <= most * (1.0 if len(columns) == 2 else share_of_many):
             return True
         return two_columns.is_feasible(self.bound, self._grid_cost(columns), pairs)
 
