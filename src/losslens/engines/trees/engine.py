@@ -24,11 +24,6 @@ from losslens.typing import Floats
 from losslens.workers import in_process
 
 if TYPE_CHECKING:
-    from losslens.engines.gpu.boxes import Boxes
-    from losslens.engines.gpu.losses import DeviceLoss
-    from losslens.engines.gpu.pairs import DevicePairs
-    from losslens.engines.gpu.totals import DeviceErrors
-    from losslens.engines.trees.coalitions import CoalitionErrors
     from losslens.engines.trees.player_games import TreeGames
     from losslens.losses import Loss
 
@@ -36,7 +31,6 @@ FEW_VALUES = 300_000  # sorted and bound to the trees in one thread: of short co
 PAIRS = 1 << 18  # pairs predicted at a time
 MAX_SMALL_TREES, MAX_LARGE_TREES = 4e9, 1e8  # pairs times small trees, and times large ones: some seconds
 MANY_COLUMNS = 1 / 40  # of these limits, for three and more columns: beyond a tenth of a second a sample is cheaper
-MAX_DEVICE_WORD_OPERATIONS = 1e13  # of a coalition on a device, see `coalitions.cost`: some seconds
 MAX_UNORDERED = 3e8  # rows times trees times classes without order: some seconds
 
 
@@ -137,35 +131,6 @@ class Trees(ExactEngine):
 
     # Several columns replaced together.
 
-    @property
-    def is_single(self) -> bool:
-        """Whether it is a single tree: then every mean has a closed form."""
-        return len(self.bound.roots) == 1
-
-    @property
-    def is_countable(self) -> bool:
-        """Whether it has few enough leaves to compare all of them with each other."""
-        from losslens.engines.trees.coalitions import MAX_WORD_OPERATIONS, cost
-
-        return cost(self.bound) <= (MAX_WORD_OPERATIONS if self.device is None else MAX_DEVICE_WORD_OPERATIONS)
-
-    def squared_target(self, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
-        """y on the scale of the trees' sums, if the loss is a squared error on that scale; else None."""
-        sums, outputs = self.sums.ensemble.sums_are, self.sums.ensemble.outputs
-        if loss.name == "squared_error" and sums == "values":
-            return np.asarray(y, float)
-        if loss.name == "brier" and sums == "second class":
-            return np.asarray(y == 1, float)
-        if loss.name == "brier" and sums == "classes" and outputs > 2:  # that of two classes is of the second alone
-            return np.asarray(np.asarray(y)[:, None] == np.arange(outputs), float)
-        return None
-
-    def gives_totals(self, loss: Loss) -> bool:
-        """Whether the mean loss over all pairs, with any columns replaced, can be computed without the pairs."""
-        if loss.custom or not self.is_countable:
-            return False
-        return self.squared_target(loss, np.zeros(1, np.intp)) is not None
-
     def _takes_pairs(self, subject: Subject, share_of_many: float = 1.0) -> bool:
         """Whether all pairs, with several columns replaced, are cheap enough to be predicted one by one.
 
@@ -192,57 +157,8 @@ class Trees(ExactEngine):
             self._grid_costs[key] = two_columns.grid_cost(self.bound, np.array(key, np.intp))
         return self._grid_costs[key]
 
-    def coalition_errors(self, target: Floats, weight: Floats) -> CoalitionErrors | DeviceErrors:
-        """Mean squared errors over all pairs, of any columns."""
-        if self.device is not None:
-            from losslens.engines.gpu.totals import DeviceErrors
-
-            rows = np.flatnonzero(weight > 0)
-            return DeviceErrors(self._boxes(rows), target[rows], weight[rows], self.device)
-        from losslens.engines.trees.coalitions import CoalitionErrors
-
-        return CoalitionErrors(self.sums, target, weight, self.memory // 2)
-
-    def device_loss(self, loss: Loss) -> DeviceLoss | None:
-        """The loss of single pairs on the device; None if there is no device, or the loss is not supported there."""
-        ensemble = self.bound.ensemble
-        if self.device is None or not ensemble.is_tried:
-            return None
-        from losslens.engines.gpu.losses import device_loss
-        from losslens.engines.gpu.pairs import MAX_TREES
-
-        return device_loss(ensemble.link, ensemble.outputs, loss) if len(self.bound.roots) <= MAX_TREES else None
-
-    def device_pairs(self, loss: Loss, target: Floats, weight: Floats) -> DevicePairs:
-        """Mean losses of rows and donors over all pairs, of any columns, on the device."""
-        from losslens.engines.gpu.pairs import DevicePairs
-
-        on_device = self.device_loss(loss)
-        assert on_device is not None  # callers have tested it
-        assert self.device is not None
-        return DevicePairs(self._boxes(np.arange(len(target))), target, weight, on_device, self.device)
-
-    def _boxes(self, rows: NDArray[np.intp]) -> Boxes:
-        from losslens.engines.trees.boxes import boxes
-
-        return boxes(self.bound, rows)
-
-    @cached_property
-    def leaf_predictions(self) -> NDArray[Any]:
-        """The prediction of a single tree at each leaf."""
-        bound = self.bound
-        raw = np.zeros((len(bound.value), bound.ensemble.outputs), np.int64)
-        raw[:, bound.output[0] : bound.output[0] + bound.value.shape[1]] = bound.value
-        return bound.respond(raw)
-
-    def errors_of_single_tree(self, kept: NDArray[np.intp], leaf_loss: Any, weight: Floats) -> tuple[Floats, Floats]:
-        """The mean loss of each row over all donors, and of each donor over all rows."""
-        from losslens.engines.trees.coalitions import single_tree_errors
-
-        return single_tree_errors(self.bound, kept, leaf_loss, weight)
-
     def games(self, players: Sequence[Subject]) -> TreeGames:
-        """Games of these players: pair by pair, from the leaves of a single tree, or totals."""
+        """Games of these players."""
         from losslens.engines.trees.player_games import TreeGames
 
         return TreeGames(self, players)
@@ -269,7 +185,7 @@ class Trees(ExactEngine):
     ) -> NDArray[np.int64]:
         """Sums of leaves of these rows at every value."""
         from losslens.engines.trees import two_columns
-        from losslens.engines.trees.coalitions import pair_table
+        from losslens.engines.trees.pair_table import pair_table
 
         cost = self._grid_cost(replaced.tolist())
         if two_columns.is_feasible(self.bound, cost, len(rows) * donor_codes.shape[1]) and (
