@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 import losslens as ll
 from benchmarks import peers
 from benchmarks.lines import Line, run
-from benchmarks.peers import ENGINE, bound_to, explain, fitted, interleaved, permute, rows, seconds
+from benchmarks.peers import ENGINE, explain, fitted, interleaved, permute, rows
 
 # line, model, rows fitted on and rows explained, features, bar, repeats of scikit-learn that are timed (of 5)
 PERMUTED = (
@@ -158,22 +158,6 @@ def scores(rounds: int, n: int = 2_546, p: int = 8) -> Iterator[Line]:
         yield Line(work, "permutation_importance, 30 repeats", found.ratio, 1, found.note, "x", at_least=True)
 
 
-def coalition(rounds: int, n: int = 10_000, some: int = 1_000_000) -> Iterator[Line]:
-    """The error of one coalition over all pairs against predicting them."""
-    from losslens.engines.trees.coalitions import CoalitionErrors
-
-    model, (_, _, X, y) = fitted("boosting", n), rows(n, n)
-    bound, kept = bound_to(model, X, y), np.arange(0, X.shape[1], 2)
-    CoalitionErrors(bound, y, np.ones(n)).error(kept)
-    prepared = seconds(lambda: CoalitionErrors(bound, y, np.ones(n)))
-    errors, many = CoalitionErrors(bound, y, np.ones(n)), np.tile(X, (some // n, 1))
-    found = interleaved(lambda: errors.error(kept), lambda: model.predict(many), rounds, n * n / some)
-    note = f"{found.note} (10^6 rows, x {n * n // some}); + {prepared:.2g} s for all coalitions"
-    work = f"GE_S, boosting, {len(bound.value):,} leaves, n = {n:,}"
-    peer = f"predicting {n * n:.0e} pairs".replace("e+0", "0^")
-    yield Line(work, peer, found.ratio, 1_000, note, "x", at_least=True)
-
-
 def threads(rounds: int) -> Iterator[Line]:
     """Two threads against one, and sixteen; means something on idle cores alone."""
     for name, n, jobs, bar in CORES:
@@ -209,16 +193,6 @@ def brute_force(_: int, n: int = 60) -> Iterator[Line]:
         gap = float(np.abs(found - truth).max() / truth.max())
         bar = 1e-5 if name == "XGBoost" else 1e-9  # XGBoost adds up in float32
         yield Line(f"exact, {name}, n = {n}", "brute force: relative difference", gap, bar)
-    yield Line(f"GE_S, boosting, n = {n}", "brute force: relative difference", _coalition_gap(n), 1e-9)
-
-
-def _coalition_gap(n: int) -> float:
-    from losslens.engines.trees.coalitions import CoalitionErrors
-
-    model, (_, _, X, y) = fitted("boosting", 1_000), rows(1_000, n)
-    kept, lent = list(range(0, X.shape[1], 2)), list(range(1, X.shape[1], 2))
-    truth = peers.replaced(model, X, y, lent)
-    return abs(CoalitionErrors(bound_to(model, X, y), y, np.ones(n)).error(kept) - truth) / truth
 
 
 ROUNDS: dict[int, Callable[[int], Iterator[Line]]] = {
@@ -226,7 +200,6 @@ ROUNDS: dict[int, Callable[[int], Iterator[Line]]] = {
     5: curves,
     6: growth,
     7: additive,
-    8: coalition,
     10: threads,
     11: a_million,
     12: brute_force,

@@ -1,4 +1,4 @@
-"""Columns of a tree ensemble, replaced together: by a table of pairs, in closed form, or as a total alone."""
+"""Columns of a tree ensemble, replaced together: by a table of pairs, or by a sample of them."""
 
 import numpy as np
 import pytest
@@ -33,11 +33,16 @@ MODELS = {
     "classes": (HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=4), K, "log_loss"),
     "leaf classes": (DecisionTreeClassifier(max_depth=5, random_state=0), K, "log_loss"),
 }
-TOTALS = ("boosting", "forest", "votes", "two classes")
 
 
 @pytest.fixture
-def no_table(monkeypatch):
+def many(monkeypatch):
+    """As if 120 rows had too many pairs for three columns, but not for two."""
+    monkeypatch.setattr(engine, "MANY_COLUMNS", 0)
+
+
+@pytest.fixture
+def no_table(many, monkeypatch):
     """As if 120 rows had too many pairs to look at one by one."""
     for module, name in ((engine, "MAX_SMALL_TREES"), (engine, "MAX_LARGE_TREES"), (two_columns, "MAX_PAIRS")):
         monkeypatch.setattr(module, name, 0)
@@ -75,46 +80,73 @@ def test_a_table_that_does_not_fit_is_streamed(name, weight):
         assert found[group].std_error == pytest.approx(asked[group].std_error, abs=1e-10)
 
 
+# More pairs than a sample is worth.
+
+
+def sampled_as_by_the_model(one, drawn, every):
+    """A sample of the model's own predictions, with errors; `every` is the importance over all pairs."""
+    assert (one.engine, one.exact, type(one.design)) == ("blackbox", False, ll.Latin)
+    assert "a sample of the pairs" in one.declined
+    np.testing.assert_array_equal(one.local, drawn.local)
+    assert one.std_error == drawn.std_error > 0
+    assert 0 < one.influence.noise < 0.1 * one.influence.variance
+    assert abs(one.pfi - every.pfi) < 4 * np.sqrt(one.influence.noise)
+
+
+def drawn_as(one, name, options):
+    """The same donors of the model's predict function."""
+    return explained(name, donors=one.design, **options)[1][one.name]
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize("options", [{}, {"sample_weight": WEIGHT}, {"groups": np.arange(N) // 2}], ids=str)
+@pytest.mark.parametrize("name", MODELS)
+def test_three_columns_are_sampled_and_two_are_not(name, options):
+    options = options | {"random_state": 0}
+    found, every = explained(name, donors="auto", **options)[0], explained(name, **options)[1]
+    assert (found["two"].engine, found["two"].exact) == ("trees", True)
+    assert found["two"].pfi == pytest.approx(every["two"].pfi, abs=1e-10)
+    sampled_as_by_the_model(found["three"], drawn_as(found["three"], name, options), every["three"])
+
+
+@pytest.mark.usefixtures("many")
+def test_donors_that_are_named_are_taken():
+    found, asked = explained("forest")
+    assert (found["three"].engine, found["three"].exact) == ("trees", True)
+    assert found["three"].pfi == pytest.approx(asked["three"].pfi, abs=1e-10)
+
+
+@pytest.mark.usefixtures("many")
+def test_a_group_of_few_values_is_exact():
+    """Columns of a category: as many donors have all of its values."""
+    rows = np.column_stack([X[:, 0], np.eye(4)[X[:, 1].astype(int)]])
+    model = RandomForestRegressor(7, random_state=0).fit(rows, Y)
+    of = {"features": {"kind": [1, 2, 3, 4]}, "progress": False}
+    found = ll.feature_importance(model, rows, Y, **of)["kind"]
+    assert (found.engine, found.design, found.exact) == ("trees", ll.All(), True)
+
+
 @pytest.mark.usefixtures("no_table")
-@pytest.mark.parametrize("design", ["all", ll.Derangements()], ids=str)
-@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weighted"])
-@pytest.mark.parametrize("name", TOTALS)
-def test_without_a_table_the_total_is_brute_force(name, weight, design):
-    few, whole = explained(name, donors=design, sample_weight=weight)
+@pytest.mark.parametrize("name", ["forest", "tree", "classes"])
+def test_beyond_the_limit_two_columns_are_sampled_too(name):
+    found, every = explained(name, donors="auto", random_state=0)[0], explained(name)[1]
     for group in GROUP:
-        assert few[group].means.total is not None
-        assert (few[group].engine, few[group].exact) == ("trees", True)
-        assert few[group].pfi == pytest.approx(whole[group].pfi, abs=1e-9)
-        assert few[group].ratio == pytest.approx(whole[group].ratio, abs=1e-9)
+        drawn = drawn_as(found[group], name, {"random_state": 0})
+        sampled_as_by_the_model(found[group], drawn, every[group])
 
 
 @pytest.mark.usefixtures("no_table")
-def test_what_a_total_can_not_say_it_refuses_with_the_reason():
-    few = explained("boosting")[0]
-    for ask in (lambda f: f.local, lambda f: f.pi, lambda f: f.given(np.arange(50)), lambda f: f.ici):
-        with pytest.raises(ValueError, match=r"was not computed: 120 rows and 120 values have too many cells"):
-            ask(few["three"])
-    assert np.isnan(few.to_frame()["std_error"]).all()
-    assert "three" in repr(few)
+def test_all_pairs_beyond_the_limit_are_asked_of_the_model():
+    found, asked = explained("boosting")
+    assert (found.engine, found.exact) == ("blackbox", True)
+    assert found["three"].declined == "'three' has too many values for its trees"
+    np.testing.assert_array_equal(found["three"].local, asked["three"].local)
 
 
-@pytest.mark.usefixtures("no_table")
-@pytest.mark.parametrize("design", ["all", ll.Derangements()], ids=str)
-@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weighted"])
-@pytest.mark.parametrize("name", ["tree", "leaf classes"])
-def test_a_single_tree_needs_no_table(name, weight, design):
-    few, whole = explained(name, donors=design, sample_weight=weight)
-    for group in GROUP:
-        assert len(few[group].rows) == 0
-        np.testing.assert_allclose(few[group].local, whole[group].local, atol=1e-10)
-        np.testing.assert_allclose(few[group].pi, whole[group].pi, atol=1e-10)
-        np.testing.assert_allclose(few[group].weights, whole[group].weights, atol=1e-12)
-        assert few[group].clipped == pytest.approx(whole[group].clipped, abs=1e-12)
-        assert few[group].pfi == pytest.approx(whole[group].pfi, abs=1e-10)
-        assert few[group].std_error == pytest.approx(whole[group].std_error, abs=1e-10)
-
-
-@pytest.mark.usefixtures("no_table")
-@pytest.mark.parametrize("name", ["histograms", "classes"])
-def test_other_losses_of_several_trees_are_asked_of_the_model(name):
-    assert explained(name)[0].engine == "blackbox"
+@pytest.mark.usefixtures("many")
+def test_a_plan_says_that_three_columns_are_sampled():
+    model = clone(MODELS["forest"][0]).fit(X, Y)
+    planned = ll.plan(ll.feature_importance, model, X, Y, features=GROUP)
+    assert planned.engines == ("trees", "blackbox")
+    assert planned.designs == ("All()", "Latin(8)")
+    assert planned.predictions == (0, 8 * N)

@@ -76,7 +76,7 @@ def impact(model, rows, memory):
 @pytest.mark.parametrize(
     ("verb", "model"),
     [(shares, LINEAR), (interactions, FOREST), (impact, function)],
-    ids=["closed form of shares", "totals of trees", "residuals"],
+    ids=["closed form of shares", "pairs of trees", "residuals"],
 )
 def test_verbs_stay_within_memory(verb, model):
     _, _, peak = measured(verb, model)

@@ -557,13 +557,22 @@ def test_the_error_of_a_scorers_pair_is_that_of_the_sum_of_three_importances():
     assert found.std_error[0, 1] == pytest.approx(error)
 
 
-def test_too_many_pairs_of_rows_leave_an_exact_number_without_an_interval(monkeypatch):
+def test_too_many_pairs_of_rows_are_sampled(monkeypatch):
     for module, name in ((engine, "MAX_SMALL_TREES"), (engine, "MAX_LARGE_TREES"), (two_columns, "MAX_PAIRS")):
         monkeypatch.setattr(module, name, 0)
-    found = ask(FOREST)
-    assert found["x0", "x1"] == pytest.approx(direct(FOREST.predict, 0, 1), abs=1e-9)
-    assert np.isnan(found.std_error).all()
-    assert "40 rows have too many pairs for a standard error" in repr(found)
+    found, drawn = ask(FOREST, random_state=0), ask(FOREST, donors=ll.Latin(32), random_state=0)
+    np.testing.assert_array_equal(found.index, drawn.index)
+    np.testing.assert_array_equal(found.std_error, drawn.std_error)
+    np.testing.assert_array_equal(found.interaction.index, drawn.interaction.index)
+    assert np.isfinite(found.std_error[0, 1])
+
+
+def test_pairs_of_three_columns_have_the_same_donors(monkeypatch):
+    monkeypatch.setattr(engine, "MANY_COLUMNS", 0)
+    features = {"a": ["x0", "x1"], "b": ["x2"]}
+    found, drawn = (ask(FOREST, features=features, random_state=0, donors=of) for of in ("auto", ll.Latin(32)))
+    np.testing.assert_array_equal(found.index, drawn.index)
+    np.testing.assert_array_equal(found.interaction.std_error, drawn.interaction.std_error)
 
 
 # -- what it costs ----------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ Ways to compute a feature's importance, and the interface or engine behind each:
 - "cells": every cell is predicted, `CellEngine`.
 - "steps": a row's curve is a step function over classes of values that the model can't distinguish, `StepEngine`.
 - "sums": means over all pairs of a function of two sums, a row's and a donor's, `Additive` and `LinkedSums`.
-- "totals": means without cells, for columns that are replaced together, `Trees`.
 - "factors": means of squared losses of products of what a row keeps and what a donor lends, `Products`.
 
 There is one pass over the rows per way (`passes.dispatch`), shared by all engines that offer this way.
@@ -35,7 +34,7 @@ from losslens.uncertainty.cell_weights import CellWeights
 if TYPE_CHECKING:
     from losslens.engines.readers.unwrapped import UnwrappedModel
 
-AnswerWay = Literal["cells", "steps", "sums", "totals", "factors"]
+AnswerWay = Literal["cells", "steps", "sums", "factors"]
 SINGLE_TOLERANCE = 1e-5  # of models that sum in float32 (XGBoost, linear models of float32 tables)
 MIXED = 1 << 20  # values of rows that are mixed at a time
 
@@ -209,6 +208,10 @@ class ExactEngine(ABC):
 
         blocked: rows of the same group are not donors of each other.
         """
+
+    def prefers_sample(self, subject: Subject) -> bool:
+        """Whether the model predicts a sample of a feature's pairs, with an error bar, sooner than this all of them."""
+        return False
 
     @abstractmethod
     def seconds(self, subject: Subject, way: AnswerWay) -> float:

@@ -37,7 +37,7 @@ MODULES = {
     "losslens.engines.trees.mean_games": 1,
     "losslens.engines.trees.wide_leaf_kernels": 1,
     "losslens.engines.trees.pair_kernels": 4,
-    "losslens.engines.trees.coalition_kernels": 3,
+    "losslens.engines.trees.pair_table": 1,
     "losslens.engines.trees.two_columns": 1,
     "losslens.engines.trees.node_rules": 1,
 }

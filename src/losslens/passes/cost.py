@@ -22,7 +22,7 @@ from losslens.donors.conditional import BoundSampler, bound
 from losslens.donors.designs import Design
 from losslens.donors.questions import FEW_VALUES, Subject, Subjects, has_ties, pose
 from losslens.engines import rates
-from losslens.engines.base import AnswerWay, CellEngine
+from losslens.engines.base import CellEngine
 from losslens.engines.blackbox import TIMED, BlackBox, CallTime, batches_a_task
 from losslens.engines.choice import CHECKED
 from losslens.engines.repeats import Repeats
@@ -461,8 +461,7 @@ def _exact_seconds(task: Task, answered: list[tuple[Expected, Route]], build: Bu
         questions = [pose(one.subject, one.design, n, 0) for one in filled]
         rows = max(2, FILLED // sum(one.width for one in filled))
         seconds += dense.expected_seconds(filling, questions, task.sample, task.losses, rows)
-    closed: tuple[AnswerWay, ...] = ("totals", "factors")
-    seconds += sum(engine.seconds(one.subject, way) for way in closed for one in by_way.get(way, []))
+    seconds += sum(engine.seconds(one.subject, "factors") for one in by_way.get("factors", []))
     if not (stepped := by_way.get("steps", [])):
         return 0, seconds
     questions = [pose(one.subject, one.design, n, 0) for one in stepped]

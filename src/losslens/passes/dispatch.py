@@ -10,17 +10,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from losslens.cells.matrix import drawn_cells
-from losslens.donors.designs import All, Design
+from losslens.donors.designs import All, Design, Latin
 from losslens.donors.questions import Question, Subject, pose
 from losslens.engines.base import AnswerWay, CellEngine, Declined, MixedRows
 from losslens.engines.choice import CHECKED
-from losslens.passes import dense, factors, groups, steps, sums
+from losslens.passes import dense, factors, steps, sums
+from losslens.passes.auto import FIRST_DRAW
 from losslens.passes.budget import Answered, Filled
 from losslens.passes.task import Task
 from losslens.progress import bar
 from losslens.tables.sample import Sample
 
 NOT_IN_TABLE = "exact engines know the values of the table only"
+SAMPLED = "a sample of the pairs, with an error bar, takes less time; donors='all' takes all of them"
 ONE_HOLDS_ALL = "one row or group holds nearly all weight, and little is left of the pairs if its own are left out"
 LEAST_LEFT = 1e-6  # of the weight: subtraction keeps ten digits
 
@@ -42,7 +44,9 @@ class Route:
 def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
     """The exact engine if it supports the feature, else the black box; cell by cell under designs of some pairs."""
     declined = task.declined
-    if task.exact is not None:
+    if is_sampled(task, subject) and (design is None or not design.all_pairs):
+        declined = SAMPLED
+    elif task.exact is not None:
         try:
             way = task.exact.way(subject, task.loss, blocked=task.blocked)
         except Declined as why:
@@ -57,6 +61,13 @@ def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
                 return Route(mixed, "cells", task.exact.name, exact=True)
             declined = NOT_IN_TABLE
     return Route(task.engine, "cells", task.engine.name, exact=False, declined=declined)
+
+
+def is_sampled(task: Task, subject: Subject) -> bool:
+    """Whether "auto" draws donors for a feature of many values although there is an exact engine."""
+    if task.design is not None or task.loss is None or task.exact is None:
+        return False
+    return bool(task.exact.prefers_sample(subject)) and len(subject.distinct) - 1 > FIRST_DRAW
 
 
 def _few_digits_left(task: Task, design: Design | None) -> bool:
@@ -74,7 +85,7 @@ def design_of(
         return task.design
     if all_exact and subject.feature.kind != "pair" and route(task, subject).exact:
         return All()
-    design = rule(subject, task.n)
+    design = Latin(FIRST_DRAW) if is_sampled(task, subject) else rule(subject, task.n)
     if task.budget.is_tight(len(task.subjects), task.n):
         subject.release()
     return design
@@ -189,12 +200,6 @@ def _sums(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
     return *sums.run(engine, asked, task.sample, task.loss, task.budget, task.entropy, task.n_jobs), 0
 
 
-def _totals(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
-    assert task.loss is not None  # totals are sums of losses
-    tight = task.budget.is_tight(len(task.subjects), task.n)
-    return *groups.run(engine, asked, task.sample, task.loss, task.entropy, tight=tight), 0
-
-
 def _factors(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
     assert task.loss is not None  # the squared one
     with bar(task.n * len(asked), "explaining", task.progress, "rows") as tick:
@@ -202,5 +207,5 @@ def _factors(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
 
 
 PASSES: dict[AnswerWay, Callable[[Task, Any, Sequence[Asked]], Passed]] = {
-    "cells": _cells, "steps": _steps, "sums": _sums, "totals": _totals, "factors": _factors,
+    "cells": _cells, "steps": _steps, "sums": _sums, "factors": _factors,
 }  # fmt: skip

@@ -27,7 +27,7 @@ from losslens.models import Model
 from losslens.passes import steps
 from losslens.passes.auto import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost
 from losslens.passes.budget import FEWEST_ROWS
-from losslens.passes.dispatch import route
+from losslens.passes.dispatch import is_sampled, route
 from losslens.passes.task import Task
 from losslens.progress import Tick, bar
 from losslens.results.importance import FeatureImportance
@@ -110,7 +110,8 @@ def common_design(task: Task) -> Design | None:
     """The design with which all features have the same donors; None if there is none."""
     if task.design is None:
         asked = [subject for subject in task.subjects if not route(task, subject).exact]
-        if max((exact_cost(subject, task.n) for subject in asked), default=0) <= EXACT_PREDICTIONS:
+        few = max((exact_cost(subject, task.n) for subject in asked), default=0) <= EXACT_PREDICTIONS
+        if few and not any(is_sampled(task, subject) for subject in asked):
             return All()
         return SameDonors(Latin(FIXED_DONORS), task.entropy)
     if task.design.all_pairs:

@@ -141,8 +141,6 @@ class FeatureResult(Grouped):
     def at_positions(self, chosen: Indices) -> Self:
         """`given` for rows at these positions, sorted."""
         at, observed = self.at[chosen], None if self.observed is None else self.observed[chosen]
-        if self.means.local is None and self.means.total is not None:
-            self._need_cells("the importance for some rows")
         if self.complete:
             cells = take_rows(self.cells, chosen)
             numbers = self._means(cells, self.meeting, self.sample)

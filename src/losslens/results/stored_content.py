@@ -399,7 +399,7 @@ def _importance(one: Any) -> None:
     sample, loss = one.sample, one.loss
     need(sample.loss is not None and one.cells.changes is not None, "an importance without losses")
     need(sample.totals is not None or sample.y is not None, "an importance without y")
-    need(one.means.weights is None or one.means.local is not None or one.means.total is not None, "no importance")
+    need(one.means.weights is None or one.means.local is not None, "no importance")
     dimensions = {"values": (1,), "labels": (1,), "probabilities": (2,), "scores": (1, 2), "outputs": (2,)}[loss.reads]
     need(sample.prediction.ndim in dimensions, f"{loss.name} needs {loss.reads}, and the predictions are others")
     if loss.reads == "outputs":

@@ -97,8 +97,9 @@ def feature_importance(
     donors
         ``"auto"``: all pairs where an exact engine supports the model (trees, linear and generalised linear models,
         logistic regression, kernel machines; see ``.engine``) or where that takes at most a million predictions a
-        feature, otherwise systematic shifts, as many as the sampling error requires; ``"all"``; a design; or a sampler
-        that draws values given the other columns: `Within`, `Residual`, or a function.
+        feature, otherwise systematic shifts, as many as the sampling error requires; Latin shifts of three and more
+        columns of trees together, unless all pairs are as fast; ``"all"``; a design; or a sampler that draws values
+        given the other columns: `Within`, `Residual`, or a function.
     sample_weight
         Weights of the rows, as observations and as donors.
     groups

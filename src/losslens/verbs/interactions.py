@@ -150,7 +150,9 @@ def _found(model: Model, table: Table, y: Any, loss: Any, options: Options, toge
     scale, absent = in_common.adding_scale(model, chosen)
     design, ways = in_common.common_design(task), {route(task, subject).way for subject in task.subjects}
     title = chosen.title
-    if design is not None and not ways & {"sums", "totals"}:
+    if design is not None and "sums" not in ways:
+        if not design.all_pairs:
+            task = replace(task, exact=None)  # the model predicts: cells take the memory of the engine
         pairs = [(a, b, both) for (a, b), both in together.items()]
         got = in_common.run(task, design, pairs, scale)
         if scale is not None and not got.parts:
@@ -200,19 +202,13 @@ def _whole(first: _One, second: _One, both: _One) -> Estimate:
     try:
         parts = [one.influence for one in (first, second, both)]
     except ValueError as error:
-        return Estimate(value, unbiased, absent=_reason(both, error))
+        return Estimate(value, unbiased, absent=str(error))
     moved = parts[0].moved + parts[1].moved - parts[2].moved
     of = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
     if isinstance(first, FeatureScore):
         return Estimate(value, unbiased, of.std_error, 0.0 if first.units == "blocks" else of.skewness)
     compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
     return settled(Estimate(value, unbiased, of.std_error, of.skewness), compared, first.sample)
-
-
-def _reason(both: _One, error: ValueError) -> str:
-    if isinstance(both, FeatureScore) or both.means.total is None:
-        return str(error)
-    return f"{both.sample.n:,} rows have too many pairs for a standard error; explain fewer rows, or use Latin(m)"
 
 
 def _result(names: tuple[str, ...], found: _Found, backend: str) -> Interactions:

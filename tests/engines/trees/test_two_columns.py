@@ -14,7 +14,7 @@ from losslens.donors.questions import Subjects
 from losslens.engines.base import Site
 from losslens.engines.choice import choose_exact
 from losslens.engines.trees import two_columns
-from losslens.engines.trees.coalitions import pair_table
+from losslens.engines.trees.pair_table import pair_table
 from losslens.models import as_model
 from losslens.tables.frames import as_table
 

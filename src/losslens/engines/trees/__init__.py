@@ -1,4 +1,4 @@
-"""Tree ensembles, exactly: curves, coalitions of features, Shapley values of predictions, and pairs of columns.
+"""Tree ensembles, exactly: curves, Shapley values of predictions, pairs of columns and of rows.
 
 Works on ensembles as `readers` hands them over, whatever library fitted them.
 """

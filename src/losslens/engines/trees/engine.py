@@ -24,13 +24,13 @@ from losslens.typing import Floats
 from losslens.workers import in_process
 
 if TYPE_CHECKING:
-    from losslens.engines.trees.coalitions import CoalitionErrors
     from losslens.engines.trees.player_games import TreeGames
     from losslens.losses import Loss
 
 FEW_VALUES = 300_000  # sorted and bound to the trees in one thread: of short columns threads wait for each other
 PAIRS = 1 << 18  # pairs predicted at a time
 MAX_SMALL_TREES, MAX_LARGE_TREES = 4e9, 1e8  # pairs times small trees, and times large ones: some seconds
+MANY_COLUMNS = 1 / 40  # of these limits, for three and more columns: beyond a tenth of a second a sample is cheaper
 MAX_UNORDERED = 3e8  # rows times trees times classes without order: some seconds
 
 
@@ -105,16 +105,18 @@ class Trees(ExactEngine):
         return self.bound.respond(self.bound.sums_of(of_each))
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
-        """Steps for a single column; for several columns cells, or only means if there are too many cells."""
-        feature, n = subject.feature, self.bound.codes.shape[1]
+        """Steps for a single column, cells for several columns, unless these are too many."""
+        feature = subject.feature
         if feature.kind == "single":
             if self._takes_column(feature.columns[0]):
                 return "steps"
-        elif feature.kind == "pair" or self.takes_pairs(n * len(subject.distinct), feature.columns):
+        elif feature.kind == "pair" or self._takes_pairs(subject):
             return "cells"  # of a product grid, too, which is smaller than all pairs
-        elif loss is not None and not loss.custom and not blocked and (self.is_single or self.gives_totals(loss)):
-            return "totals"
         raise Declined(f"{feature.name!r} has too many values for its trees")
+
+    def prefers_sample(self, subject: Subject) -> bool:
+        """For columns that are replaced together, unless their pairs are few, or two columns have rectangles."""
+        return subject.feature.kind == "group" and not self._takes_pairs(subject, MANY_COLUMNS)
 
     def _takes_column(self, column: int) -> bool:
         """Whether a column has few enough classes without order: categories, or a missing value."""
@@ -122,52 +124,22 @@ class Trees(ExactEngine):
         return unordered <= 2 or unordered * len(self.bound.roots) * self.bound.codes.shape[1] <= MAX_UNORDERED
 
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Expected time: of pairs one by one, or of leaves."""
-        n, trees = self.bound.codes.shape[1], len(self.bound.roots)
-        if way == "cells":
-            return n * len(subject.distinct) * trees * (rates.LOOKED_UP if self.is_small else rates.WALKED)
-        if self.is_single:
-            return n * rates.SECONDS["single tree"]
-        from losslens.engines.trees.coalitions import cost
-
-        return float(cost(self.bound) * rates.SECONDS["tree totals"])
+        """Expected time of pairs one by one."""
+        pairs = self.bound.codes.shape[1] * len(subject.distinct)
+        return pairs * len(self.bound.roots) * (rates.LOOKED_UP if self.is_small else rates.WALKED)
 
     # Several columns replaced together.
 
-    @property
-    def is_single(self) -> bool:
-        """Whether it is a single tree: then every mean has a closed form."""
-        return len(self.bound.roots) == 1
+    def _takes_pairs(self, subject: Subject, share_of_many: float = 1.0) -> bool:
+        """Whether all pairs, with several columns replaced, are cheap enough to be predicted one by one.
 
-    @property
-    def is_countable(self) -> bool:
-        """Whether it has few enough leaves to compare all of them with each other."""
-        from losslens.engines.trees.coalitions import MAX_WORD_OPERATIONS, cost
-
-        return cost(self.bound) <= MAX_WORD_OPERATIONS
-
-    def squared_target(self, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
-        """y on the scale of the trees' sums, if the loss is a squared error on that scale; else None."""
-        sums, outputs = self.sums.ensemble.sums_are, self.sums.ensemble.outputs
-        if loss.name == "squared_error" and sums == "values":
-            return np.asarray(y, float)
-        if loss.name == "brier" and sums == "second class":
-            return np.asarray(y == 1, float)
-        if loss.name == "brier" and sums == "classes" and outputs > 2:  # that of two classes is of the second alone
-            return np.asarray(np.asarray(y)[:, None] == np.arange(outputs), float)
-        return None
-
-    def gives_totals(self, loss: Loss) -> bool:
-        """Whether the mean loss over all pairs, with any columns replaced, can be computed without the pairs."""
-        if loss.custom or not self.is_countable:
-            return False
-        return self.squared_target(loss, np.zeros(1, np.intp)) is not None
-
-    def takes_pairs(self, pairs: int, columns: Sequence[int]) -> bool:
-        """Whether so many pairs, with these columns replaced, are cheap enough to be predicted one by one."""
+        `share_of_many` of the limit holds for three and more columns.
+        """
         from losslens.engines.trees import two_columns
 
-        if pairs * len(self.bound.roots) <= (MAX_SMALL_TREES if self.is_small else MAX_LARGE_TREES):
+        columns, pairs = subject.feature.columns, self.bound.codes.shape[1] * len(subject.distinct)
+        most = MAX_SMALL_TREES if self.is_small else MAX_LARGE_TREES
+        if pairs * len(self.bound.roots) <= most * (1.0 if len(columns) == 2 else share_of_many):
             return True
         return two_columns.is_feasible(self.bound, self._grid_cost(columns), pairs)
 
@@ -183,26 +155,6 @@ class Trees(ExactEngine):
         if key not in self._grid_costs:
             self._grid_costs[key] = two_columns.grid_cost(self.bound, np.array(key, np.intp))
         return self._grid_costs[key]
-
-    def coalition_errors(self, target: Floats, weight: Floats) -> CoalitionErrors:
-        """Mean squared errors over all pairs, of any columns."""
-        from losslens.engines.trees.coalitions import CoalitionErrors
-
-        return CoalitionErrors(self.sums, target, weight, self.memory // 2)
-
-    @cached_property
-    def leaf_predictions(self) -> NDArray[Any]:
-        """The prediction of a single tree at each leaf."""
-        bound = self.bound
-        raw = np.zeros((len(bound.value), bound.ensemble.outputs), np.int64)
-        raw[:, bound.output[0] : bound.output[0] + bound.value.shape[1]] = bound.value
-        return bound.respond(raw)
-
-    def errors_of_single_tree(self, kept: NDArray[np.intp], leaf_loss: Any, weight: Floats) -> tuple[Floats, Floats]:
-        """The mean loss of each row over all donors, and of each donor over all rows."""
-        from losslens.engines.trees.coalitions import single_tree_errors
-
-        return single_tree_errors(self.bound, kept, leaf_loss, weight)
 
     def games(self, players: Sequence[Subject]) -> TreeGames:
         """Games of these players."""
@@ -232,7 +184,7 @@ class Trees(ExactEngine):
     ) -> NDArray[np.int64]:
         """Sums of leaves of these rows at every value."""
         from losslens.engines.trees import two_columns
-        from losslens.engines.trees.coalitions import pair_table
+        from losslens.engines.trees.pair_table import pair_table
 
         cost = self._grid_cost(replaced.tolist())
         if two_columns.is_feasible(self.bound, cost, len(rows) * donor_codes.shape[1]) and (

@@ -192,7 +192,7 @@ def is_cheaper(bound: BoundEnsemble, cost: GridCost, donors: int) -> bool:
 def grid_table(
     bound: BoundEnsemble, columns: NDArray[np.intp], values: Ints, rows: NDArray[np.intp]
 ) -> NDArray[np.int64]:
-    """As `coalitions.pair_table`, with two columns at g donors' classes (2, g): sums of leaves, (rows, g, outputs)."""
+    """As `pair_table.pair_table`, with two columns at g donors' classes (2, g): sums of leaves, (rows, g, outputs)."""
     raw = np.empty((len(rows), values.shape[1], len(bound.unit)), np.int64)
     codes, values = np.ascontiguousarray(bound.codes[:, rows]), np.ascontiguousarray(values, np.int32)
     sizes = bound.size[columns].tolist()

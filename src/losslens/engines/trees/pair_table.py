@@ -1,0 +1,97 @@
+"""Predictions of all pairs of a row, which keeps some columns, and a donor, whose values replace the others.
+
+The row's kept values allow some leaves of a tree, the donor's values allow some: of a small tree both are words of
+bits, which have one bit in common. Larger trees are walked down, pair by pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from losslens.engines.compiled import compiled, trailing_zeros
+from losslens.engines.plain_arrays import array_of
+from losslens.engines.trees.bound import BoundEnsemble, Ints
+from losslens.engines.trees.node_rules import CUT, FEATURE, RIGHT, RULE, U, goes_left, i4, i8, u1, u8
+from losslens.engines.trees.small_trees import Tables
+from losslens.typing import Indices
+
+MASKS = 1 << 22  # trees times donors whose masks are held
+NONE = U(0)
+TILE_ROWS, TILE_DONORS = U(16), U(256)  # pairs whose sums stay in the cache while all trees are added
+
+
+@compiled(types.void(array_of(u8, 2), array_of(u8, 2), array_of(i4), array_of(i8, 2), array_of(i4), array_of(i8, 3)))
+def add_pairs(kept, replaced, leaf_at, value, output, raw):
+    """Add the values of trees that have masks: of the one leaf that the row and the donor both allow."""
+    rows, donors, width = U(raw.shape[0]), U(raw.shape[1]), U(value.shape[1])
+    for i0 in range(NONE, rows, TILE_ROWS):
+        for k0 in range(NONE, donors, TILE_DONORS):
+            for t in range(U(len(kept))):
+                leaf, out = U(leaf_at[t]), U(output[t])
+                for i in range(i0, min(i0 + TILE_ROWS, rows)):
+                    allowed = kept[t, i]
+                    for w in range(width):
+                        for k in range(k0, min(k0 + TILE_DONORS, donors)):
+                            raw[i, k, out + w] += value[leaf + U(trailing_zeros(allowed & replaced[t, k])), w]
+
+
+@compiled(
+    types.void(
+        array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(u1, 2),
+        array_of(i8, 2), array_of(i4), array_of(i8, 3),
+    )
+)  # fmt: skip
+def walk_pairs(nodes, roots, replaced, codes, values, size, sets, value, output, raw):
+    """Add the values of all trees, pair by pair; feature f is the donor's ``values[replaced[f]]``, the row's at -1."""
+    for t in range(len(roots)):
+        for i in range(raw.shape[0]):
+            for k in range(raw.shape[1]):
+                s = roots[t]
+                while nodes[s, FEATURE] >= 0:
+                    f = nodes[s, FEATURE]
+                    code = codes[f, i] if replaced[f] < 0 else values[replaced[f], k]
+                    s = s + 1 if goes_left(code, nodes[s, CUT], nodes[s, RULE], size[f], sets) else nodes[s, RIGHT]
+                for w in range(value.shape[1]):
+                    raw[i, k, output[t] + w] += value[nodes[s, RIGHT], w]
+
+
+def pair_table(
+    bound: BoundEnsemble, tables: Tables | None, kept: Sequence[int] | Indices, values: Ints, rows: Indices
+) -> NDArray[np.int64]:
+    """Sums of leaves, (rows, g, outputs), of some rows at g donors' values; exact, for `BoundEnsemble.respond`.
+
+    `values` holds the classes of these values, (replaced columns, g), columns in the table's order. Without `tables`,
+    if a tree has too many leaves for a mask, every pair walks down every tree.
+    """
+    mask = np.isin(np.arange(len(bound.size)), kept)
+    place = np.where(mask, -1, np.cumsum(~mask) - 1).astype(np.int32)
+    codes, values = np.ascontiguousarray(bound.codes[:, rows]), np.ascontiguousarray(values, np.int32)
+    raw = np.zeros((len(rows), values.shape[1], len(bound.unit)), np.int64)
+    if tables is None:
+        walk_pairs(
+            bound.nodes, bound.roots, place, codes, values, bound.size, bound.sets, bound.value, bound.output, raw
+        )  # fmt: skip
+        return raw
+    step = max(1, MASKS // max(1, values.shape[1]))
+    for t in range(0, len(bound.roots), step):
+        part = slice(t, t + step)
+        of_rows = _masks(tables, part, np.where(mask, np.arange(len(mask)), -1), codes, len(bound.roots))
+        of_donors = _masks(tables, part, place, values, len(bound.roots))
+        add_pairs(of_rows, of_donors, bound.leaf_at[part], bound.value, bound.output[part], raw)
+    return raw
+
+
+def _masks(tables: Tables, trees: slice, place: NDArray[Any], codes: Ints, T: int) -> NDArray[np.uint64]:
+    """The leaves of each tree that these classes allow, (trees, columns of codes)."""
+    numbers = range(T)[trees]
+    allowed = np.full((len(numbers), codes.shape[1]), ~np.uint64(0))
+    for t, words in zip(numbers, allowed, strict=True):
+        for e in range(tables.first[t], tables.first[t + 1]):
+            if place[tables.feature[e]] >= 0:
+                words &= tables.mask[tables.mask_at[e] + codes[place[tables.feature[e]]]]
+    return allowed
