@@ -272,7 +272,6 @@ class Site:
     losses: Losses | None = None
     device: str | None = None  # on which trees are counted
     weight: Floats | None = None  # of the rows; None: all alike
-    releases: bool = False  # the distinct values of a column are forgotten once the engine has its classes
 
 
 Array: TypeAlias = NDArray[Any]
