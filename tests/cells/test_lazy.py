@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from losslens.cells.lazy import Deferred, deferred, lazy, recomputed
+from losslens.cells.lazy import Deferred, deferred, lazy
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,18 +22,6 @@ def test_a_late_field_is_worked_out_once_and_when_it_is_asked_for():
     assert result.curve == [1, 2]
     assert result.curve is result.curve
     assert calls == [1]
-
-
-def test_what_is_recomputed_is_not_kept():
-    calls = []
-    result = Result("a", recomputed(lambda: calls.append(1) or [1, 2]))
-    assert result.curve == result.curve == [1, 2]
-    assert result.curve is not result.curve
-    assert len(calls) == 4
-    assert replace(result, name="b").curve == [1, 2]
-    calls.clear()
-    copy = pickle.loads(pickle.dumps(Result("a", recomputed(max, 41, 42))))
-    assert copy.curve == 42
 
 
 def test_a_late_field_may_be_given_at_once():

@@ -267,12 +267,3 @@ def test_a_draw_of_words_hangs_on_which_rows_share_one_alone(items, seed):
 def test_a_rows_own_value_saves_a_prediction_only_if_all_rows_have_theirs_on_the_grid():
     for own, each in (([0, 2, 1], 2), ([0, -1, 2], 3)):
         assert Ask("x", (), (), (), np.array(own), 3).most(10) == 10 * each
-
-
-def test_released_values_are_forgotten_and_computed_again():
-    one = subject({"g": ["x1", "x2"]})
-    before = one.distinct.values
-    one.release()
-    assert not {"distinct", "parts"} & vars(one).keys()
-    assert not any("distinct" in vars(column) for column in one.columns)
-    np.testing.assert_array_equal(one.distinct.values, before)

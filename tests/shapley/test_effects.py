@@ -20,7 +20,6 @@ from sklearn.tree import DecisionTreeRegressor
 
 import coalitions
 import losslens as ll
-from losslens.cells.lazy import Deferred
 from losslens.shapley import effects
 
 RNG = np.random.default_rng(0)
@@ -399,44 +398,3 @@ def test_coalitions_may_take_as_many_predictions_as_walks_of_all_features(monkey
     for limit, way in ((350, "all coalitions"), (100, "walk")):
         monkeypatch.setattr(effects, "EXACT_PREDICTIONS", limit)
         assert way in ll.shapley_effect(model, X, ROWS, random_state=0).method
-
-
-# Where memory is tight, values are copied, and sorted when they are read.
-
-
-def many_rows(kind):
-    rng = np.random.default_rng(5)
-    X = np.column_stack([rng.normal(size=800), rng.integers(0, 4, 800), rng.normal(size=800).round(1), rng.random(800)])
-    X[::7, 2] = np.nan
-    y = X[:, 0] + X[:, 1] * X[:, 3]
-    table = X if kind == "array" else pd.DataFrame(X, columns=list("abcd"))
-    return HistGradientBoostingRegressor(max_iter=5, random_state=0).fit(table, y), table
-
-
-@pytest.mark.parametrize("kind", ["array", "frame"])
-def test_values_that_are_sorted_when_they_are_read(kind, tmp_path):
-    boosted, X = many_rows(kind)
-    plenty = ll.shapley_effect(boosted, X, slice(None))
-    tight = ll.shapley_effect(boosted, X, slice(None), memory="500 kB")
-    assert plenty.engine == tight.engine == "trees"
-    assert [isinstance(vars(one.values)["codes"], Deferred) for one in (plenty, tight)] == [False, True]
-    np.testing.assert_array_equal(tight.local, plenty.local)
-    X *= 0  # the user's own
-    for found in (tight.given([3, 5, 8]), tight):
-        rows = [3, 5, 8] if found is not tight else slice(None)
-        np.testing.assert_array_equal(found.values.codes, plenty.values.codes[rows])
-        for mine, theirs in zip(found.values.distinct, plenty.values.distinct, strict=True):
-            np.testing.assert_array_equal(mine, theirs)
-    assert tight.values.ordered == plenty.values.ordered
-    again = ll.shapley_effect(*many_rows(kind), slice(None), memory="500 kB")
-    again.save(tmp_path / "effect.zip")  # not read before
-    np.testing.assert_array_equal(ll.load(tmp_path / "effect.zip").values.codes, plenty.values.codes)
-
-
-def test_some_rows_and_groups_are_sorted_at_once():
-    boosted, X = many_rows("frame")
-    for features, rows in ((None, [1, 2]), ({"both": ["a", "b"], "c": ["c"], "d": ["d"]}, slice(None))):
-        found = [ll.shapley_effect(boosted, X, rows, features=features, memory=m) for m in ("500 kB", "1 GiB")]
-        assert not any(isinstance(vars(one.values)["codes"], Deferred) for one in found)
-        np.testing.assert_array_equal(*(one.local for one in found))
-        np.testing.assert_array_equal(*(one.values.codes for one in found))

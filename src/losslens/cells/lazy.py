@@ -35,17 +35,6 @@ class Deferred(Generic[T]):
         return Deferred, (_same, self.now)  # a pickled copy holds the value
 
 
-class Recomputed(Deferred[T]):
-    """A value that is computed on every access: faster than finding room to keep it."""
-
-    @property
-    def now(self) -> T:
-        """The value, computed now: the caller holds the only reference to it."""
-        assert self._call is not None  # never released
-        compute, arguments = self._call
-        return compute(*arguments)
-
-
 def _same(value: T) -> T:
     return value
 
@@ -53,11 +42,6 @@ def _same(value: T) -> T:
 def deferred(compute: Callable[..., T], *arguments: Any) -> T:
     """Pass this as the value of a `lazy` field to have it computed on first access."""
     return cast(T, Deferred(compute, *arguments))
-
-
-def recomputed(compute: Callable[..., T], *arguments: Any) -> T:
-    """The same for a value that is cheap to compute and large to keep: computed on every access."""
-    return cast(T, Recomputed(compute, *arguments))
 
 
 def lazy(*default: Any) -> Any:
@@ -88,8 +72,6 @@ class _LazyField:
                 raise AttributeError(self.name)
             return self.default[0]
         value = instance.__dict__[self.name]
-        if isinstance(value, Recomputed):
-            return read_only(value.now)
         if isinstance(value, Deferred):
             value = instance.__dict__[self.name] = read_only(value.now)
         return value

@@ -86,13 +86,6 @@ class Subject:
         """The distinct values of the columns together."""
         return joint(self.parts)
 
-    def release(self) -> None:
-        """Forget the distinct values, which are computed again on the next access: they take more than the column."""
-        for name in ("distinct", "parts"):
-            vars(self).pop(name, None)
-        for column in self.columns:
-            column.release()
-
     def generator(self, entropy: int) -> np.random.Generator:
         """Random numbers of this feature's own, from its `seed`."""
         return np.random.default_rng(self.seed(entropy))

@@ -270,7 +270,6 @@ class Site:
     progress: bool | None
     losses: Losses | None = None
     weight: Floats | None = None  # of the rows; None: all alike
-    releases: bool = False  # the distinct values of a column are forgotten once the engine has its classes
 
 
 Array: TypeAlias = NDArray[Any]

@@ -63,8 +63,6 @@ def _covering_rows(columns: Sequence[Column], counted: Indices | None, most: int
 
 def _columns(engine: ExactEngine, site: Site) -> list[int]:
     """The columns that are looked at, those first that the model uses most."""
-    if site.releases:  # their values would have to be sorted again
-        return []
     requested, uses = np.array(sorted(site.requested), np.intp), engine.uses
     if uses is None:
         return list(requested[:COVERED_COLUMNS])

@@ -1,22 +1,24 @@
 """How many rows and cells fit into memory, and the outcome of a pass: means and kept cells of each feature.
 
-A result holds a few numbers for each row and feature (`cells.matrix`), a feature that is being computed some more. Half
-of the memory that these leave is for cells. A pass is *complete* if that holds all of them. Otherwise it is *streamed*:
-rows are processed in parts, their cells are averaged and dropped, and only the cells of a random sample of rows are
-kept. Where memory is *tight*, features take turns, and what a turn needs is released before the next.
+A result holds a few numbers for each row and feature (`cells.matrix`). Half of the memory that these leave is for
+cells. A pass is *complete* if that holds all of them. Otherwise it is *streamed*: rows are processed in parts, their
+cells are averaged and dropped, and only the cells of a random sample of rows are kept.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.matrix import WORKING_BYTES, Cells, Means, besides_cells
+from losslens.cells.matrix import Cells, Means, besides_cells
 from losslens.donors.conditional import Conditioning
 from losslens.donors.designs import Design
 from losslens.donors.layout import Layout
@@ -24,11 +26,11 @@ from losslens.donors.questions import Question
 from losslens.engines.repeats import UNSTEADY
 from losslens.tables.features import Feature
 from losslens.tables.sample import Sample, weight_of_others
+from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 
-FEWEST_ROWS = 16  # rows that a streamed pass processes at a time, at least; if features are too many, in turns
-PART_SHARE = 32  # their cells take at most this part of the memory
-TURN_SHARE = 4  # the features of a turn take at most this part of the memory, or there is one
+PART_SHARE = 32  # the cells of the rows that a streamed pass processes at a time: at most this part of the memory
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 class HasWidth(Protocol):
@@ -52,10 +54,6 @@ class Budget:
         """Whether all cells are kept."""
         return self.kept_rows(questions, n) == n
 
-    def is_tight(self, features: int, n: int) -> bool:
-        """Whether so many features are computed in turns."""
-        return features * self.losses * n * WORKING_BYTES > self.memory // TURN_SHARE
-
     def row_bytes(self, questions: Sequence[HasWidth]) -> int:
         """Bytes of the cells of one row."""
         return self.cell_bytes * sum(question.width for question in questions)
@@ -67,6 +65,12 @@ class Budget:
     def rows_to_keep(self, widths: Sequence[int], n: int, entropy: int) -> Indices:
         """All rows, or a random sample, the same for all features with these numbers of cells a row."""
         kept = self._rows_that_fit(widths, n)
+        needed = kept * self.cell_bytes * sum(widths) + besides_cells(n, len(widths) * self.losses)
+        if needed > (has := machine_bytes()):
+            raise ValueError(
+                f"this call would hold {size_in_words(needed)}, but the machine has {size_in_words(int(has))}; pass "
+                "fewer rows or features, or a smaller memory="
+            )
         if kept == n:
             return np.arange(n)
         return np.sort(np.random.default_rng([entropy, n]).permutation(n)[:kept])
@@ -80,18 +84,6 @@ class Budget:
     def rows_at_a_time(self, questions: Sequence[HasWidth]) -> int:
         """Rows that a streamed pass processes at a time: a small part of the memory, as the loss makes copies."""
         return max(1, self.memory // PART_SHARE // self.row_bytes(questions))
-
-    def turns(self, widths: Sequence[int], n: int) -> Iterator[list[int]]:
-        """Features that are computed together, as positions; they have so many cells a row."""
-        complete = self._rows_that_fit(widths, n) == n
-        turn: list[int] = []
-        for k in range(len(widths)):
-            rows = self.memory // PART_SHARE // (self.cell_bytes * sum(widths[j] for j in [*turn, k]))
-            if turn and ((rows < FEWEST_ROWS and not complete) or self.is_tight(len(turn) + 1, n)):
-                yield turn
-                turn = []
-            turn.append(k)
-        yield turn
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -189,6 +181,18 @@ class RowMass:
     def at_values(self, codes: Indices, size: int, *, apart: bool) -> Floats:
         """The mass of the pairs whose donor has each of so many values; `apart`: without those that are left out."""
         return np.bincount(codes, self.mass if apart else self.weight, size).astype(float)
+
+
+def machine_bytes() -> float:
+    """The memory of this machine, or of the container that this process runs in; infinity where neither is known."""
+    try:
+        machine: float = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # Windows has no such call
+        return inf
+    try:
+        return min(machine, float(CONTAINER_LIMIT.read_text()))
+    except (OSError, ValueError):  # no container, or one with the limit "max"
+        return machine
 
 
 def ratio(sums: Floats, mass: Floats) -> Floats:

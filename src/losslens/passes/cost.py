@@ -189,7 +189,7 @@ def count_cells(task: Task, rule: Callable[[Subject, int], Design], n: int, *, a
     routes = [route(task, s, d) for s, d in zip(task.subjects, designs, strict=True)]
     expected = [Expected(s, d, n) for s, d in zip(task.subjects, designs, strict=True)]
     asked = [one for one, r in zip(expected, routes, strict=True) if not r.exact]
-    turns = sum(1 for _ in task.budget.turns([one.width for one in asked], n)) if asked else 0
+    turns = int(bool(asked))
     if task.design is not None and task.design.conditional:
         turns = len(asked)  # features are drawn one at a time
     return CountedCells(

@@ -85,10 +85,7 @@ def design_of(
         return task.design
     if all_exact and subject.feature.kind != "pair" and route(task, subject).exact:
         return All()
-    design = Latin(FIRST_DRAW) if is_sampled(task, subject) else rule(subject, task.n)
-    if task.budget.is_tight(len(task.subjects), task.n):
-        subject.release()
-    return design
+    return Latin(FIRST_DRAW) if is_sampled(task, subject) else rule(subject, task.n)
 
 
 def ask(task: Task, asked: Sequence[Asked]) -> tuple[list[Answered], int]:
@@ -114,61 +111,21 @@ def _cells(task: Task, engine: CellEngine, asked: Sequence[Asked]) -> Passed:
     if task.design is not None and task.design.conditional and len(asked) > 1:
         # One feature at a time: two features that share a column may have different draws of it.
         share = replace(task, budget=replace(task.budget, memory=task.budget.memory // len(asked)))
-        parts = []
-        for one in asked:
-            parts.append(_cells(share, engine, [one]))
-            if task.budget.is_tight(len(asked), task.n):
-                one[0].release()
+        parts = [_cells(share, engine, [one]) for one in asked]
         return parts[0][0], [filled for _, part, _ in parts for filled in part], sum(count for *_, count in parts)
-    n, budget, sample = task.n, task.budget, task.sample
-    posed = _Posed(task, asked, keep=len(asked) == 1 or not budget.is_tight(len(asked), n))
-    drawn = sum(drawn_cells(n, m) for m in posed.widths) if task.design is not None and task.design.conditional else 0
-    kept = replace(budget, memory=max(budget.memory // 4, budget.memory - drawn)).rows_to_keep(
-        posed.widths, n, task.entropy
-    )
-    turns, filled, total = list(budget.turns(posed.widths, n)), [], 0
-    most = len(turns) * n + sum(posed.most)
+    n, budget = task.n, task.budget
+    questions = [pose(subject, design, n, task.entropy) for subject, design in asked]
+    widths = [question.meeting.width for question in questions]
+    drawn = sum(drawn_cells(n, m) for m in widths) if task.design is not None and task.design.conditional else 0
+    left = replace(budget, memory=max(budget.memory // 4, budget.memory - drawn))
+    kept = left.rows_to_keep(widths, n, task.entropy)
+    most = n + sum(question.ask.most(n) for question in questions)
     with bar(most, "explaining", task.progress, "predictions" if engine is task.engine else "cells") as tick:
-        for turn in turns:
-            questions = [posed[k] for k in turn]
-            for k in turn if len(turns) > 1 else ():
-                asked[k][0].release()  # the question has what the pass needs of it
-            other, more, count = dense.run(engine, questions, task.sample, task.loss, budget, kept, tick, task.others)
-            if len(sample.prediction) == 0 or len(kept) == n:  # cells are not compared with those of a turn again
-                sample = other
-            filled += [_drawn(task, question, part) for question, part in zip(questions, more, strict=True)]
-            total += count
-            del questions, other  # what it holds of each row is released before the next turn
+        sample, filled, total = dense.run(
+            engine, questions, task.sample, task.loss, budget, kept, tick, task.others
+        )  # fmt: skip
+    filled = [_drawn(task, question, part) for question, part in zip(questions, filled, strict=True)]
     return sample, filled, total if engine is task.engine else 0
-
-
-class _Posed:
-    """The questions of a pass: all at once, or where memory is tight each when it is asked for."""
-
-    def __init__(self, task: Task, asked: Sequence[Asked], *, keep: bool) -> None:
-        self.task, self.asked = task, asked
-        self.held: dict[int, Question] = {}
-        self.widths, self.most = [], []  # cells in a row, and the most predictions, of each
-        for k, (subject, design) in enumerate(asked):
-            if not keep and (m := _drawn_per_row(design)) is not None:
-                self.widths.append(m)
-                self.most.append(m * task.n)
-                continue
-            question = self[k]
-            self.widths.append(question.meeting.width)
-            self.most.append(question.ask.most(task.n))
-            if keep:
-                self.held[k] = question
-            else:
-                subject.release()
-
-    def __getitem__(self, k: int) -> Question:
-        return self.held.get(k) or pose(*self.asked[k], self.task.n, self.task.entropy)
-
-
-def _drawn_per_row(design: Design) -> int | None:
-    """The number of donors that each row has of its own; None where it depends on the feature."""
-    return None if design.common or design.conditional else design.m
 
 
 def _drawn(task: Task, question: Question, filled: Filled) -> Filled:
@@ -183,13 +140,7 @@ def _drawn(task: Task, question: Question, filled: Filled) -> Filled:
 
 
 def _steps(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
-    questions = []
-    for subject, design in asked:
-        question = pose(subject, design, task.n, task.entropy)
-        if task.budget.is_tight(len(asked), task.n):  # the engine has the classes of all rows, and reads no values
-            question = replace(question, ask=replace(question.ask, index=()))
-            subject.release()
-        questions.append(question)
+    questions = [pose(subject, design, task.n, task.entropy) for subject, design in asked]
     with bar(task.n, "explaining", task.progress, "rows") as tick:
         return *steps.run(
             engine, questions, task.sample, task.loss, task.budget, task.entropy, task.n_jobs, tick

@@ -151,7 +151,6 @@ def found_by_loss(task: Task) -> tuple[dict[str, list[FeatureImportance]], int]:
     designs = {s.feature.name: design_of(task, s, rule) for s in task.subjects}
     found: dict[str, list[FeatureImportance]] = {}  # of each feature, by each loss and its parts
     spent: Counter[str] = Counter()  # predictions of each feature
-    tight = task.budget.is_tight(len(task.subjects), task.n)
     pending = list(task.subjects)
     total = 0
     while pending:
@@ -173,8 +172,6 @@ def found_by_loss(task: Task) -> tuple[dict[str, list[FeatureImportance]], int]:
                 found[name] = several
             else:  # new results, without the influences that were computed for the decision
                 found[name] = [replace(one, n_predictions=spent[name]) for one in several]
-            if tight:
-                subject.release()
         del answered, answer, several, more
     if unsteady := task.engine.repeats.declined:  # a later round may have shown it
         for name, several in found.items():

@@ -26,7 +26,6 @@ from losslens.losses import POSITIVE, Loss
 from losslens.models import Model
 from losslens.passes import steps
 from losslens.passes.auto import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost
-from losslens.passes.budget import FEWEST_ROWS
 from losslens.passes.dispatch import is_sampled, route
 from losslens.passes.task import Task
 from losslens.progress import Tick, bar
@@ -35,6 +34,7 @@ from losslens.tables.sample import Sample, cell_changes, chunks, loss_changes
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.standard_errors import influence
 
+FEWEST_ROWS = 16  # that are processed at a time, at least: otherwise pairs are computed in turns
 PART_SHARE = 8  # of the memory, for the cells of the rows that are processed at a time
 SUMS_SHARE = 4  # of the memory, for the sums of all pairs
 MOST_CLIPPED = 0.01  # share of probabilities at the clipping bound, up to which a log loss is split
@@ -182,9 +182,6 @@ def run(task: Task, design: Design, pairs: Sequence[tuple[str, str, str]], scale
                 sample, total = _record(sample, rows, own, task), total + count
                 clipped += _add(found, turn, asked, (rows, own, cells), sample, task, scale)
             sums |= found
-            if len(turns) > 1:
-                for question in asked.values():
-                    question.subject.release()
     much = bool(clipped) and float(np.mean(clipped)) > MOST_CLIPPED
     brier = much and scale is AddingScale.PROBABILITIES
     # Logits at the clipping bound no longer add up, whatever the model does: they show nothing.
@@ -217,7 +214,7 @@ def _turns(
         cells = budget.cell_bytes * sum(width[name] for name in _features(more))
         fits = FEWEST_ROWS * cells <= budget.memory // PART_SHARE
         fits &= 16 * quantities * n * len(more) <= budget.memory // SUMS_SHARE
-        if turn and not (fits and not budget.is_tight(len(_features(more)), n)):
+        if turn and not fits:
             yield turn
             more = [pair]
         turn = more

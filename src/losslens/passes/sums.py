@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import deferred, recomputed
+from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout
@@ -168,12 +168,8 @@ class SumCurves:
         )
 
     def later(self) -> Floats:
-        """`local`, on access.
-
-        Moments give the changes of all rows in the time that it takes to read them, and room in memory takes longer to
-        get than to fill: those are not kept.
-        """
-        return deferred(self.local) if self.pfi is None or self.apart else recomputed(self.local)
+        """`local`, on access."""
+        return deferred(self.local)
 
     def local(self) -> Floats:
         """The mean change of each row over the donors, (n,)."""

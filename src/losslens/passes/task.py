@@ -147,13 +147,11 @@ def prepare(
     exact: bool = True,
     any_design: bool = False,
     subjects: Subjects | None = None,
-    reads_values: bool = True,
 ) -> Task:
     """Check every argument against the table; an error says which one is wrong and what to do.
 
     `any_design`: an exact engine may be asked for single cells, so that it takes every design, not all pairs only.
-    `subjects` are the table's features, where results of other models on it share their values. `reads_values`: of all
-    features, besides the engine that is built from them; otherwise few are in memory at a time, if that is tight.
+    `subjects` are the table's features, where results of other models on it share their values.
     """
     model, memory, sample_weight = as_model(model), options.memory, options.sample_weight
     if (source := as_source(X)) is not None:
@@ -194,9 +192,8 @@ def prepare(
     columns = frozenset(j for feature in named for j in feature.columns)
     losses = partial(_losses, sample, loss) if loss else None
     budget = Budget(memory, 8 * max(outputs, parts) + 8, losses=1 + parts)
-    releases = not reads_values and budget.is_tight(len(named), table.n)
     site = Site(
-        table, subjects.column, columns, memory, options.n_jobs, options.progress, losses, weight, releases
+        table, subjects.column, columns, memory, options.n_jobs, options.progress, losses, weight
     )  # fmt: skip
     engine, declined = None, "" if design is None or any_design else design.declined
     if response == "outputs":

@@ -9,10 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import Deferred, deferred, lazy
+from losslens.cells.lazy import lazy
 from losslens.results.base import Stored, Tabular
 from losslens.results.table import ResultTable, facts
-from losslens.tables.columns import distinct_numbers
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Limits
 
 
@@ -26,40 +25,14 @@ class Values(Stored):
     columns: tuple[tuple[str, ...], ...]
 
 
-def values_of(players: Sequence[Any], names: Sequence[str], *, later: bool = False) -> Values:
-    """The values of players, which have a feature and its distinct values; they are released: the result has them.
-
-    later: the result holds a copy of columns of numbers, two thirds of the memory of distinct values and codes,
-    until these are read.
-    """
-    columns = tuple(tuple(names[j] for j in player.feature.columns) for player in players)
-    arrays = [player.columns[0].array for player in players if len(player.columns) == 1]
-    if later and len(arrays) == len(players) and all(array.dtype.kind in "biuf" for array in arrays):
-        found = Deferred(_found_in, tuple(np.array(array) for array in arrays))
-        distinct, codes = (deferred(_part, found, which) for which in range(2))
-        return Values(distinct=distinct, codes=codes, ordered=(True,) * len(players), columns=columns)
-    values, ordered = [], []
-    codes = np.empty((len(players[0].distinct.codes), len(players)), np.int32)
-    for k, player in enumerate(players):
-        codes[:, k] = player.distinct.codes
-        values.append(player.distinct.values)
-        ordered.append(player.distinct.ordered)
-        player.release()
-    return Values(distinct=tuple(values), codes=codes, ordered=tuple(ordered), columns=columns)
-
-
-def _part(found: tuple[Any, Any], which: int) -> Any:
-    return found[which]
-
-
-def _found_in(columns: Sequence[NDArray[Any]]) -> tuple[tuple[NDArray[Any], ...], NDArray[np.int32]]:
-    """The distinct values of columns of numbers, and the code of each row's value, (n, p)."""
-    values, codes = [], np.empty((len(columns[0]), len(columns)), np.int32)
-    for k, column in enumerate(columns):
-        distinct = distinct_numbers(column)
-        codes[:, k] = distinct.codes
-        values.append(distinct.values)
-    return tuple(values), codes
+def values_of(players: Sequence[Any], names: Sequence[str]) -> Values:
+    """The values of players, which have a feature and its distinct values."""
+    return Values(
+        distinct=tuple(player.distinct.values for player in players),
+        codes=np.stack([player.distinct.codes for player in players], axis=1, dtype=np.int32),
+        ordered=tuple(player.distinct.ordered for player in players),
+        columns=tuple(tuple(names[j] for j in player.feature.columns) for player in players),
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

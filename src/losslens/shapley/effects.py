@@ -34,9 +34,9 @@ from losslens.typing import Floats, Indices, Mask
 CELLS_AT_ONCE = 1 << 18  # pairs times coalitions, or pairs, in memory at a time
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class EffectRequest:
-    """A checked call of `shapley_effect`; `without_engine` changes it."""
+    """A checked call of `shapley_effect`."""
 
     task: Task
     rows: Indices  # (r,)
@@ -64,11 +64,6 @@ class EffectRequest:
         """The ways that the exact engine offers, and the number of cells of each."""
         return dict(self.task.games.effect_ways(len(self.rows), len(self.donors)))
 
-    def without_engine(self) -> Task:
-        """The task, whose exact engine is forgotten: it has answered, and holds as much as half of the table."""
-        self.task = replace(self.task, exact=None)
-        return self.task
-
     def pick(self, predictions: NDArray[Any]) -> NDArray[Any]:
         """The explained column of the predictions: one number each."""
         return predictions if self.column is None else np.ascontiguousarray(predictions[:, self.column])
@@ -82,7 +77,7 @@ def check_request(
     model, response = effect_of(model, target)
     table, explained, donors, labels = _rows_and_donors(background, rows)
     mass = checks.row_weights(weight, background.n, background.index, least=1)
-    task = prepare(model, table, None, options, loss=None, response=response, reads_values=False)
+    task = prepare(model, table, None, options, loss=None, response=response)
     check_players(task)
     column, label = class_of(task.sample, target, response)
     donors, mass = _drawn(task, donors[mass > 0], mass[mass > 0])
@@ -260,14 +255,13 @@ def explain_by(way: EffectWay, steps: int, request: EffectRequest) -> ShapleyEff
         else:
             setup = set_up(task, _Picked(request), progress)
         shares = way(request, setup, progress)
-    engine, task = task.engine.name if by_model else task.exact.name, request.without_engine()
+    engine = task.engine.name if by_model else task.exact.name
     prediction = setup.sample.prediction
     base = prediction[rows] - shares.local.sum(axis=1)
     if setup.covers_table:
         base = np.full(len(rows), request.weight @ prediction[request.donors])
     whole = len(rows) == setup.n and np.array_equal(rows, task.every)
-    later = whole and task.budget.is_tight(setup.p, setup.n)
-    values = values_of(setup.players, task.table.names, later=later)
+    values = values_of(setup.players, task.table.names)
     return ShapleyEffect(
         features=tuple(player.feature.name for player in setup.players),
         local=shares.local,

@@ -167,9 +167,6 @@ def set_up(task: Task, exact: Any, tick: Tick, *, mixes: bool = False) -> GameSe
     """
     columns = {j: column for s in task.subjects for j, column in zip(s.feature.columns, s.columns, strict=True)}
     counter, every, mixer = PredictionCounter(tick), task.every, None
-    if task.budget.is_tight(len(task.subjects), task.n):  # the choice of a way counted their values
-        for subject in task.subjects:
-            subject.release()
     players = [s.feature.columns for s in task.subjects]
     if exact is None:
         mixer = task.engine.mixer(players, columns)

@@ -112,25 +112,13 @@ class Column:
     @cached_property
     def distinct(self) -> Distinct:
         """Distinct values in their order, with missing values last."""
-        values, codes = self.held.get("values"), self.held.get("codes")
-        if values is None or codes is None:
-            distinct = distinct_values(self.array, self.categories, self.ordered)
-            return distinct if self.null is None else _with_null(distinct, self.null)
-        first = np.empty(len(values), codes.dtype)
-        first[codes[::-1]] = np.arange(len(codes))[::-1]  # of the rows with a value the last one assigned: the first
-        return Distinct(values, codes, first, ordered=True)
+        distinct = distinct_values(self.array, self.categories, self.ordered)
+        return distinct if self.null is None else _with_null(distinct, self.null)
 
     @cached_property
     def held(self) -> WeakValueDictionary[Any, NDArray[Any]]:
         """Arrays of a result, as long as it holds them: the results of other models share them."""
         return WeakValueDictionary()
-
-    def release(self) -> None:
-        """Forget the distinct values, which take more than the column; what results hold of numbers is found again."""
-        known: Distinct | None = vars(self).pop("distinct", None)
-        if known is not None and _is_numeric(self.array):
-            known.values.flags.writeable = known.codes.flags.writeable = False  # several results may share them
-            self.held.update(values=known.values, codes=known.codes)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "held"}

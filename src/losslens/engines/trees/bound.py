@@ -6,7 +6,7 @@ value per class, however many distinct values there are. A `Search` computes suc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -164,12 +164,8 @@ def bind(
     distinct: Sequence[Distinct],
     images: Images,
     workers: Workers | None = None,
-    release: Callable[[int], None] = lambda j: None,
 ) -> BoundEnsemble:
-    """Bind an ensemble to the distinct values of a table's columns, of n rows; the workers are threads, or this one.
-
-    Those of a column are read when it is its turn, and not again after `release`.
-    """
+    """Bind an ensemble to the distinct values of a table's columns, of n rows; the workers are threads, or this one."""
     nodes = np.zeros((len(ensemble.feature), node_rules.COLUMNS), np.int32)
     nodes[:, node_rules.FEATURE] = -1
     nodes[:, node_rules.RIGHT] = ensemble.right
@@ -177,7 +173,7 @@ def bind(
     size, special = np.ones(p, np.int32), np.ones(p, np.int32)
     class_of, sets = [], _Sets()
     codes = np.empty((p, n), np.int32)
-    shared = ensemble, distinct, images, codes, release
+    shared = ensemble, distinct, images, codes
     for j, (classes, runs) in enumerate((workers or Serial()).map(_bind_column, shared, range(p))):
         classes.write(nodes, j, sets)
         class_of.append(runs)
@@ -203,17 +199,16 @@ def bind(
 
 
 def _bind_column(
-    shared: tuple[Ensemble, Sequence[Distinct], Images, Ints, Callable[[int], None]], j: int, _: Tick
+    shared: tuple[Ensemble, Sequence[Distinct], Images, Ints], j: int, _: Tick
 ) -> tuple[_ColumnClasses, ClassRuns]:
     """The classes of a column, and of each of its values; the class of each row is written to ``codes[j]``."""
-    ensemble, distinct, images, codes, release = shared
+    ensemble, distinct, images, codes = shared
     values = distinct[j]
     at, image = images.get(j, (np.empty(0, np.intp), np.empty((len(values), 0))))
     nodes_of = ensemble.nodes_of
     compared = [(image[:, c], nodes_of[column]) for c, column in enumerate(at) if column in nodes_of]
     classes = _ColumnClasses(ensemble, len(values), compared)
     codes[j] = classes.class_of[values.codes]
-    release(j)
     return classes, ClassRuns.of(classes.class_of)
 
 

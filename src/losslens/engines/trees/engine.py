@@ -54,7 +54,7 @@ class Trees(ExactEngine):
             for _ in workers.map(_distinct, columns, columns.needed):
                 pass
         images = tree_images(ensemble, unwrapped, site.table, columns)
-        bound = bind(ensemble, site.table.n, _AllValues(columns), images, workers, columns.release)
+        bound = bind(ensemble, site.table.n, _AllValues(columns), images, workers)
         return cls(bound, site.memory // 8)
 
     @property
@@ -247,11 +247,6 @@ class _ColumnValues(Mapping[int, tuple[Column, Distinct]]):
 
     def __len__(self) -> int:
         return len(self.needed)
-
-    def release(self, j: int) -> None:
-        """Forget the values of a column, where they are not needed soon."""
-        if self.site.releases:
-            self.site.column(j).release()
 
 
 def _distinct(columns: _ColumnValues, j: int, _: Tick) -> Distinct:
