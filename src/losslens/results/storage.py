@@ -30,7 +30,16 @@ from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss, from_metadata
 from losslens.results.base import Saveable, Stored
 from losslens.results.files import atomic_file, check_name
-from losslens.results.stored_content import Damaged, check, check_fields, check_loss, check_whole, need, refusing
+from losslens.results.stored_content import (
+    Damaged,
+    Retired,
+    check,
+    check_fields,
+    check_loss,
+    check_whole,
+    need,
+    refusing,
+)
 from losslens.tables.checks import memory_bytes
 from losslens.tables.column_scores import CodedRows
 from losslens.tables.columns import is_missing, missing_name
@@ -100,7 +109,7 @@ def load(path: str | Path, memory: str | int | None = None) -> Any:
         try:
             with _opened(file) as archive:
                 return _read(_Archive(archive, limit), path)
-        except (_TooLargeError, _NewerError) as error:
+        except (_TooLargeError, _NewerError, Retired) as error:
             raise ValueError(f"{path} {error}") from None
         except Damaged as error:
             why = f" ({' '.join(str(error).split())[:200]})" if str(error) else ""
@@ -166,7 +175,7 @@ def _read(archive: _Archive, path: str | Path) -> Any:
         content = description.get("result")
         result = _ResultReader(archive, set(_referenced(content))).unpack(content)
         need(isinstance(result, Saveable), "its content is no result")
-    except (Damaged, _TooLargeError, OSError, MemoryError):
+    except (Damaged, Retired, _TooLargeError, OSError, MemoryError):
         raise
     except Exception as error:
         writer = str(description.get("losslens", "0.1.0, or a state before it"))[:50]

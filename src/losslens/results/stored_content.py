@@ -95,6 +95,13 @@ class Damaged(ValueError):  # noqa: N818 - said of a file
     """The content of a file is not what the library writes."""
 
 
+class Retired(Exception):  # noqa: N818 - said of a file
+    """The file holds what an earlier release computed, and this one has no place for."""
+
+
+RETIRED = {("ShapleyImportance", "sampling")}  # fields of earlier releases, which most results left empty
+
+
 def need(condition: Any, sentence: str) -> None:
     """Raise Damaged unless a condition holds."""
     if not condition:
@@ -114,7 +121,9 @@ def check_fields(kind: type, content: dict[str, Any]) -> None:
     """Raise Damaged unless an object can be made of these fields: no more and no less, each of its type."""
     own = {field.name: field for field in fields(kind) if field.init}
     for name in content.keys() - own.keys():
-        raise Damaged(f"{kind.__name__} has no field {name}")
+        need((kind.__name__, name) in RETIRED, f"{kind.__name__} has no field {name}")
+        if content.pop(name) is not None:
+            raise Retired(f"was written by an earlier losslens, and this one has no {name}: compute the result again")
     for name, field in own.items():
         if name in content:
             fits = _fits(content[name], _hints(kind)[name])
