@@ -83,7 +83,6 @@ class ProductForm(ReadModel):
     intercept: float
     respond: Respond | None = field(default=None, kw_only=True)  # sums, (m, 1) -> predictions
     kind: ClassVar[str] = "products"
-    passes_over_parts: ClassVar[int] = 3
     max_cells: ClassVar[float] = np.inf  # of a feature; above, it is declined
 
     @property
@@ -104,11 +103,8 @@ class ProductForm(ReadModel):
         return engine
 
     def check_parts(self, loss: Loss | None) -> None:
-        """Squared norms can be added up over parts."""
-        if self.respond is not None:
-            raise Declined("sums of products inside a link are not computed part by part; pass a sample of the rows")
-        if loss is not None and loss != squared_error:
-            raise Declined("of sums of products that are read part by part the squared error has a closed form")
+        """Always declined."""
+        raise Declined("sums of products are not computed part by part; pass a sample of the rows in memory")
 
     def then(self, wrapped: Wrapped) -> ProductForm:
         """With what becomes of each response."""
@@ -332,22 +328,6 @@ def _donor_terms(form: ProductForm, image: Image, max_bytes: int) -> _DonorTerms
         return _DonorTerms(form, list(columns), values, *form.spanned(image, rank), step)
     fits = columns and step >= len(values)
     return _DonorTerms(form, list(columns), values, None, _terms(form, image) if fits else None, step)
-
-
-def span(
-    form: ProductForm, columns: Sequence[int], rank: int | None, ends: Floats, matrix: Floats
-) -> tuple[Floats | None, Floats]:
-    """Functions of some columns that span the terms' factors wherever values are between `ends`, (2, C).
-
-    Their coefficients in the terms, (L, rank), and the functions at each row, (rows, rank); the terms without a rank.
-    """
-    values = matrix[:, list(columns)]
-    if not columns:
-        return None, np.empty((len(matrix), 0))
-    if rank is None:
-        return None, _terms(form, (columns, values))
-    weights, basis = form.spanned((columns, np.concatenate([ends[:, list(columns)], values])), rank)
-    return weights, basis[len(ends) :]
 
 
 def cost(form: ProductForm, n: int, g: int, image: Image | None = None) -> float:
