@@ -10,11 +10,7 @@ SECONDS = {
     "tree pairs": 4e-9, "tree means": 4e-9, "leaf means": 2e-9, "single tree": 3e-7, "tree boxes": 2.5e-9,
     "tree totals": 1e-10, "product totals": 3e-10, "covariance of products": 1e-9,
 }  # fmt: skip
-OBLIVIOUS_TREE, SMALL_TREE, LARGE_TREE = (
-    4e-8,
-    3e-7,
-    2e-6,
-)  # all curves of a row in a tree: of at most 64 leaves, or more
+SMALL_TREE, LARGE_TREE = 3e-7, 2e-6  # all curves of a row in a tree: of at most 64 leaves, or more
 LOOKED_UP, WALKED = 1e-9, 3e-8  # a pair in a small tree, and in a large one
 ADDED = 1e-7  # a value of an additive model
 LINKED = 8e-8  # a value of a sum inside a link
