@@ -14,7 +14,6 @@ SMALL_TREE, LARGE_TREE = 3e-7, 2e-6  # all curves of a row in a tree: of at most
 LOOKED_UP, WALKED = 1e-9, 3e-8  # a pair in a small tree, and in a large one
 ADDED = 1e-7  # a value of an additive model
 LINKED = 8e-8  # a value of a sum inside a link
-AT_NODE = 3e-8  # one of several sums of a row, at a node
 MULTIPLIED = 3e-10  # a multiply-add of a kernel machine
 
 # One H200 (`benchmarks.gpu`), 3,100 leaves: 2.7e10 pairs a second; 1,024 coalitions of 10,000 rows in 0.85 s.
