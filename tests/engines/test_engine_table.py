@@ -156,9 +156,8 @@ EXACT = {
         "products",
         ON_VALUES,
     ),
-    "Nystroem": (make_pipeline(Nystroem(n_components=5), linear.Ridge()), "values", "products", ON_VALUES),
-    "polynomial": (make_pipeline(PolynomialFeatures(), linear.Ridge()), "values", "products", ON_VALUES),
-    "polynomial odds": (make_pipeline(PolynomialFeatures(), LOGISTIC), "two", "products", OF_CLASSES[:2]),
+    "Nystroem": (make_pipeline(Nystroem(n_components=5), linear.Ridge()), "values", "products", (None,)),
+    "polynomial": (make_pipeline(PolynomialFeatures(), linear.Ridge()), "values", "products", (None,)),
 }
 NOT_INSTALLED = {"ExplainableBoostingRegressor", "ExplainableBoostingClassifier"}  # and results of statsmodels
 STACKED = ensemble.StackingRegressor([("a", SMALL)], cv=2)
@@ -185,6 +184,8 @@ SAMPLED = {
         "brier",
     ),
     "calibrated lines": (calibration.CalibratedClassifierCV(svm.LinearSVC(), cv=2), "two", None),
+    "polynomial odds": (make_pipeline(PolynomialFeatures(), LOGISTIC), "two", None),
+    "polynomial, absolute": (make_pipeline(PolynomialFeatures(), linear.Ridge()), "values", "absolute_error"),
     "trees and lines": (ensemble.VotingRegressor([("a", SMALL), ("b", linear.Ridge())]), "values", None),
 }
 

@@ -103,9 +103,6 @@ CASES = {
     "machine": (lambda: SVR(C=10, gamma=0.2), "squared_error", None),
     "kernel ridge": (lambda: make_pipeline(StandardScaler(), KernelRidge(kernel="rbf")), "squared_error", None),
     "polynomial": (lambda: make_pipeline(PolynomialFeatures(3), LinearRegression()), "squared_error", None),
-    "polynomial, 2 classes": (lambda: make_pipeline(PolynomialFeatures(), LogisticRegression(C=0.1)), "log_loss", 2),
-    "polynomial, counts": (lambda: make_pipeline(PolynomialFeatures(), PoissonRegressor(alpha=1)), "poisson_deviance",
-                           "counts"),
 }  # fmt: skip
 SINGLE = 2e-5  # XGBoost adds up in single precision
 

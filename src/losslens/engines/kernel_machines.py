@@ -38,7 +38,7 @@ from losslens.engines.base import (
     spread,
 )
 from losslens.engines.loss_scales import slope_on_sums, weights_of_sums
-from losslens.losses import Loss, squared_error
+from losslens.losses import Loss, Response, squared_error
 from losslens.progress import Tick
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
@@ -82,8 +82,9 @@ class ProductForm(ReadModel):
     coef: Floats  # (L,)
     intercept: float
     respond: Respond | None = field(default=None, kw_only=True)  # sums, (m, 1) -> predictions
+    # Of models that predict fast enough: a sample takes less time than the cells of other losses.
+    only_squared: bool = field(default=False, kw_only=True)
     kind: ClassVar[str] = "products"
-    max_cells: ClassVar[float] = np.inf  # of a feature; above, it is declined
 
     @property
     def terms(self) -> int:
@@ -102,12 +103,19 @@ class ProductForm(ReadModel):
             raise Declined("its coefficients cancel so much that part of its predictions is rounding error")
         return engine
 
+    def check_loss(self, loss: Loss | None, response: Response) -> None:
+        """Those for which cells, or factors of the squared error, are worth their time."""
+        if self.only_squared and loss is not None and loss != squared_error:
+            raise Declined("of a linear model after a step that mixes columns the squared error has a closed form")
+
     def check_parts(self, loss: Loss | None) -> None:
         """Always declined."""
         raise Declined("sums of products are not computed part by part; pass a sample of the rows in memory")
 
     def then(self, wrapped: Wrapped) -> ProductForm:
         """With what becomes of each response."""
+        if self.only_squared:
+            return super().then(wrapped)  # type: ignore[return-value]
         if wrapped.labels:
             raise Declined("labels that a wrapper compares with a threshold are not read from sums of products")
         return replace(self, respond=partial(_then, self.respond, wrapped.after))
@@ -409,8 +417,6 @@ class Products(ExactEngine):
         if rank is not None and float(n) * rank * (len(self.form.coef) + rank) <= MAX_PRODUCTS:
             return "factors"
         too_many = f"{subject.feature.name!r} has too many distinct values ({g:,}) for matrix products"
-        if float(n) * g > self.form.max_cells:
-            raise Declined(too_many)
         if cost(self.form, n, g) > MAX_PRODUCTS:
             image = self.images(pose(subject, All(), n, 0).ask)  # interpolation may be cheaper
             if cost(self.form, n, g, image) > MAX_PRODUCTS:
