@@ -112,10 +112,10 @@ class ProductForm(ReadModel):
         """Always declined."""
         raise Declined("sums of products are not computed part by part; pass a sample of the rows in memory")
 
-    def then(self, wrapped: Wrapped) -> ProductForm:
+    def then(self, wrapped: Wrapped) -> ReadModel:
         """With what becomes of each response."""
         if self.only_squared:
-            return super().then(wrapped)  # type: ignore[return-value]
+            return super().then(wrapped)
         if wrapped.labels:
             raise Declined("labels that a wrapper compares with a threshold are not read from sums of products")
         return replace(self, respond=partial(_then, self.respond, wrapped.after))
