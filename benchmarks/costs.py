@@ -1,12 +1,12 @@
 """What exact importances of all features cost, model by model: the numbers of the table in docs/engines.md.
 
 Processor time of one thread, as a multiple of one prediction of all rows by the model itself: medians of three rounds,
-interleaved, after a warm-up. 10,000 rows, 10 columns, each model's default loss. About three minutes; `--only ridge`
+interleaved, after a warm-up. 10,000 rows, 10 columns, each model's default loss. Some minutes; `--only ridge`
 takes the models whose names hold a word.
 
 `--sampled` compares with `donors="auto"` through the model instead, where no engine is allowed to read it: 10,000 rows,
 20 columns, every family of losses, the second call of each. An exact way has its place where it is at least three
-times as fast (docs/decisions.md). About half an hour.
+times as fast. About half an hour; models that no engine reads have no line.
 """
 
 from __future__ import annotations
