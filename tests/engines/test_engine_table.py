@@ -62,13 +62,6 @@ EXACT = {
     "CatBoost, classes": (catboost.CatBoostClassifier(**SILENT), "two", "trees", OF_CLASSES),
     "bagging": (ensemble.BaggingRegressor(SMALL, 3, max_features=2), "values", "trees", ON_VALUES),
     "bagging of lines": (ensemble.BaggingRegressor(linear.Ridge(), 3), "values", "additive", ON_VALUES),
-    "bagging of odds": (ensemble.BaggingClassifier(LOGISTIC, 3), "two", "link", OF_CLASSES[:2]),
-    "voting of odds": (
-        ensemble.VotingClassifier([("a", LOGISTIC), ("b", LinearDiscriminantAnalysis())], voting="soft"),
-        "two",
-        "link",
-        OF_CLASSES[:2],
-    ),
     "bagged classes": (ensemble.BaggingClassifier(n_estimators=3), "two", "trees", OF_CLASSES),
     "voting": (ensemble.VotingRegressor([("a", SMALL), ("b", SMALL)]), "values", "trees", ON_VALUES),
     "votes": (
@@ -139,9 +132,7 @@ EXACT = {
         ON_VALUES,
     ),
     "logistic": (LOGISTIC, "two", "link", (*OF_CLASSES, ("additive", "hinge"))),
-    "several classes": (LOGISTIC, "three", "link", OF_CLASSES),
     "behind scales": (make_pipeline(StandardScaler(), LOGISTIC), "two", "link", OF_CLASSES),
-    "against the rest": (OneVsRestClassifier(LOGISTIC), "three", "link", OF_CLASSES),
     "gradient descent": (linear.SGDClassifier(loss="log_loss", random_state=0), "two", "link", OF_CLASSES),
     "discriminant": (LinearDiscriminantAnalysis(), "two", "link", OF_CLASSES),
     "calibrated line": (
@@ -150,10 +141,8 @@ EXACT = {
         "link",
         OF_CLASSES,
     ),
-    "calibrated lines": (calibration.CalibratedClassifierCV(svm.LinearSVC(), cv=2), "two", "link", OF_CLASSES[:2]),
     "linear machine": (svm.LinearSVC(), "two", "link", (("additive", "hinge"), "zero_one")),
     "naive Bayes": (naive_bayes.GaussianNB(), "two", "link", OF_CLASSES),
-    "naive Bayes, three": (naive_bayes.GaussianNB(), "three", "link", OF_CLASSES),
     "Bernoulli": (naive_bayes.BernoulliNB(), "two", "link", OF_CLASSES),
     "Poisson": (linear.PoissonRegressor(), "values", "link", (*ON_VALUES, *DEVIANCES)),
     "gamma": (linear.GammaRegressor(), "values", "link", (*ON_VALUES, *DEVIANCES)),
@@ -167,9 +156,8 @@ EXACT = {
         "products",
         ON_VALUES,
     ),
-    "Nystroem": (make_pipeline(Nystroem(n_components=5), linear.Ridge()), "values", "products", ON_VALUES),
-    "polynomial": (make_pipeline(PolynomialFeatures(), linear.Ridge()), "values", "products", ON_VALUES),
-    "polynomial odds": (make_pipeline(PolynomialFeatures(), LOGISTIC), "two", "products", OF_CLASSES[:2]),
+    "Nystroem": (make_pipeline(Nystroem(n_components=5), linear.Ridge()), "values", "products", (None,)),
+    "polynomial": (make_pipeline(PolynomialFeatures(), linear.Ridge()), "values", "products", (None,)),
 }
 NOT_INSTALLED = {"ExplainableBoostingRegressor", "ExplainableBoostingClassifier"}  # and results of statsmodels
 STACKED = ensemble.StackingRegressor([("a", SMALL)], cv=2)
@@ -186,6 +174,18 @@ SAMPLED = {
         "values",
         None,
     ),
+    "several classes": (linear.LogisticRegression(), "three", None),
+    "against the rest": (OneVsRestClassifier(linear.LogisticRegression()), "three", "brier"),
+    "naive Bayes, three": (naive_bayes.GaussianNB(), "three", "zero_one"),
+    "bagging of odds": (ensemble.BaggingClassifier(LOGISTIC, 3), "two", None),
+    "voting of odds": (
+        ensemble.VotingClassifier([("a", LOGISTIC), ("b", LinearDiscriminantAnalysis())], voting="soft"),
+        "two",
+        "brier",
+    ),
+    "calibrated lines": (calibration.CalibratedClassifierCV(svm.LinearSVC(), cv=2), "two", None),
+    "polynomial odds": (make_pipeline(PolynomialFeatures(), LOGISTIC), "two", None),
+    "polynomial, absolute": (make_pipeline(PolynomialFeatures(), linear.Ridge()), "values", "absolute_error"),
     "trees and lines": (ensemble.VotingRegressor([("a", SMALL), ("b", linear.Ridge())]), "values", None),
 }
 

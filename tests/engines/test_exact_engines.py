@@ -369,7 +369,10 @@ def case_of(name, k, seed, n=None):
 
 
 def classes_of(name):
-    return [0] if KINDS[name].classifier is None else [0, 2] if "hinge" in KINDS[name].losses[1][:1] else [0, 2, 3]
+    kind = KINDS[name]
+    if kind.classifier is None:
+        return [0]
+    return [0, 2] if "hinge" in kind.losses[1][:1] or dict(kind.fixed).get("engine") == "link" else [0, 2, 3]
 
 
 CASES = [(name, k, seed) for name in KINDS for k in classes_of(name) for seed in range(4)]
@@ -641,7 +644,6 @@ SINGLES = {
     "descent": (linear.SGDClassifier(random_state=0), ("hinge", "zero_one"), 2),  # with an intercept of float64
     "counts": (scaled(linear.PoissonRegressor), ("poisson_deviance", "squared_error"), 0),
     "logistic": (scaled(linear.LogisticRegression), ("log_loss", "brier"), 2),
-    "three": (scaled(linear.LogisticRegression, C=0.1), ("log_loss",), 3),
 }
 
 

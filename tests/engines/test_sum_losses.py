@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from losslens import losses
-from losslens.engines import several_sums, sum_losses
-from losslens.engines.base import Declined
+from losslens.engines import sum_losses
 from losslens.engines.interpolation import GridAxis, means_of_sums
 from losslens.engines.linked_sums import mean_losses, mean_response, respond
-from losslens.engines.several_sums import ChebyshevNodes, DistinctNodes
 
 N = 41
 RNG = np.random.default_rng(5)
@@ -24,7 +22,7 @@ DEVIANCES = [losses.poisson_deviance, losses.gamma_deviance, *map(losses.tweedie
 
 def all_pairs(link, loss, y, u=U, v=V):
     """L(h(u_i + v_k), y_i), (n, n), by the loss of predictions."""
-    sums = (u[:, None] + v).reshape(len(u) * len(v), -1)
+    sums = (u[:, None] + v).reshape(-1, 1)
     response = {"values": "values", "labels": "labels"}.get(loss.reads, "probabilities")
     return loss(np.repeat(y, len(v)), respond(link, response, sums)).reshape(len(u), len(v))
 
@@ -114,83 +112,6 @@ def test_interpolation_is_exact_to_rounding():
         values = means_of_sums(phi, u, v, v.masses(none, WEIGHT, 1)[0])
         scale = np.abs(phi(grown)).max()
         np.testing.assert_allclose(u.at(none, values[None]), phi(grown) @ WEIGHT, rtol=0, atol=2**-49 * scale)
-
-
-# Several sums.
-
-K = 3
-SEVERAL, DIRECTION = RNG.normal(size=(N, K)), np.array([1.0, -0.5, 0.2])
-ALONG = V[:, None] * DIRECTION
-CURVED = np.column_stack([V, V**2, np.sin(V)])
-CLASS = RNG.integers(0, K, N)
-
-
-def several_pairs(link, loss, u, lent):
-    sums = (u[:, None] + lent).reshape(-1, K)
-    response = "labels" if link == "largest" else "probabilities"
-    return loss(np.repeat(CLASS, N), respond(link, response, sums)).reshape(N, N)
-
-
-@pytest.mark.parametrize("lent", [ALONG, CURVED, 9 * ALONG, 0 * ALONG], ids=["line", "curve", "long line", "nothing"])
-@pytest.mark.parametrize("loss", [losses.log_loss, losses.brier], ids=lambda loss: loss.name)
-@pytest.mark.parametrize("link", ["softmax", "one-vs-rest"])
-def test_probabilities_of_several_classes(link, loss, lent):
-    agrees(link, loss, CLASS, several_pairs(link, loss, SEVERAL, lent), SEVERAL, lent, atol=1e-12)
-    chances = several_sums.transform(link, SEVERAL[:, None] + lent)
-    found = mean_response(link, "probabilities", SEVERAL, lent, WEIGHT)
-    np.testing.assert_allclose(found, np.tensordot(WEIGHT, chances, 1), atol=1e-13)
-
-
-@pytest.mark.parametrize("scale", [0.01, 1, 20])
-@pytest.mark.parametrize("link", ["softmax", "one-vs-rest"])
-def test_few_nodes_are_as_good_as_all_values(link, scale):
-    """A long line has several stretches of nodes; a mean over nodes is one over all donors."""
-    t = np.random.default_rng(0).normal(size=1500)
-    lent, weight = scale * t[:, None] * DIRECTION, np.full(1500, 1 / 1500)
-    ((_, nodes),), every = several_sums.nodes_of(link, scale * SEVERAL, lent, None), DistinctNodes.of(lent)
-    assert isinstance(nodes, ChebyshevNodes)
-    chances = [several_sums.transform(link, scale * SEVERAL[:, None] + some.lent)[:, :, 0] for some in (nodes, every)]
-    expected = chances[1] @ every.masses(weight)
-    np.testing.assert_allclose(chances[0] @ nodes.masses(weight), expected, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(nodes.values(chances[0].T), every.values(chances[1].T), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("far", [0, 1])
-def test_clipped_losses_of_several_classes_are_evaluated_at_every_value(far):
-    """In all rows; or in a few, and the others at the nodes of a short line."""
-    n = 300
-    y, t = np.random.default_rng(2).integers(0, K, n), np.random.default_rng(3).normal(size=n)
-    u = np.random.default_rng(4).normal(size=(n, K)) * ([[15]] if far else np.where(np.arange(n) < 9, 40, 1)[:, None])
-    lent, weight = (9 if far else 1) * t[:, None] * DIRECTION, np.full(n, 1 / n)
-    cells = losses.log_loss(np.repeat(y, n), respond("softmax", "probabilities", (u[:, None] + lent).reshape(-1, K)))
-    cells = cells.reshape(n, n)
-    found = agrees("softmax", losses.log_loss, y, cells, u, lent, weight, atol=1e-12)
-    kinds = [type(nodes) for _, nodes in several_sums.nodes_of("softmax", u, lent, CEILING)]
-    assert kinds[-1] is DistinctNodes
-    assert len(kinds) == 1 or kinds[0] is ChebyshevNodes
-    share = weight @ (cells >= CEILING * (1 - 1e-9)) @ weight
-    assert found.clipped(lent, weight) == pytest.approx(share, abs=1e-15)
-    assert share > 0
-
-
-def test_values_beyond_the_limit_are_declined(monkeypatch):
-    monkeypatch.setattr(several_sums, "MOST_VALUES", N * N)
-    with pytest.raises(Declined, match=r"along a curve, .*: its 2[0-9] values would be evaluated for 41 rows"):
-        several_sums.nodes_of("softmax", SEVERAL, CURVED, None)
-
-
-def test_labels_of_several_classes():
-    for lent in (ALONG, CURVED):
-        cells = several_pairs("largest", losses.zero_one, SEVERAL, lent)
-        agrees("largest", losses.zero_one, CLASS, cells, SEVERAL, lent)
-        labels = (SEVERAL[:, None] + lent).argmax(axis=2)
-        expected = np.stack([WEIGHT @ (labels == k) for k in range(K)], axis=1)
-        np.testing.assert_allclose(mean_response("largest", "labels", SEVERAL, lent, WEIGHT), expected, atol=1e-14)
-        several_sums.OfLargest.check(SEVERAL, lent, 1e-12, "tied")
-        tied = SEVERAL.copy()
-        tied[3] = [9 - lent[5, 0], 9 - lent[5, 1], 0]  # with the value of row 5
-        with pytest.raises(Declined, match="tied"):
-            several_sums.OfLargest.check(tied, lent, 1e-12, "tied")
 
 
 @pytest.mark.parametrize("link", ["identity", "log"])

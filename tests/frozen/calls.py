@@ -366,7 +366,7 @@ def files():
             add(f"feature_importance/{way}/{model}", here, read(way, ll.feature_importance))
             if model not in ("function", "machine"):
                 add(f"shapley_importance/{way}/{model}", here, read(way, ll.shapley_importance))
-        if model != "function":
+        if model not in ("function", "machine"):
             add(f"feature_effect/parquet/{model}", here, read("parquet", ll.feature_effect))
     here = partial(made, "forest", 1500)
     add("feature_importance/parquet/forest/weights", here, read("parquet", ll.feature_importance, sample_weight="w"))

@@ -491,7 +491,6 @@ EXACT = {
     "scores, auc": (LogisticRegression(), TWO, "roc_auc", "additive"),
     "machine, r2": (SVR(), SIGNAL, "r2", "products"),
     "logistic, labels": (LogisticRegression(), TWO, "balanced_accuracy", "link"),
-    "logistic, six classes": (LogisticRegression(), SIX, "roc_auc_ovr", "link"),
 }
 
 

@@ -47,7 +47,6 @@ class Additive(ExactEngine):
     link: ClassVar[Literal["identity"]] = "identity"
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
     response: ClassVar[Response] = "values"  # or scores, which are numbers, too
-    shares_parts: ClassVar[bool] = True
     sums_losses: ClassVar[bool] = True
 
     @classmethod
@@ -91,11 +90,6 @@ class Additive(ExactEngine):
     def uses(self) -> Floats:
         """By how much what each column adds varies, over some rows."""
         return np.asarray(np.ptp(self.parts[:CHUNK_ROWS], axis=0) * np.abs(self.scale))
-
-    @property
-    def scales(self) -> Floats:
-        """The factor of each column in each sum, (1, p)."""
-        return self.scale[None]
 
     def predict(self, rows: NDArray[np.intp]) -> Floats:
         """Predictions of the given rows, from differences, as importances are: unlike the model's, they lose no digits
@@ -238,7 +232,7 @@ def differences(added: Floats, weights: Floats) -> SumEffects:
 
 
 def centred(added: Floats, weight: Floats) -> Floats:
-    """c, (n,) or (n, K): the contributions minus their weighted mean."""
+    """c, (n,): the contributions minus their weighted mean."""
     added = added - added[0]  # so that a constant contribution gives exactly 0
     return np.asarray(added - weight @ added)
 
@@ -261,7 +255,7 @@ class Moments:
 class SumRows:
     """What one pass over the rows gives: sums, copies of columns, and of the squared loss r and its moments."""
 
-    sums: Floats  # (n,), or (n, K) of several; without a link these are predictions
+    sums: Floats  # (n,); without a link these are predictions
     columns: dict[int, Floats]  # (n,) each, as the model reads them
     residual: Floats | None = None  # r, (n,)
     moments: Moments | None = None

@@ -315,7 +315,6 @@ class ReadModel(ABC):
     kind: ClassVar[str]  # the engine's name
     # What parts of files add up to for Shapley importances: "moments", "additions", donors' "patterns" at leaves.
     donor_sums: ClassVar[str] = ""
-    passes_over_parts: ClassVar[int] = 2  # reads of data in parts for importances
 
     @property
     def terms(self) -> int:

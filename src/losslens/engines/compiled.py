@@ -32,7 +32,6 @@ MODULES = {
     "losslens.engines.step_sums": 1,
     "losslens.engines.trees.small_trees": 2,
     "losslens.engines.trees.large_trees": 2,
-    "losslens.engines.trees.oblivious_trees": 1,
     "losslens.engines.trees.effect_kernels": 2,
     "losslens.engines.trees.mean_games": 1,
     "losslens.engines.trees.wide_leaf_kernels": 1,

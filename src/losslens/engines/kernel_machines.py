@@ -34,7 +34,7 @@ from losslens.engines.base import (
     Wrapped,
     spread,
 )
-from losslens.losses import Loss, squared_error
+from losslens.losses import Loss, Response, squared_error
 from losslens.progress import Tick
 from losslens.typing import Floats, Indices
 from losslens.workers import in_process
@@ -75,9 +75,9 @@ class ProductForm(ReadModel):
     coef: Floats  # (L,)
     intercept: float
     respond: Respond | None = field(default=None, kw_only=True)  # sums, (m, 1) -> predictions
+    # Of models that predict fast enough: a sample takes less time than the cells of other losses.
+    only_squared: bool = field(default=False, kw_only=True)
     kind: ClassVar[str] = "products"
-    passes_over_parts: ClassVar[int] = 3
-    max_cells: ClassVar[float] = np.inf  # of a feature; above, it is declined
 
     @property
     def terms(self) -> int:
@@ -96,15 +96,19 @@ class ProductForm(ReadModel):
             raise Declined("its coefficients cancel so much that part of its predictions is rounding error")
         return engine
 
-    def check_parts(self, loss: Loss | None) -> None:
-        """Squared norms can be added up over parts."""
-        if self.respond is not None:
-            raise Declined("sums of products inside a link are not computed part by part; pass a sample of the rows")
-        if loss is not None and loss != squared_error:
-            raise Declined("of sums of products that are read part by part the squared error has a closed form")
+    def check_loss(self, loss: Loss | None, response: Response) -> None:
+        """Those for which cells, or factors of the squared error, are worth their time."""
+        if self.only_squared and loss is not None and loss != squared_error:
+            raise Declined("of a linear model after a step that mixes columns the squared error has a closed form")
 
-    def then(self, wrapped: Wrapped) -> ProductForm:
+    def check_parts(self, loss: Loss | None) -> None:
+        """Always declined."""
+        raise Declined("sums of products are not computed part by part; pass a sample of the rows in memory")
+
+    def then(self, wrapped: Wrapped) -> ReadModel:
         """With what becomes of each response."""
+        if self.only_squared:
+            return super().then(wrapped)
         if wrapped.labels:
             raise Declined("labels that a wrapper compares with a threshold are not read from sums of products")
         return replace(self, respond=partial(_then, self.respond, wrapped.after))
@@ -327,22 +331,6 @@ def _donor_terms(form: ProductForm, image: Image, max_bytes: int) -> _DonorTerms
     return _DonorTerms(form, list(columns), values, None, _terms(form, image) if fits else None, step)
 
 
-def span(
-    form: ProductForm, columns: Sequence[int], rank: int | None, ends: Floats, matrix: Floats
-) -> tuple[Floats | None, Floats]:
-    """Functions of some columns that span the terms' factors wherever values are between `ends`, (2, C).
-
-    Their coefficients in the terms, (L, rank), and the functions at each row, (rows, rank); the terms without a rank.
-    """
-    values = matrix[:, list(columns)]
-    if not columns:
-        return None, np.empty((len(matrix), 0))
-    if rank is None:
-        return None, _terms(form, (columns, values))
-    weights, basis = form.spanned((columns, np.concatenate([ends[:, list(columns)], values])), rank)
-    return weights, basis[len(ends) :]
-
-
 def cost(form: ProductForm, n: int, g: int, image: Image | None = None) -> float:
     """Multiply-adds for n rows at g values: of one matrix product or, given an image, of the cheapest way."""
     L = len(form.coef)
@@ -422,8 +410,6 @@ class Products(ExactEngine):
         if rank is not None and float(n) * rank * (len(self.form.coef) + rank) <= MAX_PRODUCTS:
             return "factors"
         too_many = f"{subject.feature.name!r} has too many distinct values ({g:,}) for matrix products"
-        if float(n) * g > self.form.max_cells:
-            raise Declined(too_many)
         if cost(self.form, n, g) > MAX_PRODUCTS:
             image = self.images(pose(subject, All(), n, 0).ask)  # interpolation may be cheaper
             if cost(self.form, n, g, image) > MAX_PRODUCTS:

@@ -2,8 +2,8 @@
 
 Logistic regression, discriminant analysis, naive Bayes, generalised linear models. A feature, or a group of columns,
 lends one number to each sum: with u_i what a row keeps and v_k what a donor lends, means of losses of ``h(u_i + v_k)``
-over all pairs cost as much as a few predictions (`sum_losses`, `several_sums`). Where a loss is linear in y on the
-scale of the sums (`loss_scales`), Shapley importances have a closed form, too.
+over all pairs cost as much as a few predictions (`sum_losses`). Where a loss is linear in y on the scale of the sums
+(`loss_scales`), Shapley importances have a closed form, too; with several classes nothing else has.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
-from losslens.engines import rates, several_sums, sum_losses
+from losslens.engines import rates, sum_losses
 from losslens.engines.additive import Additive, SumGames, SumRows, fill_cells
 from losslens.engines.base import (
     SINGLE_TOLERANCE,
@@ -26,7 +26,6 @@ from losslens.engines.base import (
     Declined,
     ExactEngine,
     Losses,
-    Mean,
     ReadModel,
     Site,
     Wrapped,
@@ -40,19 +39,19 @@ from losslens.progress import Tick
 from losslens.typing import Floats, Indices
 
 PARTS = "sums inside a link are not computed part by part; pass a sample of the rows in memory"
+SEVERAL_CLASSES = "of sums of several classes only Shapley importances of the log loss have a closed form"
 TIED = "ties between labels of rows with replaced values are broken by rounding"
 TIED_IN_SINGLE = f"{TIED}, more often in single precision; pass the table as float64"
 CLIPPED_IN_SINGLE = "its log losses are so small that the clipping of float32 probabilities shows"
 FAR_IN_SINGLE = "some of its log losses are those of 1 - p, of a float32 p too close to 1 to leave digits"
 DOUBLE = np.dtype(np.float64)
-LEAST_SUM = -700.0  # of which the exponential is not rounded to 0
 LEAST_SPREAD = 1e-4  # of exp(sum) - 1: smaller ones lose digits where 1 is added again
 MOST_STEPS = 1 << 15  # of the grid on which functions of sums are interpolated
 
 
 def respond(link: Link, response: Response, sums: Floats, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
     """What a model predicts, given its sums, (m, K); in the type in which it predicts."""
-    return _respond(link, response, sums).astype(dtype if link not in ("sign", "largest") else np.intp, copy=False)
+    return _respond(link, response, sums).astype(dtype if link != "sign" else np.intp, copy=False)
 
 
 def _respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
@@ -66,20 +65,19 @@ def _respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
             return np.asarray(np.expm1(sums[:, 0]))
     if link == "sign":
         return np.asarray(sums[:, 0] > 0, np.intp)
-    if link == "largest":
-        return np.asarray(sums.argmax(axis=1))
+    if link == "softmax":
+        powers = np.exp(sums - sums.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
     if link == "odds":
         return sum_losses.logistic(sums[:, :1] * [-1, 1])
-    if link == "logistic":
-        second = sum_losses.logistic(sums[:, 0])
-        return second if response == "values" else np.column_stack([1 - second, second])
-    return several_sums.transform(link, sums)
+    second = sum_losses.logistic(sums[:, 0])
+    return second if response == "values" else np.column_stack([1 - second, second])
 
 
 def mean_losses(
     link: Link, loss: Loss, y: NDArray[Any], u: Floats, lent: Floats, base: Floats, ceiling: float | None
 ) -> MeanLosses:
-    """Mean losses of rows that keep u, where donors lend `lent`: (n,) each, or (n, K); base: losses of the rows."""
+    """Mean losses of rows that keep u, where donors lend `lent`, (n,) each; base: losses of the rows."""
     if link == "identity":
         return sum_losses.of_identity(loss, y, u, lent)
     if link == "log":
@@ -88,23 +86,15 @@ def mean_losses(
         return sum_losses.of_log(loss, np.asarray(y, float) + 1, u, lent)
     if link == "sign":
         return sum_losses.of_sign(y, u)
-    if link in ("logistic", "odds"):
-        return sum_losses.Interpolated(loss, y, u, base, ceiling)
-    if link == "largest":
-        return several_sums.OfLargest(y, u)
-    return several_sums.AtNodes(link, loss, y, u, base, ceiling)
+    return sum_losses.Interpolated(loss, y, u, base, ceiling)
 
 
 def mean_response(link: Link, response: Response, u: Floats, lent: Floats, weight: Floats) -> Floats:
-    """The mean prediction over the rows where each of these is lent: (m,), or shares of the classes, (m, K)."""
+    """The mean prediction over the rows where each of these is lent: (m,), or shares of the classes, (m, 2)."""
     if link == "identity":
         return np.asarray(weight @ u + lent)
     if link in ("log", "log1p"):
         return np.asarray(np.exp(lent + u.max()) * (weight @ np.exp(u - u.max())) - (link == "log1p"))
-    if link == "largest":
-        return several_sums.shares_of_labels(u, lent, weight)
-    if link in ("softmax", "one-vs-rest", "mean-logistic"):
-        return several_sums.mean_probabilities(link, u, lent, weight)
     if link == "sign":
         second = 1 - sum_losses.of_sign(np.ones(len(u)), u).over_rows(lent, weight)
     else:
@@ -174,6 +164,10 @@ class LinkedLinear(ReadModel):
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
         """The losses whose means over all pairs are known, or whose Shapley importances are."""
+        if self.link == "softmax":
+            if loss is None or loss == log_loss:
+                return
+            raise Declined(SEVERAL_CLASSES)
         known = LOSSES[self.link]
         if loss is not None and (loss.custom or loss.name not in known):
             names = " and ".join(name.replace("_", " ") for name in known)
@@ -194,21 +188,6 @@ class LinkedLinear(ReadModel):
             self, intercept=self.intercept - (at if second else -at), link="sign", response="labels",
             blurred=4 / (threshold * (1 - threshold)),
         )  # fmt: skip
-
-    @classmethod
-    def mean(cls, parts: Sequence[Self], of: Mean) -> ReadModel:
-        """A sum for each of several models of two classes."""
-        if of.largest or any(part.link != "logistic" or part.response != "probabilities" for part in parts):
-            return super().mean(parts, of)
-        if any(part.functions is not None or part.single for part in parts):
-            raise Declined("means of logistic functions are of sums of columns in double precision, not of others")
-        if len({member.weight for member in of.members}) > 1:
-            raise Declined("means of logistic functions with unequal weights are not supported")
-        coef = np.zeros((len(parts), of.width))
-        for one, part, member in zip(coef, parts, of.members, strict=True):
-            np.add.at(one, np.arange(of.width) if member.columns is None else member.columns, part.coef[0])
-        intercept = np.concatenate([part.intercept for part in parts])
-        return cls(coef, intercept, "logistic" if len(parts) == 1 else "mean-logistic", "probabilities")
 
     def slope(self, loss: Loss) -> float | None:
         """Where the link leads to the loss's scale."""
@@ -244,12 +223,6 @@ class LinkedSums(ExactEngine):
         return self.response == "probabilities"
 
     @cached_property
-    def sum(self) -> Floats:
-        """The sums, (n,), or (n, K) of several."""
-        first, *others = self.sums
-        return first.prediction if not others else np.column_stack([one.prediction for one in self.sums])
-
-    @cached_property
     def magnitude(self) -> float:
         """The largest of what is added up, over all columns."""
         return max(one.magnitude for one in self.sums)
@@ -274,6 +247,8 @@ class LinkedSums(ExactEngine):
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
         """Sums over all donors, where interpolation and closed forms reach rounding; cells of a product grid."""
+        if len(self.sums) > 1:
+            raise Declined(SEVERAL_CLASSES)
         if subject.feature.kind == "pair":
             return "cells"
         columns = subject.feature.columns
@@ -289,16 +264,14 @@ class LinkedSums(ExactEngine):
 
     def _check(self, columns: Sequence[int], loss: Loss | None) -> None:
         lent = self.added(columns)
-        u = self.sum - lent
+        u = self.sums[0].prediction - lent
         if not np.isfinite(u).all():
             raise Declined("some of its sums are infinite or missing")
         if loss == log_loss and self.dtype == np.float32:
             self._check_log_losses(u, lent)
         tied = TIED_IN_SINGLE if self.in_single else TIED
         if self.link == "sign":
-            several_sums.check_ties(-u, lent, self.rounding * self.magnitude + self.blurred, tied)
-        elif self.link == "largest":
-            several_sums.OfLargest.check(u, lent, self.rounding * self.magnitude, tied)
+            sum_losses.check_ties(-u, lent, self.rounding * self.magnitude + self.blurred, tied)
         elif self.link == "log":
             low, high = float(u.min() + lent.min()), float(u.max() + lent.max())
             largest = min(LARGEST, 1 / float(np.finfo(self.dtype).tiny))
@@ -309,19 +282,13 @@ class LinkedSums(ExactEngine):
             sum_losses.check_deltas(loss, float(np.exp(high)))
         elif self.link == "log1p":
             high = float(u.max() + lent.max())
-            if not (high <= np.log(LARGEST) and np.std(np.expm1(self.sum)) >= LEAST_SPREAD):
+            if not (high <= np.log(LARGEST) and np.std(np.expm1(self.sums[0].prediction)) >= LEAST_SPREAD):
                 raise Declined(f"predictions exceed {LARGEST:g}, or vary by less than {LEAST_SPREAD:g}")
             sum_losses.check_deltas(loss, float(np.exp(high)))
-        elif self.link in ("logistic", "odds"):
+        else:
             reached = sum_losses.within_reach(u, lent)
             if max(float(np.ptp(x)) for x in reached) * STEPS > MOST_STEPS:
                 raise Declined(f"its sums range over more than {MOST_STEPS // STEPS:,}, too many steps to interpolate")
-        elif self.link == "one-vs-rest" and u.min() + lent.min() < LEAST_SUM:
-            raise Declined(
-                f"sums below {LEAST_SUM:g} have a probability of 0 before probabilities are made to sum to 1"
-            )
-        elif self.link in ("softmax", "one-vs-rest", "mean-logistic"):
-            several_sums.nodes_of(self.link, u, lent, None if loss != log_loss else loss.ceiling(self.dtype))
 
     def _check_log_losses(self, u: Floats, lent: Floats) -> None:
         """Whether rounding to float32, eps, moves log losses by less than 1e-5 of their mean.
@@ -343,34 +310,26 @@ class LinkedSums(ExactEngine):
                 raise Declined(FAR_IN_SINGLE)
 
     def read(self, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
-        """The sums and, where all of them are made of the same, copies of columns."""
-        first = self.sums[0].read(columns if self.shares_parts else (), None, weight)
-        return first if len(self.sums) == 1 else replace(first, sums=self.sum)
+        """The sum of each row, and copies of columns."""
+        return self.sums[0].read(columns, None, weight)
 
     @property
     def parts(self) -> Floats:
-        """The model's input, (n, p), where all sums share it."""
+        """The model's input, (n, p)."""
         return self.sums[0].parts
 
     @property
-    def shares_parts(self) -> bool:
-        """Whether columns add multiples of the same numbers to all sums."""
-        return all(one.parts is self.parts for one in self.sums)
-
-    @property
-    def scales(self) -> Floats:
-        """The factor of each column in each sum, (K, p)."""
-        return np.stack([one.scale for one in self.sums])
+    def scale(self) -> Floats:
+        """The factor of each column in the sum, (p,)."""
+        return self.sums[0].scale
 
     def added(self, columns: Sequence[int]) -> Floats:
-        """What some columns add to each sum, (n,), or (n, K) of several sums."""
-        added = [one.added(columns) for one in self.sums]
-        return added[0] if len(added) == 1 else np.column_stack(added)
+        """What some columns add to the sum, (n,)."""
+        return self.sums[0].added(columns)
 
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Some operations per row and sum, at each node where there are several sums."""
-        n, several = len(self.sums[0].parts), len(self.sums)
-        return rates.LINKED * n if several == 1 else rates.AT_NODE * n * several * several_sums.TYPICAL_NODES
+        """Some operations per row."""
+        return rates.LINKED * len(self.parts)
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and in all cells of each ask."""

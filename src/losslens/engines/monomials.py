@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +26,6 @@ class MonomialSum(ProductForm):
     """Terms with the factors ``x[j]^powers[l, j]``."""
 
     powers: Indices  # (L, C)
-    max_cells: ClassVar[float] = 1e9  # ten seconds: its own predictions are fast enough to sample more
 
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Products:
         """The engine on the rows of a table; products of float32 numbers are rounded to float32."""

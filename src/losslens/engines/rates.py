@@ -7,15 +7,10 @@ machine.
 
 # Exact engines, one core (`benchmarks.engines`, `benchmarks.shapley`).
 SECONDS = {"tree pairs": 4e-9, "leaf means": 2e-9, "single tree": 3e-7, "tree totals": 1e-10}
-OBLIVIOUS_TREE, SMALL_TREE, LARGE_TREE = (
-    4e-8,
-    3e-7,
-    2e-6,
-)  # all curves of a row in a tree: of at most 64 leaves, or more
+SMALL_TREE, LARGE_TREE = 3e-7, 2e-6  # all curves of a row in a tree: of at most 64 leaves, or more
 LOOKED_UP, WALKED = 1e-9, 3e-8  # a pair in a small tree, and in a large one
 ADDED = 1e-7  # a value of an additive model
 LINKED = 8e-8  # a value of a sum inside a link
-AT_NODE = 3e-8  # one of several sums of a row, at a node
 MULTIPLIED = 3e-10  # a multiply-add of a kernel machine
 
 # Data read in parts, beside what is timed (`benchmarks.scale`).

@@ -3,8 +3,7 @@
 u_i is what row i keeps of a sum, v_k what donor k lends it. Between kinks most losses are combinations of few functions
 of v, with coefficients of the row: 1, v and v^2, or 1, v and e^v under a log link. Means of these functions over all
 donors, or over those beyond a row's kink, and means of the coefficients over the rows give everything (`Piecewise`).
-Losses of logistic functions are interpolated (`Interpolated`), those of several sums evaluated at a few nodes
-(`losslens.engines.several_sums`).
+Losses of logistic functions are interpolated (`Interpolated`).
 """
 
 from __future__ import annotations
@@ -22,10 +21,8 @@ from losslens.losses import Loss
 from losslens.typing import Floats
 
 # How predictions follow from sums. "log1p": exp(sum) - 1; "logistic": the first probability is 1 - the second; "odds":
-# it is computed by itself, and keeps its digits; "mean-logistic": the mean of several; "sign" and "largest": labels.
-Link = Literal[
-    "identity", "log", "log1p", "logistic", "odds", "mean-logistic", "sign", "softmax", "one-vs-rest", "largest"
-]
+# it is computed by itself, and keeps its digits; "sign": labels; "softmax": a sum for each of several classes.
+Link = Literal["identity", "log", "log1p", "logistic", "odds", "sign", "softmax"]
 SATURATED = 40.0  # sums beyond: a logistic function is 0 or 1 to 4e-18, below the clip of log losses
 MOST_DELTAS = 100_000  # what donors change, in units of a Huber loss's delta: rounding is then up to 1e-10 of the loss
 _DEVIANCES = ("poisson_deviance", "gamma_deviance", "tweedie_deviance")
@@ -37,11 +34,7 @@ LOSSES: dict[Link, tuple[str, ...]] = {
     "log1p": _ON_RESPONSE,
     "logistic": ("log_loss", "brier", "squared_error"),
     "odds": ("log_loss", "brier"),
-    "mean-logistic": ("log_loss", "brier"),
     "sign": ("zero_one",),
-    "softmax": ("log_loss", "brier"),
-    "one-vs-rest": ("log_loss", "brier"),
-    "largest": ("zero_one",),
 }
 
 
@@ -219,6 +212,13 @@ def of_sign(y: NDArray[Any], u: Floats) -> Piecewise:
     """The second class where the sum is above 0."""
     wrong = np.asarray(y != 1, float)[None]
     return Piecewise(_powers(0), wrong, [(-u, 1 - 2 * wrong)])
+
+
+def check_ties(at: Floats, lent: Floats, margin: float, tied: str) -> None:
+    """Raise `Declined` if a number that is lent is as close to one of these, where a label changes."""
+    ordered = np.sort(lent)
+    if np.any(np.searchsorted(ordered, at - margin) != np.searchsorted(ordered, at + margin, "right")):
+        raise Declined(tied)
 
 
 # Logistic functions.

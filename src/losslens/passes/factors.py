@@ -7,7 +7,7 @@ triangular factor of the donors' side, and likewise over the rows. Unlike moment
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,8 +77,8 @@ def _means(subject: Subject, design: Design, half: Halves, sample: Sample, loss:
     mass = rows.at_values(codes, g, apart=False)
     pd = lent @ (weight @ kept)
     kept[:, -1] -= sample.target(loss)
-    local = squared_norms(kept, _triangle(lent, mass)) - own
-    changes = squared_norms(lent, _triangle(kept, weight)) - weight @ own
+    local = _squared_norms(kept, _triangle(lent, mass)) - own
+    changes = _squared_norms(lent, _triangle(kept, weight)) - weight @ own
     if not design.leaves_out_own:
         return Means(
             local=local, mass=weight, pi=changes, weights=mass / mass.sum(), pd=pd, caused=changes[codes], lent=weight
@@ -90,33 +90,16 @@ def _means(subject: Subject, design: Design, half: Halves, sample: Sample, loss:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Triangle:
-    """R, for which ``R'R`` is the weighted sum of squares and products of the columns of one side."""
-
-    of: Floats  # (at most r, r)
-
-    @classmethod
-    def empty(cls, width: int) -> Triangle:
-        """Of no rows."""
-        return cls(np.empty((0, width)))
-
-    def joined(self, side: Floats, weight: Floats) -> Triangle:
-        """With more rows."""
-        found = self
-        for part in _parts(side):
-            found += Triangle(np.sqrt(weight[part])[:, None] * side[part])
-        return found
-
-    def __add__(self, other: Triangle) -> Triangle:
-        return Triangle(np.asarray(np.linalg.qr(np.concatenate([self.of, other.of]), mode="r")))
-
-
 def _triangle(side: Floats, weight: Floats) -> Floats:
-    return Triangle.empty(side.shape[1]).joined(side, weight).of
+    """R, for which ``R'R`` is the weighted sum of squares and products of the columns of one side."""
+    triangle = np.empty((0, side.shape[1]))
+    for part in _parts(side):
+        more = np.sqrt(weight[part])[:, None] * side[part]
+        triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, more]), mode="r"))
+    return triangle
 
 
-def squared_norms(side: Floats, triangle: Floats) -> Floats:
+def _squared_norms(side: Floats, triangle: Floats) -> Floats:
     """The squared norm of R times each row."""
     squares = np.empty(len(side))
     for part in _parts(side):

@@ -48,11 +48,11 @@ def run(
     if loss is not None and loss.name == "squared_error" and sample.y is not None:
         y = np.asarray(sample.y, float)
     read = engine.read(sorted({j for s, _ in subjects for j in s.feature.columns}), y, sample.weight)
-    sample = replace(sample, prediction=respond(engine.link, engine.response, read.sums.reshape(n, -1), engine.dtype))
+    sample = replace(sample, prediction=respond(engine.link, engine.response, read.sums[:, None], engine.dtype))
     if loss is not None:
         loss.check_prediction(sample.prediction)
         sample = sample.with_loss(loss)
-    columns, squared, scales = read.columns, read.moments, engine.scales
+    columns, squared = read.columns, read.moments
     grids = [_grid(subject, engine, columns) for subject, _ in subjects]
     kept = deferred(_rows_to_keep, budget, n, entropy, *(distinct for distinct, _ in grids))
     rows, curves = RowMass(sample), []
@@ -60,12 +60,11 @@ def run(
         apart = design.leaves_out_own or sample.block is not None
         shared = (read.sums, engine.link, engine.response, sample, loss, apart, rows, read.residual)
         j, *others = subject.feature.columns
-        if others or not engine.shares_parts:
+        if others:
             curves.append(SumCurves(engine.added([j, *others]), 1.0, *shared))
         else:
             moments = () if squared is None else (squared.mean[j], squared.variance[j], squared.pfi[j])
-            scale = float(scales[0, j]) if len(scales) == 1 else scales[:, j]
-            curves.append(SumCurves(columns[j], scale, *shared, *map(float, moments)))
+            curves.append(SumCurves(columns[j], float(engine.scale[j]), *shared, *map(float, moments)))
     if loss is not None and engine.inside_link:
         known: list[tuple[Floats | None, float]] = list(in_process(n_jobs).map(_local_and_clipped, None, curves))
     else:
@@ -119,9 +118,9 @@ def _rows_to_keep(budget: Budget, n: int, entropy: int, *grids: Distinct) -> Ind
 class SumCurves:
     """Numbers and curves of one feature of a sum, or of several columns at once, from arrays alone."""
 
-    added: Floats  # (n,): a column, or what several columns add; (n, K) to several sums
-    scale: Floats | float  # (K,): `added` times this is what the feature adds to each sum
-    sum: Floats  # (n,), or (n, K)
+    added: Floats  # (n,): a column, or what several columns add
+    scale: float  # `added` times this is what the feature adds to the sum
+    sum: Floats  # (n,)
     link: Link
     response: Response
     sample: Sample
@@ -135,20 +134,17 @@ class SumCurves:
 
     @cached_property
     def c(self) -> Floats:
-        """What the feature adds to each row, less its mean, (n,), or (n, K)."""
-        if self.sum.ndim == 1:
-            return centred(self.added * self.scale, self.sample.weight)
-        added = self.added * self.scale if self.added.ndim == 2 else self.added[:, None] * self.scale
-        return centred(added, self.sample.weight)
+        """What the feature adds to each row, less its mean, (n,)."""
+        return centred(self.added * self.scale, self.sample.weight)
 
     @cached_property
     def constant(self) -> bool:
         """Whether the feature adds the same to every row: then nothing changes, to the last bit."""
-        return not np.any(self.scale) or bool(np.all(np.ptp(self.c, axis=0) == 0))
+        return self.scale == 0 or bool(np.ptp(self.c) == 0)
 
     @property
     def _own(self) -> Floats:
-        """What each row keeps of the sums if the feature is replaced."""
+        """What each row keeps of the sum if the feature is replaced."""
         return np.asarray(self.sum - self.c)
 
     def means(self, distinct: Distinct, local: Floats | None, clipped: float) -> Means:
@@ -207,7 +203,7 @@ class SumCurves:
             return of_row, of_donor, float(own_clipped)
         own, y = self._own, self.sample.target(self.loss)
         for i, k in pairs_inside(block):
-            sums = (own[i] + self.c[k]).reshape(len(i), -1)
+            sums = (own[i] + self.c[k])[:, None]
             prediction = self.sample.shown(self.loss, respond(self.link, self.response, sums, self._dtype))
             losses = self.loss(y[i], prediction)
             changes = losses - self._base[i]
@@ -267,8 +263,8 @@ class SumCurves:
     # At the values of the grid.
 
     def _on_grid(self, distinct: Distinct) -> Floats:
-        """c at each value, (g,), or (g, K)."""
-        on_grid = np.empty((len(distinct), *self.c.shape[1:]))
+        """c at each value, (g,)."""
+        on_grid = np.empty(len(distinct))
         on_grid[distinct.codes] = self.c
         return on_grid
 
@@ -303,8 +299,8 @@ class SumCurves:
         own = self._own[rows]
         for part in chunks(rows, on_grid.size):
             sums = own[part, None] + on_grid
-            flat = respond(self.link, self.response, sums.reshape(sums.shape[0] * sums.shape[1], -1), self._dtype)
-            predictions[part] = flat.reshape(*sums.shape[:2], *base.shape[1:])
+            flat = respond(self.link, self.response, sums.reshape(-1, 1), self._dtype)
+            predictions[part] = flat.reshape(*sums.shape, *base.shape[1:])
         predictions[np.arange(len(rows)), distinct.codes[rows]] = base  # a row at its own value is the row itself
         return predictions
 

@@ -13,7 +13,6 @@ import xgboost as xgb
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.decomposition import PCA
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     BaggingClassifier,
     BaggingRegressor,
@@ -345,22 +344,6 @@ EXACT = {
         "positive",
         ["squared_error", "absolute_error", "pinball", "huber"],
     ),
-    "five calibrated sums": (CalibratedClassifierCV(LogisticRegression()), "two", ["log_loss", "brier"]),
-    "calibrated pipelines of sums": (
-        CalibratedClassifierCV(make_pipeline(StandardScaler(), LinearSVC()), cv=3),
-        "two",
-        ["log_loss", "brier"],
-    ),
-    "bagged sums": (
-        BaggingClassifier(LogisticRegression(), 4, max_features=0.5, random_state=0),
-        "two",
-        ["log_loss", "brier"],
-    ),
-    "soft voting of sums": (
-        VotingClassifier([("a", LogisticRegression()), ("b", LinearDiscriminantAnalysis())], voting="soft"),
-        "two",
-        ["log_loss", "brier"],
-    ),
     "threshold of sums": (
         FixedThresholdClassifier(LogisticRegression(), threshold=0.3),
         "two",
@@ -487,12 +470,7 @@ DECLINED = {
     ),
     "are broken": (CalibratedClassifierCV(classifier(), cv=2), "two", "zero_one"),
     "broken by": (TunedThresholdClassifierCV(frozen(classifier(), "two"), cv="prefit", refit=False), "two", "zero_one"),
-    "unequal weights": (
-        VotingClassifier([("a", LogisticRegression()), ("b", LogisticRegression())], voting="soft", weights=[1, 2]),
-        "two",
-        "log_loss",
-    ),
-    "'link'": (VotingClassifier([("a", LogisticRegression())], voting="soft"), "two", "zero_one"),
+    "'link'": (VotingClassifier([("a", LogisticRegression())], voting="soft"), "two", "log_loss"),
     "not between 0 and 1": (FixedThresholdClassifier(LogisticRegression(), threshold=1.0), "two", "zero_one"),
     "'products'": (VotingRegressor([("a", SVR()), ("b", SVR())]), "values", "squared_error"),
     "is not a class of the library": (transformed(Own()), "values", "squared_error"),
@@ -578,7 +556,7 @@ def test_shapley_importances_of_wrappers():
     "name",
     [
         *("searched target", "tuned threshold", "five calibrated forests", "bagged votes", "voting", "threshold"),
-        *("five calibrated sums", "threshold of sums", "log1p of the target, sums"),
+        *("threshold of sums", "log1p of the target, sums"),
     ],
 )
 def test_skops_files(name, tmp_path):

@@ -21,13 +21,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, SplineTransformer, StandardScaler
-from sklearn.svm import SVR
 
 import losslens as ll
-from losslens.engines.base import Declined
-from losslens.engines.choice import read_model
-from losslens.models import as_model
-from losslens.passes.parts import products, reading, results
+from losslens.passes.parts import reading, results
 
 RNG = np.random.default_rng(0)
 N = 2600
@@ -100,38 +96,15 @@ def test_trees_over_all_pairs(folder, name, weight):
     assert streamed["many"].whole.n == N
 
 
-PRODUCTS = {
-    "kernels": lambda: make_pipeline(
-        SimpleImputer(), StandardScaler(), KernelRidge(kernel="rbf", gamma=0.3, alpha=0.1)
-    ),
-    "few kernels": lambda: make_pipeline(SimpleImputer(), SVR(C=0.1, epsilon=3.0, gamma=40.0)),  # than nodes
-    "monomials": lambda: make_pipeline(SimpleImputer(), PolynomialFeatures(3), Ridge()),
-}
-
-
-@pytest.mark.parametrize(("name", "weight"), [("kernels", "w"), ("few kernels", None), ("monomials", "w")])
-def test_products_over_all_pairs(folder, name, weight):
-    """Triangular factors of parts, joined, are those of all rows."""
-    model = PRODUCTS[name]().fit(X[NUMBERS][:120], Y[:120])
-    weights = None if weight is None else W
-    streamed = ll.feature_importance(model, folder, "y", sample_weight=weight, memory=2 * SMALL, random_state=0)
-    whole = ll.feature_importance(model, X[NUMBERS], Y, sample_weight=weights)
-    assert streamed.engine == whole.engine == "products"
-    assert_same(streamed, whole)
-
-
-def test_curves_of_products_and_what_is_declined(folder, monkeypatch):
-    model = PRODUCTS["monomials"]().fit(X[NUMBERS][:120], Y[:120])
-    options = {"memory": 2 * SMALL, "random_state": 0, "features": "few"}
-    streamed = ll.feature_effect(model, folder, **options)
-    np.testing.assert_allclose(streamed["few"].pd, ll.feature_effect(model, X[NUMBERS])["few"].pd, rtol=1e-9)
-    planned = ll.plan(ll.feature_importance, model, folder, "y", **options)
-    assert (planned.engine, planned.passes) == ("products", 3)
-    with pytest.raises(Declined, match="the squared error has a closed form"):
-        read_model(as_model(model), "values").check_parts(ll.losses.absolute_error)
-    monkeypatch.setattr(products, "MAX_PRODUCTS", 1e4)
-    asked = ll.feature_importance(model, folder, "y", **options)
-    assert "'few' needs 5 numbers a row and donor, too many for 2,600 rows" in asked["few"].declined
+def test_sums_of_products_are_asked(folder):
+    """Kernel machines and polynomials have no closed form over parts: the model is asked, and has no curves."""
+    for inside in (KernelRidge(kernel="rbf", gamma=0.3), make_pipeline(PolynomialFeatures(2), Ridge())):
+        model = make_pipeline(SimpleImputer(), inside).fit(X[NUMBERS][:120], Y[:120])
+        found = ll.feature_importance(model, folder, "y", memory=2 * SMALL, random_state=0, features="few")
+        assert found.engine == "blackbox"
+        assert found["few"].declined.startswith("sums of products are not computed part by part")
+        with pytest.raises(ValueError, match="need trees or a linear model"):
+            ll.feature_effect(model, folder, memory=2 * SMALL, features="few")
 
 
 def test_xgboost_to_its_own_precision(folder):

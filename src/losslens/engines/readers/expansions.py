@@ -1,4 +1,4 @@
-"""A step that mixes columns, read together with the linear model after it: both are one sum of products.
+"""A step that mixes columns, read together with the linear regression after it: both are one sum of products.
 
 Polynomial features are monomials, and a Nystroem map is a matrix times kernels at its components. Between the step and
 the model there may be steps that scale or select columns.
@@ -16,7 +16,7 @@ from losslens.engines.base import Declined
 from losslens.engines.kernel_machines import ProductForm
 from losslens.engines.monomials import MonomialSum
 from losslens.engines.readers.kernel_machines import gaussian_sum
-from losslens.engines.readers.linear import read_linear, read_linked
+from losslens.engines.readers.linear import read_linear
 from losslens.engines.readers.recognition import class_names, kind_of
 from losslens.losses import Response
 from losslens.typing import Floats
@@ -44,23 +44,16 @@ def expansion_at(steps: Sequence[Any]) -> int | None:
 
 def read_expansion(expansion: Expansion, response: Response) -> ProductForm:
     """The sum of products that the steps and the model compute."""
-    step, estimator = type(expansion.step).__name__, expansion.estimator
-    respond = None
-    if (linear := read_linear(estimator, response)) is not None:
-        coef, intercept = linear.coef, linear.intercept
-    elif response != "labels" and (linked := read_linked(estimator, response)) is not None:
-        if len(linked.coef) > 1:
-            raise Declined(f"{type(estimator).__name__} adds up {len(linked.coef)} sums; one sum of products is read")
-        coef, intercept, respond = linked.coef[0], float(linked.intercept[0]), linked.respond
-    else:
-        name = type(estimator).__name__
+    step, name = type(expansion.step).__name__, type(expansion.estimator).__name__
+    if (linear := read_linear(expansion.estimator, response)) is None:
         raise Declined(f"its step {step} mixes columns, and the {response} of {name} are no linear function of these")
+    coef, intercept = linear.coef, linear.intercept
     for later in reversed(expansion.scalings):
         if (scaling := _scaling(later)) is None:  # as in expansion_at
             raise Declined(f"its step {type(later).__name__} after {step} is not known to scale columns")
         coef, added = scaling(later, coef)
         intercept += added
-    return replace(_FORMS[kind_of(expansion.step)](expansion.step, coef, intercept), respond=respond)
+    return replace(_FORMS[kind_of(expansion.step)](expansion.step, coef, intercept), only_squared=True)
 
 
 def _polynomial(step: Any, coef: Floats, intercept: float) -> MonomialSum:

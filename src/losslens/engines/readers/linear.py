@@ -10,10 +10,10 @@ import numpy as np
 
 from losslens.engines.additive import Additive
 from losslens.engines.base import Declined, Mean, ReadModel, Site, Wrapped
-from losslens.engines.linked_sums import ColumnFunctions, LinkedLinear
+from losslens.engines.linked_sums import SEVERAL_CLASSES, ColumnFunctions, LinkedLinear
 from losslens.engines.readers.recognition import class_names
 from losslens.engines.readers.unwrapped import UnwrappedModel, is_single
-from losslens.engines.sum_losses import LOSSES, Link
+from losslens.engines.sum_losses import LOSSES
 from losslens.losses import Loss, Response, squared_error
 from losslens.typing import Floats
 
@@ -120,12 +120,13 @@ def read_linked(estimator: Any, response: Response) -> LinkedLinear | None:
     coef, intercept, single = _coefficients(estimator)
     if response == "values":
         return LinkedLinear(coef, intercept, "log", response, single=single)
-    if response == "labels":
-        return LinkedLinear(coef, intercept, "sign" if len(coef) == 1 else "largest", response, single=single)
+    if len(coef) == 1:
+        return LinkedLinear(coef, intercept, "sign" if response == "labels" else "logistic", response, single=single)
     against_rest = "sklearn.SGDClassifier" in ancestors or getattr(estimator, "multi_class", "") == "ovr"
     against_rest |= getattr(estimator, "solver", "") == "liblinear"  # of releases that take it for several classes
-    several: Link = "one-vs-rest" if against_rest else "softmax"
-    return LinkedLinear(coef, intercept, "logistic" if len(coef) == 1 else several, response, single=single)
+    if against_rest or response == "labels":
+        raise Declined(SEVERAL_CLASSES)
+    return LinkedLinear(coef, intercept, "softmax", response, single=single)
 
 
 def _coefficients(estimator: Any) -> tuple[Floats, Floats, bool]:
@@ -137,17 +138,14 @@ def _coefficients(estimator: Any) -> tuple[Floats, Floats, bool]:
 
 
 def _one_vs_rest(estimator: Any, response: Response) -> LinkedLinear | None:
-    """One classifier of two classes for each of several, or a single one; labels are those of the largest score."""
+    """Of two classes, which a single classifier tells apart."""
     if response not in ("probabilities", "labels"):
         return None
-    each = [read_linked(one, response) for one in _fitted(estimator, "estimators_")]
-    inside: Link = "logistic" if response == "probabilities" else "sign"
-    if any(one is None or one.link != inside for one in each):
-        return None
-    coef, intercept = (np.concatenate([getattr(one, name) for one in each]) for name in ("coef", "intercept"))
-    several: Link = "one-vs-rest" if response == "probabilities" else "largest"
-    single = any(one is not None and one.single for one in each)
-    return LinkedLinear(coef, intercept, inside if len(each) == 1 else several, response, single=single)
+    first, *others = _fitted(estimator, "estimators_")
+    linked = read_linked(first, response)
+    if linked is not None and others:
+        raise Declined(SEVERAL_CLASSES)
+    return linked
 
 
 def _is_linear(estimator: Any, ancestors: frozenset[str]) -> bool:

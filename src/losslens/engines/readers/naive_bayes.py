@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from losslens.engines.linked_sums import ColumnFunctions, LinkedLinear
+from losslens.engines.base import Declined
+from losslens.engines.linked_sums import SEVERAL_CLASSES, ColumnFunctions, LinkedLinear
 from losslens.engines.readers.recognition import kind_of
 from losslens.losses import Response
 from losslens.typing import Floats
@@ -26,7 +27,9 @@ def read_naive_bayes(estimator: Any, response: Response) -> LinkedLinear | None:
     if len(coef) == 2:
         difference = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
         return LinkedLinear(*difference, "sign" if labels else "odds", response, functions)
-    return LinkedLinear(coef, intercept, "largest" if labels else "softmax", response, functions)
+    if labels:
+        raise Declined(SEVERAL_CLASSES)
+    return LinkedLinear(coef, intercept, "softmax", response, functions)
 
 
 def _gaussian(estimator: Any) -> Sums:

@@ -83,13 +83,6 @@ class Trees(ExactEngine):
         return int(np.diff(self.bound.leaf_at).max()) <= SMALL_TREE_LEAVES
 
     @cached_property
-    def levels(self) -> Any:
-        """The questions of oblivious trees; None if some tree is none."""
-        from losslens.engines.trees.oblivious_trees import levels_of
-
-        return levels_of(self.bound)
-
-    @cached_property
     def tables(self) -> Any:
         """The masks of small trees; None if a tree is too large for them."""
         if not self.is_small:
@@ -203,7 +196,6 @@ class Trees(ExactEngine):
     def takes_about(self, n: int) -> tuple[float, int]:
         """Expected seconds of n rows, and bytes that would be sent to workers."""
         per_tree = rates.SMALL_TREE if self.is_small else rates.LARGE_TREE
-        per_tree = per_tree if self.levels is None else rates.OBLIVIOUS_TREE
         return n * len(self.bound.roots) * per_tree, self.bound.codes.nbytes + self.bound.nodes.nbytes
 
     def walker(self, asks: Sequence[Ask]) -> Walker:
@@ -218,10 +210,6 @@ class Trees(ExactEngine):
 
     def search(self, wanted: NDArray[np.uint8], bound: BoundEnsemble) -> Search:
         """Search for curves of the wanted columns, in one thread; `bound` may have other rows with the same classes."""
-        if (levels := self.levels) is not None:
-            from losslens.engines.trees.oblivious_trees import ObliviousTrees
-
-            return ObliviousTrees(bound, levels, wanted)
         if self.tables is None:
             from losslens.engines.trees.large_trees import LargeTrees
 

@@ -7,9 +7,8 @@ where the paths to the two leaves split.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -33,6 +32,7 @@ from losslens.engines.trees.node_rules import (
 )
 
 u2 = types.uint16
+DIFFERENCES = 1 << 18  # of the curves of all rows of one search, about: these share what is read of a tree's tables
 HALF, LOW_HALF = U(32), U(0xFFFFFFFF)  # a word of two positions
 
 
@@ -281,27 +281,21 @@ def write(
     return s
 
 
-class BlockSearch(ABC):
-    """Curves of a few rows at a time, from their differences. It reuses its arrays, so each thread needs its own."""
+class SmallTrees:
+    """Curves by masks of leaves, of a few rows at a time. It reuses its arrays, so each thread needs its own."""
 
-    differences: ClassVar[int]  # of all rows of one search, about
-    yields: ClassVar[int]  # times STEPS_PER_YIELD steps
-
-    def __init__(self, bound: BoundEnsemble, wanted: NDArray[np.uint8]) -> None:
-        self.bound, self.wanted, self.offset = bound, wanted, _starts(bound.size + 1)
-        self.row_size, outputs = int(self.offset[-1]), bound.ensemble.outputs
-        self.rows = rows = int(np.clip(self.differences // (self.row_size * outputs), 1, 96))
+    def __init__(self, bound: BoundEnsemble, tables: Tables, wanted: NDArray[np.uint8]) -> None:
+        self.bound, self.tables, self.wanted, self.offset = bound, tuple(tables), wanted, _starts(bound.size + 1)
+        row_size, outputs = int(self.offset[-1]), bound.ensemble.outputs
+        together = int(np.clip(DIFFERENCES // (row_size * outputs), 1, 96))
         # Before steps are yielded: few stay in the cache, but threads wait for each other at each item.
-        self.searches = int(np.clip(self.yields * STEPS_PER_YIELD // (rows * self.row_size), 1, 32))
-        rows *= self.searches
+        rows = together * int(np.clip(8 * STEPS_PER_YIELD // (together * row_size), 1, 32))
         max_steps = rows * int(bound.size[wanted > 0].sum()) + int(bound.size.max()) + 1
         self.classes, self.raw = np.empty(max_steps, np.int32), np.empty((max_steps, outputs), np.int64)
         self.begins = np.empty((rows, int(wanted.sum()) + 1), np.int64)
         self.own = np.empty((rows, outputs), np.int64)
-
-    @abstractmethod
-    def write(self, begin: int, stop: int) -> int:
-        """Write the sums of the own leaves of rows begin .. stop, and their steps; returns the end of these."""
+        self.forbidden = np.zeros((2, together), np.uint64)
+        self.diff = np.zeros(together * row_size * outputs, np.int64)
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
         """Curves of rows start .. stop, some rows at a time; the arrays are overwritten by the next ones."""
@@ -310,21 +304,8 @@ class BlockSearch(ABC):
             s, b = self.write(at, end), end - at
             yield RawSteps(slice(at, end), self.begins[:b], self.classes[:s], self.raw[:s], self.own[:b])
 
-
-class SmallTrees(BlockSearch):
-    """Curves by masks of leaves."""
-
-    differences: ClassVar[int] = 1 << 18  # more rows share what is read of a tree's tables
-    yields: ClassVar[int] = 8
-
-    def __init__(self, bound: BoundEnsemble, tables: Tables, wanted: NDArray[np.uint8]) -> None:
-        super().__init__(bound, wanted)
-        self.tables = tuple(tables)
-        self.forbidden = np.zeros((2, self.rows), np.uint64)
-        self.diff = np.zeros(self.rows * self.row_size * bound.ensemble.outputs, np.int64)
-
     def write(self, begin: int, stop: int) -> int:
-        """The gains of all leaves that the rows can reach, summed to steps."""
+        """Write the sums of the own leaves of rows begin .. stop, and their steps; returns the end of these."""
         bound = self.bound
         end: int = write(
             bound.codes, begin, stop, self.tables, bound.size, bound.special, bound.value, bound.output,

@@ -49,8 +49,8 @@ def effect_stream(model: Model, data: Opened, response: Response, target: Any, o
     stream = prepare(model, data, None, response, options)
     if stream.read is None:
         raise ValueError(
-            "curves of data that are read in parts need trees, a linear model or a sum of products "
-            f"({stream.declined}); pass a sample of the rows"
+            f"curves of data that are read in parts need trees or a linear model ({stream.declined}); "
+            "pass a sample of the rows"
         )
     return stream
 
@@ -83,10 +83,4 @@ def _additive(stream: Stream) -> Summed:
     return additive.run(stream)
 
 
-def _products(stream: Stream) -> Summed:
-    from losslens.passes.parts import products
-
-    return products.run(stream)
-
-
-RUNS = {"trees": _trees, "additive": _additive, "products": _products}
+RUNS = {"trees": _trees, "additive": _additive}

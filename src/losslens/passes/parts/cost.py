@@ -15,7 +15,7 @@ from losslens.engines.base import Declined
 from losslens.engines.blackbox import BlackBox, CallTime
 from losslens.engines.choice import CHECKED, batch_rows
 from losslens.passes.cost import TRIED_SECONDS, allowed
-from losslens.passes.parts import additive, blackbox, products, trees
+from losslens.passes.parts import additive, blackbox, trees
 from losslens.passes.parts.counting import MOST_VALUES, FirstPass, Quantiles, first_pass
 from losslens.passes.parts.kept_rows import MOST_KEPT
 from losslens.passes.parts.reading import Stretch
@@ -54,7 +54,7 @@ def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> Plan:
 def _exact(stream: Stream, data: Opened, timed: tuple[float, float, int], run: Run | None) -> Plan:
     fixed, each, rows = timed
     games = run is not None and stream.read.donor_sums == "patterns"
-    passes = 3 if games else stream.read.passes_over_parts
+    passes = 3 if games else 2
     seconds = each * stream.n / rows + _reading(stream, data, passes)
     tasks, k = passes * len(stream.stretches), len(stream.features)
     grids = sum(min(_values(data.head, data.columns[j], MOST_VALUES), additive.BINS) for j in stream.feature_columns)
@@ -92,11 +92,7 @@ def _sums(stream: Stream, data: Opened, run: Run | None) -> tuple[float, float, 
     return max(one - each, 0.0), each, rows
 
 
-def _products(stream: Stream, data: Opened, run: Run | None) -> tuple[float, float, int]:
-    return _sums(stream, data, products.run)
-
-
-TRIALS = {"trees": _trees, "additive": _sums, "products": _products}
+TRIALS = {"trees": _trees, "additive": _sums}
 
 
 def _probed(stream: Stream) -> int:

@@ -225,7 +225,6 @@ class FirstPass:
     bins: Bins
     labels: bool  # collect the labels of y, where the model has no classes
     sums: Sums | None = None  # computed for each part, and added up
-    ends: Sums | None = None  # smallest and largest numbers, (2, ...)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +237,6 @@ class Counted:
     kinds: tuple[dict[str, Any], ...]  # types of pandas' columns
     labels: NDArray[Any] | None
     sums: Floats | None
-    ends: Floats | None = None
 
     @property
     def total(self) -> float:
@@ -310,7 +308,6 @@ def _count_part(arguments: FirstPass, rows: PartRows) -> Counted:
         kinds=kinds,
         labels=labels,
         sums=None if arguments.sums is None else arguments.sums(rows),
-        ends=None if arguments.ends is None else arguments.ends(rows),
     )
 
 
@@ -319,7 +316,6 @@ def _merged(results: Sequence[Counted]) -> Counted:
         return results[0]
     labels = [each.labels for each in results if each.labels is not None]
     sums = [each.sums for each in results if each.sums is not None]
-    ends = [each.ends for each in results if each.ends is not None]
     return Counted(
         grids=merged_grids(each.grids for each in results),
         mass=np.sum([each.mass for each in results], axis=0),
@@ -327,7 +323,6 @@ def _merged(results: Sequence[Counted]) -> Counted:
         kinds=_different(kinds for each in results for kinds in each.kinds),
         labels=checks.observed_classes(np.concatenate(labels)) if labels else None,
         sums=np.sum(sums, axis=0) if sums else None,
-        ends=np.stack([np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]]) if ends else None,
     )
 
 
