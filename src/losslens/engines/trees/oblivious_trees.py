@@ -13,8 +13,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import compiled
-from losslens.engines.plain_arrays import sliced_array as array_of
+from losslens.engines.compiled import array_of, compiled
 from losslens.engines.readers.layout import complete_tree
 from losslens.engines.trees.bound import BoundEnsemble
 from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, PLAIN, RULE, U, i4, i8, u1, u8

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from numba import types
+from numba import njit, types
 
-from losslens.engines.compiled import compiled, count_bits, larger, part, smaller, trailing_zeros
-from losslens.engines.loops import each
-from losslens.engines.plain_arrays import array_of
+from losslens.engines.compiled import array_of, compiled
+from losslens.engines.intrinsics import add_four, count_bits, trailing_zeros
 from losslens.engines.trees.effect_kernels import NONE, OF_E, OF_F, PLAIN_SUMS, sum_subsets
 from losslens.engines.trees.node_rules import ONE, TWO, U, i4, i8, u1, u8
-from losslens.engines.vectors import add_four, fold, multiply_eight, multiply_reversed, sum_of_bits, sum_of_rows
 
 f8, u2 = types.float64, types.uint16
 SLOWER = U(2)  # how much longer comparing two patterns takes than a player of a subset
@@ -50,7 +48,7 @@ COMPARED = types.Tuple(
 )  # fmt: skip
 
 
-@part(i8(u8, u8, NODES, JOINED))
+@njit
 def _join(a, b, nodes, joined):
     """Number the players of two nodes by bits; returns how many there are, or -1 if no row can reach both nodes.
 
@@ -59,60 +57,60 @@ def _join(a, b, nodes, joined):
     entry_at, player, met, class_at, words = nodes[0], nodes[1], nodes[2], nodes[3], nodes[4]
     bit_of, columns, words_b = joined[0], joined[1], joined[2]
     before, old, width = U(entry_at[a]), U(entry_at[a + ONE] - entry_at[a]), U(nodes[8][a + ONE] - nodes[8][a])
-    for e in each(U(entry_at[b]), U(entry_at[b + ONE])):
+    for e in range(U(entry_at[b]), U(entry_at[b + ONE])):
         if bit_of[U(player[e])] < 0:
             continue
         own, any_row = before + U(bit_of[U(player[e])]), NONE
-        for w in each(U(met.shape[1])):
+        for w in range(U(met.shape[1])):
             any_row |= met[own, w] & met[e, w]
             if any_row != NONE:
                 break
         if any_row == NONE:
             return -1
     q, own, first, classes = old, NONE, U(class_at[b]), U(class_at[b + ONE] - class_at[b])
-    for c in each(classes):
+    for c in range(classes):
         words_b[c] = NONE
-    for e in each(U(entry_at[b]), U(entry_at[b + ONE])):
+    for e in range(U(entry_at[b]), U(entry_at[b + ONE])):
         bit = bit_of[U(player[e])]
         to = U(bit)
         if bit < 0:
             columns[q], joined[7][q], to = i4(width + own), player[e], q
             q += ONE
-        for c in each(classes):
+        for c in range(classes):
             words_b[c] |= ((words[first + c] >> own) & ONE) << to
         own += ONE
     return i8(q)
 
 
-@part(i8(u8, u8, array_of(f8), NODES, JOINED, SUBSETS))
+@njit
 def _count_in_table(b, q, weight, nodes, joined, subsets):
     """Weigh the rows of each pattern of two nodes with few players; returns the number of distinct patterns."""
     number, words_b, pattern, mass, row_of = nodes[5], joined[2], joined[3], joined[4], joined[5]
     own, both, seen, eight, place, M = subsets[0], subsets[1], subsets[2], subsets[3], subsets[4], subsets[5]
     size, n = ONE << q, U(len(weight))
-    for S in each(larger(size, U(8))):
+    for S in range(max(size, U(8))):
         M[S] = 0.0
-    for w in each((size + U(7)) >> U(3)):
+    for w in range((size + U(7)) >> U(3)):
         eight[w] = NONE
-    for i in each(n):
+    for i in range(n):
         both[i] = own[i] | u2(words_b[U(number[b, i])])
-    for i in each(n):
+    for i in range(n):
         M[U(both[i])] += weight[i]
         seen[U(both[i])] = 1
     used = NONE
-    for w in each((size + U(7)) >> U(3)):
+    for w in range((size + U(7)) >> U(3)):
         occur = eight[w]
         while occur != NONE:
             S = (w << U(3)) + (U(trailing_zeros(occur)) >> U(3))
             occur &= occur - ONE
             place[S], pattern[used], mass[used] = i4(used), S, M[S]
             used += ONE
-    for i in each(n):
+    for i in range(n):
         row_of[i] = place[U(both[i])]
     return i8(used)
 
 
-@part(i8(u8, u8, array_of(f8), NODES, JOINED, COMPARED))
+@njit
 def _count_by_nodes(a, b, weight, nodes, joined, compared):
     """As `_count_in_table` for many players: by both nodes' own patterns."""
     class_at, words, number = nodes[3], nodes[4], nodes[5]
@@ -120,31 +118,31 @@ def _count_by_nodes(a, b, weight, nodes, joined, compared):
     heavy, seen, place = compared[0], compared[1], compared[2]
     first, of_a, of_b = U(class_at[a]), U(class_at[a + ONE] - class_at[a]), U(class_at[b + ONE] - class_at[b])
     if of_a * of_b > U(len(heavy)):  # each row by itself
-        for i in each(U(len(weight))):
+        for i in range(U(len(weight))):
             pattern[i] = words[first + U(number[a, i])] | words_b[U(number[b, i])]
             mass[i], row_of[i] = weight[i], i4(i)
         return len(weight)
-    for c in each(of_a * of_b):
+    for c in range(of_a * of_b):
         heavy[c] = 0.0
-    for c in each(of_a * of_b):
+    for c in range(of_a * of_b):
         seen[c] = 0
-    for i in each(U(len(weight))):
+    for i in range(U(len(weight))):
         c = U(number[a, i]) * of_b + U(number[b, i])
         heavy[c] += weight[i]
         seen[c] = 1
     used, c = NONE, NONE
-    for ca in each(of_a):
-        for cb in each(of_b):
+    for ca in range(of_a):
+        for cb in range(of_b):
             if seen[c]:
                 pattern[used], mass[used], place[c] = words[first + ca] | words_b[cb], heavy[c], i4(used)
                 used += ONE
             c += ONE
-    for i in each(U(len(weight))):
+    for i in range(U(len(weight))):
         row_of[i] = place[U(number[a, i]) * of_b + U(number[b, i])]
     return i8(used)
 
 
-@part(types.void(u8, u8, u8, f8, array_of(f8, 2), JOINED, SUBSETS))
+@njit
 def _pay_by_subsets(used, q, width, value, factors, joined, subsets):
     """Shares of rows with each distinct pattern: see `pair_boxes`."""
     columns, pattern, table, M, E, F = joined[1], joined[3], joined[6], subsets[5], subsets[6], subsets[7]
@@ -152,23 +150,23 @@ def _pay_by_subsets(used, q, width, value, factors, joined, subsets):
     sum_subsets(q, NONE, M, OF_E, NONE, factors, E)
     sum_subsets(q, NONE, M, OF_F, NONE, factors, F)
     full = (ONE << q) - ONE
-    for g in each(used):
+    for g in range(used):
         met = full ^ pattern[g]
         most = E[met]
-        for b in each(q):
+        for b in range(q):
             table[g * width + U(columns[b])] = (most - F[met & ~(ONE << b)]) * value
 
 
-@part(f8(u8, u8, array_of(u8), array_of(f8), array_of(u8, 2), array_of(f8)), copied=False)
+@njit
 def _mark(used, q, pattern, mass, violating, ones):
     """The patterns that violate each player, and the players of each pattern; returns the weight of those without."""
     groups, wide, inside = (used + U(63)) >> U(6), (q + U(7)) & ~U(7), 0.0
-    for b in each(q):
-        for w in each(groups):
+    for b in range(q):
+        for w in range(groups):
             violating[b, w] = NONE
-    for b in each(used * wide):
+    for b in range(used * wide):
         ones[b] = 0.0
-    for h in each(used):
+    for h in range(used):
         word = pattern[h]
         if word == NONE:
             inside += mass[h]
@@ -180,18 +178,15 @@ def _mark(used, q, pattern, mass, violating, ones):
     return inside
 
 
-@part(
-    types.Tuple((u8, f8))(u8, u8, array_of(u8), array_of(u8, 2), array_of(f8, 2), array_of(u8), array_of(f8)),
-    copied=False,
-)
+@njit
 def _find_disjoint(used, mine, pattern, violating, lent, some, theirs):
     """List the patterns that are disjoint from one, and what they lend; returns how many, filled up to fours.
 
     Also the sum of the second thing that they lend.
     """
     count, second, before = NONE, 0.0, 0.0
-    for w in each((used + U(63)) >> U(6)):
-        disjoint, rest = ~NONE >> (U(64) - smaller(used - (w << U(6)), U(64))), mine
+    for w in range((used + U(63)) >> U(6)):
+        disjoint, rest = ~NONE >> (U(64) - min(used - (w << U(6)), U(64))), mine
         while rest != NONE:
             disjoint &= ~violating[U(trailing_zeros(rest)), w]
             rest &= rest - ONE
@@ -207,14 +202,24 @@ def _find_disjoint(used, mine, pattern, violating, lent, some, theirs):
     return count, second + before
 
 
-@part(types.void(u8, u8, f8, array_of(f8), array_of(i4), COMPARED, array_of(f8, 2)), copied=False)
+@njit
+def _sum_bits(sums, wide, factor, words, count):
+    """The sum of the factors of the words that have each bit."""
+    for b in range(wide):
+        sums[b] = 0.0
+    for k in range(count):
+        for b in range(wide):
+            sums[b] += factor[k] if (words[k] >> b) & ONE else 0.0
+
+
+@njit
 def _add_up(used, q, value, mine, players, compared, index):
     """Add what each pattern, of weights `mine`, says of its players and all others to `index`."""
     violating, sums, some, factor, of_pattern = compared[3], compared[5], compared[7], compared[8], compared[9]
     wide = (q + U(7)) & ~U(7)
-    for a in each(q):
+    for a in range(q):
         count = NONE
-        for w in each((used + U(63)) >> U(6)):
+        for w in range((used + U(63)) >> U(6)):
             word = violating[a, w]
             while word != NONE:
                 g = (w << U(6)) + U(trailing_zeros(word))
@@ -224,35 +229,38 @@ def _add_up(used, q, value, mine, players, compared, index):
         while count & U(3) != NONE:
             some[count], factor[count] = NONE, 0.0
             count += ONE
-        for b in each(NONE, wide, U(8)):
-            sum_of_rows(sums, b, factor, some, count, of_pattern, wide)
-        for b in each(q):
+        for b in range(wide):
+            sums[b] = 0.0
+        for k in range(count):
+            for b in range(wide):
+                sums[b] += factor[k] * of_pattern[some[k] * wide + b]
+        for b in range(q):
             if a != b:
                 index[U(players[a]), U(players[b])] += sums[b]
 
 
-@part(types.void(u8, u8, JOINED, COMPARED))
+@njit
 def _sort_by_size(used, q, joined, compared):
     """Order the patterns by their number of players."""
     pattern, mass, row_of, moved, new, ends = joined[3], joined[4], joined[5], compared[7], compared[8], compared[10]
     masses = compared[9]
-    for f in each(q + TWO):
+    for f in range(q + TWO):
         ends[f] = NONE
-    for g in each(used):
+    for g in range(used):
         ends[U(count_bits(pattern[g])) + ONE] += ONE
-    for f in each(q + ONE):
+    for f in range(q + ONE):
         ends[f + ONE] += ends[f]  # where they begin; then each is moved there, and they end one further
-    for g in each(used):
+    for g in range(used):
         f = U(count_bits(pattern[g]))
         moved[ends[f]], masses[ends[f]], new[g] = pattern[g], mass[g], f8(ends[f])
         ends[f] += ONE
-    for g in each(used):
+    for g in range(used):
         pattern[g], mass[g] = moved[g], masses[g]
-    for i in each(U(len(row_of))):
+    for i in range(U(len(row_of))):
         row_of[i] = i4(new[U(row_of[i])])
 
 
-@part(types.void(u8, u8, u8, f8, array_of(f8, 2), JOINED, COMPARED, array_of(f8, 2)))
+@njit
 def _pay_by_comparison(used, q, width, value, share, joined, compared, index):
     """As `_pay_by_subsets`, by comparing distinct patterns: those of a row and a donor must be disjoint.
 
@@ -267,35 +275,29 @@ def _pay_by_comparison(used, q, width, value, share, joined, compared, index):
     )  # fmt: skip
     _sort_by_size(used, q, joined, compared)
     wide, inside, ends, begin = (q + U(7)) & ~U(7), _mark(used, q, pattern, mass, violating, ones), compared[10], NONE
-    for f in each(q + ONE):
+    for f in range(q + ONE):
         h = used if begin == ends[f] else NONE
-        for m in each(q + ONE):
-            first, second = share[m, f], share[f - smaller(f, ONE), m]
+        for m in range(q + ONE):
+            first, second = share[m, f], share[f - min(f, ONE), m]
             while h < ends[m]:
                 lent[h, 0], lent[h, 1] = mass[h] * first, mass[h] * second
                 h += ONE
-        for g in each(begin, ends[f]):
+        for g in range(begin, ends[f]):
             count, among = _find_disjoint(used, pattern[g], pattern, violating, lent, some, theirs)
             total = inside
-            for b in each(NONE, wide, U(8)):
-                sum_of_bits(gains, b, theirs, some, count)
-            for b in each(q):
+            _sum_bits(gains, wide, theirs, some, count)
+            for b in range(q):
                 total += gains[b]
-            lost = total / larger(f8(f), 1.0)
-            for b in each(q):
+            lost = total / max(f8(f), 1.0)
+            for b in range(q):
                 table[g * width + U(columns[b])] = value * (gains[b] - lost * ones[g * wide + b])
-            for b in each(wide):
+            for b in range(wide):
                 of_pattern[g * wide + b] = among * ones[g * wide + b] - 2.0 * gains[b]
         begin = ends[f]
     _add_up(used, q, value, mass, joined[7], compared, index)
 
 
-@part(
-    types.void(
-        u8, u8, f8, array_of(u8), array_of(f8), array_of(f8), array_of(i4), array_of(f8, 2), COMPARED, array_of(f8, 2)
-    ),
-    copied=False,
-)  # fmt: skip
+@njit
 def _add_interactions(used, q, value, pattern, mine, theirs, players, share, compared, index):
     """Add interactions of the players whom rows, of weights `mine`, violate with all others to `index`, (p, p).
 
@@ -306,45 +308,38 @@ def _add_interactions(used, q, value, pattern, mine, theirs, players, share, com
     some, factor, of_pattern = compared[7], compared[8], compared[9]
     wide = (q + U(7)) & ~U(7)
     _mark(used, q, pattern, theirs, violating, ones)
-    for f in each(ONE, q + ONE):
-        for h in each(used):
+    for f in range(ONE, q + ONE):
+        for h in range(used):
             m = U(count_bits(pattern[h]))
             lent[h, 0], lent[h, 1] = theirs[h] * share[m, f - ONE], theirs[h] * share[f - ONE, m]
-        for g in each(used):
+        for g in range(used):
             if U(count_bits(pattern[g])) != f:
                 continue
             count, among = _find_disjoint(used, pattern[g], pattern, violating, lent, some, factor)
-            for b in each(NONE, wide, U(8)):
-                sum_of_bits(sums, b, factor, some, count)
-            for b in each(wide):
+            _sum_bits(sums, wide, factor, some, count)
+            for b in range(wide):
                 of_pattern[g * wide + b] = among * ones[g * wide + b] - sums[b]
     _add_up(used, q, value, mine, players, compared, index)
 
 
-@part(f8(u8, u8, array_of(f8)))
+@njit
 def _fold(at, half, table):
     """Add the upper half of a table, which begins at `at`, to the lower one; returns the sum of the upper half."""
-    if half >= U(8):
-        return fold(table, at, half)
     total = 0.0
-    for S in each(at, at + half):
+    for S in range(at, at + half):
         total += table[S + half]
         table[S] += table[S + half]
     return total
 
 
-@part(types.void(u8, u8, u8, array_of(f8), array_of(f8, 2), array_of(f8)))
+@njit
 def _multiply(half, which, begin, given, factors, table):
     """The first half of a table: numbers times some of the factors."""
-    if half >= U(8):
-        for S in each(NONE, half, U(8)):
-            multiply_eight(table, S, given, S, factors, which * U(factors.shape[1]) + begin + S)
-    else:
-        for S in each(half):
-            table[S] = given[S] * factors[which, begin + S]
+    for S in range(half):
+        table[S] = given[S] * factors[which, begin + S]
 
 
-@part(types.void(u8, f8, array_of(i4), array_of(f8, 2), SUBSETS, array_of(f8), array_of(f8, 2)))
+@njit
 def _fold_interactions(q, value, players, factors, subsets, single, index):
     """As `_add_interactions`, of all rows and donors, to one half of `index`: from the sums over subsets M.
 
@@ -354,12 +349,8 @@ def _fold_interactions(q, value, players, factors, subsets, single, index):
     """
     size, M, pairs, singles, last = ONE << q, subsets[5], subsets[6], subsets[7], i8(q) - 1
     half = size >> ONE
-    if half >= U(8):
-        for S in each(NONE, half, U(8)):
-            multiply_reversed(singles, S, M, S, M, size - U(8) - S)
-    else:
-        for S in each(half):
-            singles[S] = M[S] * M[size - ONE - S]
+    for S in range(half):
+        singles[S] = M[S] * M[size - ONE - S]
     _multiply(half, U(OF_ALL), size, singles, factors, M)
     _multiply(half, U(OF_PAIRS), size, singles, factors, pairs)
     _multiply(half, U(OF_SINGLES), size, singles, factors, singles)
@@ -367,7 +358,7 @@ def _fold_interactions(q, value, players, factors, subsets, single, index):
         _fold(NONE, ONE << U(j), M)
         single[j] = _fold(NONE, ONE << U(j), singles)
     every, twice = M[0], 2.0 * value
-    for j in each(last):
+    for j in range(last):
         index[U(players[U(last)]), U(players[U(j)])] += twice * (every - single[j])
     for j in range(last - 1, 0, -1):
         half, one = ONE << U(j), U(players[U(j)])
@@ -377,41 +368,41 @@ def _fold_interactions(q, value, players, factors, subsets, single, index):
             index[one, U(players[U(k)])] += twice * ((both - single[j]) - (single[k] - every))
 
 
-@part(types.void(u8, u8, u8, u8, u8, array_of(i4), array_of(f8), array_of(f8)), copied=False)
+@njit
 def _add_to_rows(n, begin, end, width, at, row_of, table, sums):
     """Add the columns from begin to end, of width, of the rows' shares to their sums, which begin at `at`."""
     to = at
-    for i in each(n):
+    for i in range(n):
         e = U(row_of[i]) * width + begin
-        for _ in each(begin, end, U(LANES)):
+        for _ in range(begin, end, U(LANES)):
             add_four(sums, to, table, e)
             to, e = to + U(LANES), e + U(LANES)
 
 
-@part(types.void(u8, u8, NODES, array_of(f8), array_of(f8, 2)), copied=False)
+@njit
 def _flush(a, at, nodes, sums, total):
     """Move the sums of the players of a node, which begin at `at`, to the totals of the rows."""
     entry_at, player, width = nodes[0], nodes[1], U(nodes[8][a + ONE] - nodes[8][a])
     first, q = U(entry_at[a]), U(entry_at[a + ONE] - entry_at[a])
-    for i in each(U(len(total))):
-        for s in each(q):
+    for i in range(U(len(total))):
+        for s in range(q):
             total[i, U(player[first + s])] += sums[at + i * width + s]
-    for x in each(at, at + U(len(total)) * width):
+    for x in range(at, at + U(len(total)) * width):
         sums[x] = 0.0
 
 
-@part(types.void(u8, u8, array_of(f8), array_of(f8, 2), NODES, array_of(f8, 2), JOINED, COMPARED, array_of(f8, 2)))
+@njit
 def _add_target(a, q, weight, pull, nodes, share, joined, compared, index):
     """Add interactions of the players of a node in its mean product with a target, of weighted values `pull`."""
     class_at, words, number, value = nodes[3], nodes[4], nodes[5], nodes[6]
     pattern, mass, players, pulled = joined[3], joined[4], joined[7], joined[6]
     first, used = U(class_at[a]), U(class_at[a + ONE] - class_at[a])
-    for c in each(used):
+    for c in range(used):
         pattern[c], mass[c], pulled[c] = words[first + c], 0.0, 0.0
-    for i in each(U(len(weight))):
+    for i in range(U(len(weight))):
         c = U(number[a, i])
         mass[c] += weight[i]
-        for w in each(U(value.shape[1])):
+        for w in range(U(value.shape[1])):
             pulled[c] += pull[i, w] * value[a, w]
     _add_interactions(used, q, 1.0, pattern, pulled, mass, players, share, compared, index)
     _add_interactions(used, q, 1.0, pattern, mass, pulled, players, share, compared, index)
@@ -437,19 +428,19 @@ def add_products(
     value, alone, column_at, n = nodes[6], nodes[7], nodes[8], U(len(weight))
     bit_of, columns, row_of, table, own = joined[0], joined[1], joined[5], joined[6], subsets[0]
     begin, end = U(others_first), U(others_last)
-    for a in each(U(first), U(last)):
+    for a in range(U(first), U(last)):
         before, width_a = U(entry_at[a]), U(column_at[a + ONE] - column_at[a])
-        for e in each(before, U(entry_at[a + ONE])):
+        for e in range(before, U(entry_at[a + ONE])):
             bit_of[U(player[e])] = columns[e - before] = i4(e - before)
             joined[7][e - before] = player[e]
-        for i in each(n):
+        for i in range(n):
             own[i] = u2(words[U(class_at[a]) + U(number[a, i])])
         if begin == end:
             _add_target(a, U(entry_at[a + ONE]) - before, weight, pull, nodes, share, joined, compared, of_target)
-        for b in each(begin, larger(end, begin + ONE)):
+        for b in range(begin, max(end, begin + ONE)):
             product, width_b, other = 0.0, NONE, a
             if begin < end:
-                for w in each(U(value.shape[1])):
+                for w in range(U(value.shape[1])):
                     product += 2.0 * value[a, w] * value[b, w]
                 other, width_b = b, U(column_at[b + ONE] - column_at[b])
             else:
@@ -463,7 +454,7 @@ def add_products(
             else:
                 used = U(_count_by_nodes(a, other, weight, nodes, joined, compared))
             width = width_a + width_b
-            for c in each(used * width):
+            for c in range(used * width):
                 table[c] = 0.0
             if few and SLOWER * used * used > U(q) << U(q):
                 _pay_by_subsets(used, U(q), width, product, factors, joined, subsets)
@@ -475,7 +466,7 @@ def add_products(
                 at = n * U(column_at[b] - column_at[begin])
                 _add_to_rows(n, width_a, width, width, at, row_of, table, sums_b)
         _flush(a, NONE, nodes, sums_a, total)
-        for e in each(before, U(entry_at[a + ONE])):
+        for e in range(before, U(entry_at[a + ONE])):
             bit_of[U(player[e])] = -1
-    for b in each(begin, end):
+    for b in range(begin, end):
         _flush(b, n * U(column_at[b] - column_at[begin]), nodes, sums_b, total)
