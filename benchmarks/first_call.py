@@ -24,7 +24,7 @@ import losslens as ll
 from benchmarks.lines import Line, in_one_thread
 from benchmarks.peers import rows, unfitted
 
-COMPILING, LOADING = 3.0, 0.5  # bars
+COMPILING, LOADING = 4.5, 0.5  # bars
 
 
 def _importance(model: Any, X: Any, y: Any) -> Any:

@@ -355,23 +355,28 @@ def _hangs_in_a_fork(item: pytest.Item) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What is loaded of the package: its functions by file and qualified name, and numba's dispatchers by name."""
+    """What is loaded of the package: functions by file and qualified name; by name kernels and what they call."""
 
     functions: dict[tuple[str, str], list[FunctionType]]
-    dispatchers: dict[str, list[Any]]
+    kernels: dict[str, list[Any]]
+    dispatchers: dict[str, list[Any]]  # numba's
 
     @classmethod
     def now(cls) -> Program:
         """All that is loaded."""
-        from numba.core.dispatcher import Dispatcher
+        from numba.extending import is_jitted
 
-        functions, dispatchers = defaultdict(list), defaultdict(list)
+        from losslens.engines.compiled import Kernel
+
+        functions, kernels, dispatchers = defaultdict(list), defaultdict(list), defaultdict(list)
         for each in gc.get_objects():
             if type(each) is FunctionType and each.__code__.co_filename.startswith(str(SOURCE)):
                 functions[each.__code__.co_filename, each.__code__.co_qualname].append(each)
-            elif isinstance(each, Dispatcher) and each.py_func.__code__.co_filename.startswith(str(SOURCE)):
+            elif isinstance(each, Kernel):
+                kernels[each.function.__name__].append(each)
+            elif is_jitted(each) and not each.stats.cache_path:  # kernels have a cache
                 dispatchers[each.py_func.__name__].append(each)
-        return cls(functions, dispatchers)
+        return cls(functions, kernels, dispatchers)
 
     def put(self, mutant: Mutant, callers: list[str]) -> None:
         """Change the running program into the mutant."""
@@ -394,11 +399,12 @@ class Program:
         if not changed:
             raise LookupError(f"nothing to change for {mutant.path}:{mutant.line}")
         if callers:
-            from numba.core.caching import NullCache
+            from numba import njit
 
             for dispatcher in (each for name in callers for each in self.dispatchers[name]):
-                dispatcher._cache = NullCache()
                 dispatcher.recompile()
+            for kernel in (each for name in callers for each in self.kernels[name]):
+                kernel.dispatcher = njit(kernel.signature, **kernel.options)(kernel.function)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from numba import types
 
-from losslens.engines.compiled import compiled, store_past_cache
+from losslens.engines.compiled import compiled
+from losslens.engines.intrinsics import store_past_cache
 from losslens.engines.trees.node_rules import ONE, TWO, U
 
 _f8 = types.float64

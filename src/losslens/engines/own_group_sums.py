@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from numba import types
 
-from losslens.engines.compiled import compiled
-from losslens.engines.plain_arrays import array_of
+from losslens.engines.compiled import array_of, compiled
 from losslens.engines.trees.node_rules import ONE, TWO, U, i4, i8
 
 f8 = types.float64

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from losslens.engines.compiled import compiled
-from losslens.engines.plain_arrays import sliced_array as array_of
+from losslens.engines.compiled import array_of, compiled
 from losslens.engines.trees.node_rules import ONE, U, i4, i8
 
 f8 = types.float64

@@ -18,7 +18,6 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeRegressor
 
 import brute
-from kernels import called
 from losslens.engines.readers import read
 from losslens.engines.trees import pair_games, pair_kernels, pair_losses
 from losslens.engines.trees.bound import bind
@@ -30,7 +29,7 @@ from losslens.tables.frames import as_table
 from losslens.tables.sample import Sample
 
 RNG = np.random.default_rng(0)
-SUM_SUBSETS, LOG_LOSSES = called(pair_kernels.sum_subsets), called(pair_losses.log_losses)
+SUM_SUBSETS, LOG_LOSSES = pair_kernels.sum_subsets, pair_losses.log_losses
 N, TRAINED, P = 16, 400, 5
 SINGLE = [[j] for j in range(P)]
 PLAYERS = {"columns": SINGLE, "groups": [[0, 3], [1], [4, 2]], "some": [[2], [0, 4]], "one": [[1]]}

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from kernels import called
 from losslens.engines.trees import pair_losses
 
-exponential, logarithm = called(pair_losses.exponential), called(pair_losses.logarithm)
-squared_losses, log_losses = called(pair_losses.squared_losses), called(pair_losses.log_losses)
+exponential, logarithm = pair_losses.exponential, pair_losses.logarithm
+squared_losses, log_losses = pair_losses.squared_losses, pair_losses.log_losses
 
 RNG = np.random.default_rng(0)
 EPS = np.finfo(float).eps

@@ -10,11 +10,10 @@ rows' patterns says whether the row violates one of their conditions, which no c
 
 from __future__ import annotations
 
-from numba import types
+from numba import njit, types
 
-from losslens.engines.compiled import compiled, larger, part
-from losslens.engines.loops import each
-from losslens.engines.plain_arrays import array_of
+from losslens.engines.compiled import array_of, compiled
+from losslens.engines.intrinsics import add_eight, add_four, sum_subsets_of_three
 from losslens.engines.trees.node_rules import (
     CUT,
     FEATURE,
@@ -29,7 +28,6 @@ from losslens.engines.trees.node_rules import (
     u1,
     u8,
 )
-from losslens.engines.vectors import add_eight, add_four, sum_subsets_of_three
 
 u4, f8 = types.uint32, types.float64
 NONE = U(0)
@@ -48,12 +46,12 @@ def describe_nodes(nodes, roots, player_of, path_players, info):
     `path_players` is a buffer for the players of a path. Returns the largest number of players on any path.
     """
     largest = 0
-    for t in each(len(roots)):
+    for t in range(len(roots)):
         end = roots[t + 1] if t + 1 < len(roots) else len(nodes)
         info[roots[t], LEVEL], info[roots[t], STOP], info[roots[t], ABOVE], info[roots[t], PARENT] = 0, end, 0, -1
-        for s in each(roots[t], end):
+        for s in range(roots[t], end):
             f, above = nodes[s, FEATURE], info[s, ABOVE]
-            largest = larger(largest, above)
+            largest = max(largest, above)
             info[s, BIT] = NO_PLAYER
             if f < 0:
                 continue
@@ -63,7 +61,7 @@ def describe_nodes(nodes, roots, player_of, path_players, info):
                     bit += 1
                 path_players[bit] = player_of[f]
                 info[s, BIT] = bit
-                above = larger(above, bit + 1)
+                above = max(above, bit + 1)
             right = nodes[s, RIGHT]
             info[s + 1, LEVEL] = info[right, LEVEL] = info[s, LEVEL] + 1
             info[s + 1, ABOVE] = info[right, ABOVE] = above
@@ -72,7 +70,7 @@ def describe_nodes(nodes, roots, player_of, path_players, info):
     return largest
 
 
-@part(types.void(i8, i8, u4, u8, u8, array_of(i4, 2), TREES, array_of(u4, 2)))
+@njit
 def _step(s, shift, own, start, count, codes, trees, words):
     """Patterns at a node from those at its parent, of `count` rows or donors from `start` on.
 
@@ -84,11 +82,11 @@ def _step(s, shift, own, start, count, codes, trees, words):
     left = s == a + 1
     bit = own if info[a, BIT] == NO_PLAYER else u4(1) << u4(info[a, BIT] + shift)
     if rule == PLAIN:
-        for i in each(count):
+        for i in range(count):
             violates = (codes[f, start + i] < cut) != left
             words[level, i] = words[up, i] | (bit if violates else u4(0))
         return
-    for i in each(count):
+    for i in range(count):
         violates = goes_left(codes[f, start + i], cut, rule, size[f], sets) != left
         words[level, i] = words[up, i] | (bit if violates else u4(0))
 
@@ -115,32 +113,34 @@ def count(root, first, last, most, start, stop, codes, trees, table_at, base, we
         if level > NONE:
             _step(s, 0, u4(0), start, members, codes, trees, words)
         if nodes[s, FEATURE] < 0:
-            for d in each(D):
+            for d in range(D):
                 at = D * U(table_at[nodes[s, RIGHT]] - base) + (d << U(info[s, ABOVE]))
-                for i in each(members):
+                for i in range(members):
                     counts[at + U(words[level, i])] += weight[d, start + i]
         s += 1
 
 
-@part(types.void(u8, u8, array_of(f8), u8, u8, array_of(f8, 2), array_of(f8)), copied=False)
+@njit
 def sum_subsets(q, begin, given, which, at, factors, table):
     """Sums over the subsets of each of the subsets of q players, of numbers times factors: see `OF_E`."""
     size, bit = ONE << q, ONE
     if q >= U(3):
         bit = U(8)
-        for S in each(NONE, size, U(8)):
+        for S in range(NONE, size, U(8)):
             sum_subsets_of_three(table, at + S, given, begin + S, factors, which * U(factors.shape[1]) + size + S)
     else:
-        for S in each(size):
+        for S in range(size):
             table[at + S] = given[begin + S] * factors[which, size + S]
     while bit < size:
-        for start in each(at, at + size, bit + bit):
+        start = at
+        while start < at + size:  # no `range`: numba raises an error for steps of 0, and counts references for that
             if bit >= U(8):
-                for w in each(start, start + bit, U(8)):
+                for w in range(start, start + bit, U(8)):
                     add_eight(table, w + bit, table, w)
             else:
-                for w in each(start, start + bit):
+                for w in range(start, start + bit):
                     table[w + bit] += table[w]
+            start += bit + bit
         bit += bit
 
 
@@ -153,23 +153,19 @@ def tabulate(first, last, most, trees, table_at, base, factors, D, counts, table
     c = (|S| - 1)! (q - |S|)! / q! (0 if S is empty) of E, and c + |S|! (q - 1 - |S|)! / q! (c if S is full) of F.
     """
     nodes, info = trees[0], trees[1]
-    for s in each(first, last):
+    for s in range(first, last):
         q = U(info[s, ABOVE])
         if nodes[s, FEATURE] >= 0 or q > U(most):
             continue
         size, here = ONE << q, U(D) * U(table_at[nodes[s, RIGHT]] - base)
-        for d in each(U(D)):
+        for d in range(U(D)):
             at = here + d * size
             sum_subsets(q, at, counts, PLAIN_SUMS, at, factors, counts)
             for which in (OF_E, OF_F):
                 sum_subsets(q, at, counts, which, at + at + which * size, factors, table)
 
 
-@part(
-    types.void(
-        u8, u8, u8, i8, u8, u8, f8, u8, array_of(f8, 2), array_of(f8), array_of(u8), array_of(f8, 2)
-    )
-)  # fmt: skip
+@njit
 def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, parts):
     """Add to the parts what rows with each of some distinct patterns get at a leaf: by players, weightings, outputs.
 
@@ -177,10 +173,10 @@ def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, parts)
     """
     full, width, first = (ONE << q) - ONE, U(value.shape[1]), value[leaf, 0]
     both = ONE << (q + U(shift))
-    for d in each(D):
+    for d in range(D):
         of_e = at + (d + d) * (full + ONE)
         of_f = of_e + full + ONE
-        for g in each(used):
+        for g in range(used):
             word = distinct[g]
             if flip != NONE and word & both == NONE:
                 word ^= flip
@@ -188,24 +184,24 @@ def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, parts)
                 continue
             met, c = full ^ ((word >> U(shift)) & full), d * width
             most = table[of_e + met]
-            for b in each(q):
+            for b in range(q):
                 paid = (most - table[of_f + (met & ~(ONE << b))]) * unit
                 parts[g, c] += paid * first
-                for w in each(ONE, width):
+                for w in range(ONE, width):
                     parts[g, c + w] += paid * value[leaf, w]
                 c += D * width
 
 
-@part(types.void(u8, u8, u8, u8, array_of(i4), array_of(f8, 2), array_of(f8, 4)))
+@njit
 def _hand_out(first, last, out, width, path_players, sums, effects):
     """Add the sums of some players of a path to their effects."""
     D = U(effects.shape[0])
-    for b in each(first, last):
+    for b in range(first, last):
         j = U(path_players[b])
-        for d in each(D):
-            for w in each(width):
+        for d in range(D):
+            for w in range(width):
                 c = (b * D + d) * width + w
-                for i in each(U(effects.shape[3])):
+                for i in range(U(effects.shape[3])):
                     effects[d, out + w, j, i] += sums[i, c]
                     sums[i, c] = 0.0
 
@@ -252,25 +248,25 @@ def add_effects(
         if s + 1 < last and info[s + 1, PARENT] == a and nodes[s + 1, FEATURE] < 0:  # two leaves at once
             flip = ONE if info[a, BIT] == NO_PLAYER else ONE << U(info[a, BIT] + shift)
             both = u4(1) << u4(above + shift)
-            for i in each(members):
+            for i in range(members):
                 words[level, i] |= both if words[level - ONE, i] & u4(flip) != u4(0) else u4(0)
-        for i in each(members):
+        for i in range(members):
             word = U(words[level, i])
             place = places[word]  # without a branch, which could not be predicted
             distinct[used] = word
             places[word] = place if place >= taken else taken + i8(used)
             used += U(place < taken)
         columns = (q * D * width + U(3)) & ~U(3)
-        for g in each(used):
-            for c in each(columns):
+        for g in range(used):
+            for c in range(columns):
                 parts[g, c] = 0.0
-        for other in each(2 if flip != NONE else 1):
+        for other in range(2 if flip != NONE else 1):
             leaf = U(nodes[s + other, RIGHT])
             at, flipped = U(2) * D * U(table_at[leaf] - base), flip if other else NONE
             _pay(used, flipped, q, shift, at, D, unit[q], leaf, value, table, distinct, parts)
-        for i in each(members):
+        for i in range(members):
             to, given = i * U(sums.shape[1]), U(places[U(words[level, i])] - taken) * U(parts.shape[1])
-            for c in each(NONE, columns, U(4)):
+            for c in range(NONE, columns, U(4)):
                 add_four(sums, to + c, parts, given + c)
         s += 1 if flip != NONE else 0
         places[-1] = taken + i8(used)

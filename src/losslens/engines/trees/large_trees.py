@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from math import ceil
 
 import numpy as np
-from numba import types
+from numba import njit, types
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import compiled, count_bits, part, trailing_zeros
-from losslens.engines.plain_arrays import array_of
+from losslens.engines.compiled import array_of, compiled
+from losslens.engines.intrinsics import count_bits, trailing_zeros
 from losslens.engines.trees.bound import STEPS_PER_YIELD, BoundEnsemble, RawSteps
 from losslens.engines.trees.node_rules import (
     CUT,
@@ -48,7 +48,7 @@ WAITS, DONE = U(0), U(1)  # a right subtree
 KIND, SINGLES = U(0), U(1)  # of a feature: the kind of its ordered classes, and the first kind of its other ones
 
 
-@part(u8(array_of(u4), u8, u8, array_of(i4, 2), u8, i4, u8, u8, u8, u8, u8))
+@njit
 def divide(keys, q0, q1, codes, f, cut, row, free, path, left_part, right_empty):
     """Divide the keys q0 .. q1 at a node that cuts ordered classes in two; returns both ends, left << 32 | right.
 
@@ -70,12 +70,7 @@ def divide(keys, q0, q1, codes, f, cut, row, free, path, left_part, right_empty)
     return left << HALF | right
 
 
-@part(
-    types.void(
-        u8, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u4, 2), array_of(u1, 2),
-        array_of(u4), u8, u8, u8, u8, u8, u8, u8, array_of(u8),
-    )
-)  # fmt: skip
+@njit
 def divide_special(
     s, nodes, codes, size, special, kinds, sets, keys, q0, q1, room, shift, on_path, left_part, right_part, ends
 ):  # fmt: skip
@@ -120,7 +115,7 @@ def divide_special(
     ends[0], ends[1] = right, left
 
 
-@compiled(types.boolean(array_of(u8, 2), u8, array_of(i4, 2), u8))
+@njit
 def is_first(jobs, depth, nodes, f):
     """Whether no node above compares a feature."""
     above = U(0)
@@ -225,7 +220,7 @@ def pass_down(
     return 0
 
 
-@compiled(u8(array_of(u8), u8, u8, array_of(i4), u8))
+@njit
 def list_bits(mark, first, stop, places, at):
     """Write the positions of bits of the words first .. stop, counted from the first, and zero them; returns the end.
 

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 from numba import types
 
-from losslens.engines.compiled import compiled, count_bits
-from losslens.engines.loops import each
-from losslens.engines.plain_arrays import array_of
+from losslens.engines.compiled import array_of, compiled
+from losslens.engines.intrinsics import count_bits
 from losslens.engines.trees.bound import BoundEnsemble
 from losslens.engines.trees.effect_kernels import ABOVE, BIT, NO_PLAYER, NONE, PARENT, TREES, f8
 from losslens.engines.trees.effects import MOST_IN_TABLE, LeafLayout, count_patterns
@@ -79,7 +78,7 @@ def add_leaves(codes, trees, leaves, table_at, output, leaf_at, value, counts, p
     """Add the terms of all leaves, for a row with these classes."""
     nodes, info, size, sets = trees
     t = 0
-    for number in each(len(leaves)):
+    for number in range(len(leaves)):
         while number >= leaf_at[t + 1]:
             t += 1
         s = leaves[number]
@@ -96,11 +95,11 @@ def add_leaves(codes, trees, leaves, table_at, output, leaf_at, value, counts, p
         if outside:
             continue
         at = U(table_at[leaf])
-        for T in each(ONE << q):
+        for T in range(ONE << q):
             mass = counts[at + (T & ~violated)]
             if mass == 0.0:
                 continue
             if count_bits(T & violated) & 1:
                 mass = -mass
-            for w in each(U(value.shape[1])):
+            for w in range(U(value.shape[1])):
                 table[U(output[t]) + w, place[at + T]] += mass * value[leaf, w]

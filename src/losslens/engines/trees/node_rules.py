@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
+from numba import njit, types
 
-from losslens.engines.compiled import compiled, part
-from losslens.engines.loops import each
-from losslens.engines.plain_arrays import array_of
+from losslens.engines.compiled import array_of, compiled
 
 # Columns of the array of nodes. At a leaf FEATURE is -1 and RIGHT the leaf's number.
 FEATURE, CUT, RIGHT, RULE, COLUMNS = range(5)
@@ -21,7 +19,7 @@ ONE, TWO = U(1), U(2)
 u1, i4, i8, u8 = types.uint8, types.int32, types.int64, types.uint64
 
 
-@part(types.boolean(i4, i4, i4, i4, array_of(u1, 2)))
+@njit
 def goes_left(code, cut, rule, size, sets):
     """Whether a class goes left at a node."""
     if rule == PLAIN:
@@ -39,13 +37,13 @@ def goes_left(code, cut, rule, size, sets):
 )  # fmt: skip
 def add_own_leaves(codes, nodes, roots, size, sets, value, output, raw):
     """Add the values of the leaves that rows reach, tree by tree."""
-    for t in each(U(len(roots))):
+    for t in range(U(len(roots))):
         out = U(output[t])
-        for i in each(U(codes.shape[1])):
+        for i in range(U(codes.shape[1])):
             s = U(roots[t])
             while nodes[s, FEATURE] >= 0:
                 f = U(nodes[s, FEATURE])
                 left = goes_left(codes[f, i], nodes[s, CUT], nodes[s, RULE], size[f], sets)
                 s = s + ONE if left else U(nodes[s, RIGHT])
-            for w in each(U(value.shape[1])):
+            for w in range(U(value.shape[1])):
                 raw[i, out + w] += value[U(nodes[s, RIGHT]), w]

@@ -7,11 +7,10 @@ added at a few positions of a table, and one sum over subsets turns the table in
 
 from __future__ import annotations
 
-from numba import types
+from numba import njit, types
 
-from losslens.engines.compiled import compiled, count_bits, larger, part, smaller, trailing_zeros
-from losslens.engines.loops import each
-from losslens.engines.plain_arrays import array_of
+from losslens.engines.compiled import array_of, compiled
+from losslens.engines.intrinsics import count_bits, trailing_zeros
 from losslens.engines.trees.node_rules import (
     CUT,
     FEATURE,
@@ -71,12 +70,12 @@ def list_leaves(nodes, leaf_at, tree, under):
 )  # fmt: skip
 def allow(nodes, size, sets, tree, under, entry, codes, allowed, outside):
     """The leaves of small trees that the values of each row allow: those of each player, and of all other columns."""
-    for i in each(U(len(codes))):
-        for e in each(U(allowed.shape[1])):
+    for i in range(U(len(codes))):
+        for e in range(U(allowed.shape[1])):
             allowed[i, e] = ~NONE
-        for t in each(U(outside.shape[1])):
+        for t in range(U(outside.shape[1])):
             outside[i, t] = ~NONE
-        for s in each(U(len(nodes))):
+        for s in range(U(len(nodes))):
             f = nodes[s, FEATURE]
             if f >= 0:
                 left = goes_left(codes[i, U(f)], nodes[s, CUT], nodes[s, RULE], size[U(f)], sets)
@@ -90,9 +89,9 @@ def allow(nodes, size, sets, tree, under, entry, codes, allowed, outside):
 @compiled(types.void(array_of(i4, 2), array_of(i4), array_of(i8), array_of(i8), array_of(u8), array_of(i8)))
 def compare(codes, player, rows, donors, differ, cells):
     """The players whose classes differ between each row and its donor, as bits, and the number of their coalitions."""
-    for b in each(U(len(rows))):
+    for b in range(U(len(rows))):
         i, k, players = U(rows[b]), U(donors[b]), NONE
-        for f in each(U(len(player))):
+        for f in range(U(len(player))):
             if player[f] >= 0 and codes[i, f] != codes[k, f]:  # -1: the column belongs to no player
                 players |= ONE << U(player[f])
         differ[b] = players
@@ -102,10 +101,10 @@ def compare(codes, player, rows, donors, differ, cells):
 # Predictions of a pair.
 
 
-@part(types.void(array_of(i8, 2), u8, u8, u8, u8, u8, array_of(i8)), forceinline=True)
+@njit(forceinline=True)
 def add_leaf(value, leaf, out, holds, lacks, cells, table):
     """Add a leaf that is reached by the coalitions that contain all of some players and none of others."""
-    for w in each(U(value.shape[1])):
+    for w in range(U(value.shape[1])):
         at, amount, part = (out + w) * cells + holds, value[leaf, w], lacks
         while part != NONE:
             sign = i8(count_bits(part) & 1)
@@ -114,7 +113,7 @@ def add_leaf(value, leaf, out, holds, lacks, cells, table):
         table[at] += amount
 
 
-@part(types.void(u8, u8, array_of(u8), u8, TREES, array_of(u8, 2), array_of(i8)))
+@njit(forceinline=True)
 def add_small(i, k, bits, cells, trees, parts, table):
     """Add all trees, from the leaves that the values of the two rows allow; `bits` are the players, 0 if they agree.
 
@@ -122,13 +121,13 @@ def add_small(i, k, bits, cells, trees, parts, table):
     can reach at all.
     """
     _, _, _, _, leaf_at, value, output, _, first, owner, allowed, outside = trees
-    for t in each(U(len(leaf_at)) - ONE):
+    for t in range(U(len(leaf_at)) - ONE):
         leaf, out, start, stop = U(leaf_at[t]), U(output[t]), U(first[t]), U(first[t + ONE])
         reached = outside[i, t]
-        for e in each(start, stop):
+        for e in range(start, stop):
             reached &= allowed[i, e] | allowed[k, e]
         active = NONE
-        for e in each(start, stop):
+        for e in range(start, stop):
             mine, theirs = allowed[i, e], allowed[k, e]
             parts[active, 0] = mine
             parts[active, 1] = theirs
@@ -138,17 +137,17 @@ def add_small(i, k, bits, cells, trees, parts, table):
             place = U(trailing_zeros(reached))
             reached &= reached - ONE
             holds, lacks = NONE, NONE
-            for e in each(active):
+            for e in range(active):
                 holds |= parts[e, 2] & (((parts[e, 1] >> place) & ONE) - ONE)
                 lacks |= parts[e, 2] & (((parts[e, 0] >> place) & ONE) - ONE)
             add_leaf(value, leaf + place, out, holds, lacks, cells, table)
 
 
-@part(types.void(u8, u8, array_of(i4), array_of(u8), u8, TREES, array_of(u8, 2), array_of(i8)))
+@njit
 def add_large(i, k, player, bits, cells, trees, stack, table):
     """As `add_small`, for trees of any size: walk down, to both sides where the rows differ in an undecided player."""
     nodes, roots, size, sets, _, value, output, codes, _, _, _, _ = trees
-    for t in each(U(len(roots))):
+    for t in range(U(len(roots))):
         out = U(output[t])
         stack[0, 0] = U(roots[t])
         stack[0, 1] = NONE
@@ -171,21 +170,22 @@ def add_large(i, k, player, bits, cells, trees, stack, table):
             add_leaf(value, U(nodes[s, RIGHT]), out, holds, lacks, cells, table)
 
 
-@part(types.void(array_of(i8), u8, u8, u8), forceinline=True)
+@njit(forceinline=True)
 def extend_by_two(table, start, stop, half):
     """Extend sums over subsets of some players, with `half` coalitions, to sums over subsets of two more players."""
-    for block in each(start, stop, FOUR * half):
-        for c in each(block, block + half):
+    while start < stop:  # no `range`: numba raises an error for steps of 0, and counts references for that
+        for c in range(start, start + half):
             none, one, two = table[c], table[c + half], table[c + TWO * half]
             table[c + half] = none + one
             table[c + TWO * half] = none + two
             table[c + THREE * half] += none + one + two
+        start += FOUR * half
 
 
-@part(types.void(array_of(i8), u8, u8), forceinline=True)
+@njit(forceinline=True)
 def sum_three(table, start, stop):
     """Sums over subsets of the first three players."""
-    for c in each(start, stop, EIGHT):
+    for c in range(start, stop, EIGHT):
         a, b, d, e = table[c], table[c + ONE], table[c + TWO], table[c + THREE]
         f, g, h = table[c + FOUR], table[c + U(5)], table[c + U(6)]
         b, g = a + b, f + g
@@ -196,51 +196,44 @@ def sum_three(table, start, stop):
         table[c + FOUR], table[c + U(5)], table[c + U(6)], table[c + U(7)] = a + f, b + g, d + h, e + last
 
 
-@part(types.void(array_of(i8), u8, u8))
+@njit
 def sum_subsets(table, start, players):
     """Replace the entry of each set by the sum over its subsets. Steps of constant size are compiled to faster code."""
     stop, half = start + (ONE << players), ONE
-    if players >= U(11):
-        half = U(2048)
-        for near in each(start, stop, half):  # parts that fit into the first-level cache
+    if players >= U(7):
+        half = U(128)
+        for near in range(start, stop, U(128)):
             sum_three(table, near, near + half)
             extend_by_two(table, near, near + half, U(8))
             extend_by_two(table, near, near + half, U(32))
-            extend_by_two(table, near, near + half, U(128))
-            extend_by_two(table, near, near + half, U(512))
-    elif players >= U(7):
-        half = U(128)
-        sum_three(table, start, stop)
-        extend_by_two(table, start, stop, U(8))
-        extend_by_two(table, start, stop, U(32))
     while TWO * half < stop - start:
         extend_by_two(table, start, stop, half)
         half *= FOUR
     if half < stop - start:
-        for c in each(start, start + half):
+        for c in range(start, start + half):
             table[c + half] += table[c]
 
 
-@part(u8(u8, array_of(u8)))
+@njit
 def number_players(differ, bits):
     """Number the players that differ 0, 1, .. as bits, and give the others 0; returns how many differ."""
-    for j in each(U(len(bits))):
+    for j in range(U(len(bits))):
         bits[j] = (ONE << U(count_bits(differ & ((ONE << j) - ONE)))) if (differ >> j) & ONE else NONE
     return U(count_bits(differ))
 
 
-@part(types.void(u8, u8, array_of(i4), u8, TREES, u8, BUFFERS))
+@njit(forceinline=True)
 def sum_leaves(i, k, player, players, trees, outputs, buffers):
     """Fill the table, (outputs, coalitions), with the sums of leaves of one pair."""
     table, stack, parts, bits = buffers
     cells = ONE << players
-    for c in each(outputs * cells):
+    for c in range(outputs * cells):
         table[c] = 0
     if trees[10].shape[0] > 0:
         add_small(i, k, bits, cells, trees, parts, table)
     else:
         add_large(i, k, player, bits, cells, trees, stack, table)
-    for w in each(outputs):
+    for w in range(outputs):
         sum_subsets(table, w * cells, players)
 
 
@@ -248,13 +241,13 @@ def sum_leaves(i, k, player, players, trees, outputs, buffers):
 def sum_leaves_of_pairs(rows, donors, differ, player, trees, buffers, raw):
     """The sums of leaves of some pairs, their coalitions concatenated: (., outputs)."""
     outputs, at, players, table = U(raw.shape[1]), NONE, NONE, buffers[0]
-    for b in each(U(len(rows))):
+    for b in range(U(len(rows))):
         if b == NONE or differ[b] != differ[b - ONE]:
             players = number_players(differ[b], buffers[3])
         cells = ONE << players
         sum_leaves(U(rows[b]), U(donors[b]), player, players, trees, outputs, buffers)
-        for w in each(outputs):
-            for c in each(cells):
+        for w in range(outputs):
+            for c in range(cells):
                 raw[at + c, w] = table[w * cells + c]
         at += cells
 
@@ -262,39 +255,36 @@ def sum_leaves_of_pairs(rows, donors, differ, player, trees, buffers, raw):
 # Shapley values.
 
 
-@part(types.void(u8, array_of(f8, 2)))
+@njit(error_model="numpy")
 def weigh(players, weight):
     """Weights of the losses of coalitions, by the number of members above the low players, and by the low members.
 
     For a coalition with s of q members it is ``w(s - 1) + w(s)``, ``w(s) = s! (q - s - 1)! / q!``, w(-1) = w(q) = 0.
     """
-    side = ONE << smaller(players, LOW)
-    for above in each(players - smaller(players, LOW) + ONE):
-        for c in each(side):
+    side = ONE << min(players, LOW)
+    for above in range(players - min(players, LOW) + ONE):
+        for c in range(side):
             weight[above, c] = 0.0
-    now = 1.0 / f8(larger(players, ONE))
+    now = 1.0 / f8(max(players, ONE))
     before = 0.0
-    for s in each(players + ONE):
+    for s in range(players + ONE):
         if s == players:
             now = 0.0
-        for above in each(smaller(s, players - smaller(players, LOW)) + ONE):
-            for c in each(side):
+        for above in range(min(s, players - min(players, LOW)) + ONE):
+            for c in range(side):
                 if above + U(count_bits(c)) == s:
                     weight[above, c] = before + now
         before = now
-        now *= f8(s + ONE) / larger(f8(players) - f8(s) - 1.0, 1.0)
+        now *= f8(s + ONE) / max(f8(players) - f8(s) - 1.0, 1.0)
 
 
-@part(
-    types.void(array_of(f8, 2), u8, u8, u8, array_of(f8, 2), f8, f8, array_of(f8, 2), array_of(f8, 2), array_of(f8, 2)),
-    **REORDERED_SUMS,
-)
+@njit(forceinline=True, **REORDERED_SUMS)
 def add_block(losses, block, side, above, weight, row_mass, donor_mass, by_low, by_high, by_coalition):
     """Add the losses of a block of coalitions to sums by low players, by the other players, and over pairs."""
     start = block * side
-    for o in each(TWO):
+    for o in range(TWO):
         total, mass = 0.0, row_mass if o == NONE else donor_mass
-        for c in each(side):
+        for c in range(side):
             weighted = losses[o, c] * weight[above, c]
             total += weighted
             by_low[o, c] += weighted
@@ -302,27 +292,27 @@ def add_block(losses, block, side, above, weight, row_mass, donor_mass, by_low, 
         by_high[o, block] = total
 
 
-@part(types.void(array_of(f8, 2), u8, u8, u8, array_of(f8)), **REORDERED_SUMS)
+@njit(forceinline=True, **REORDERED_SUMS)
 def sum_by_player(sums, o, players, first, with_player):
     """The sum over the sets that contain each player; `sums` is overwritten."""
     while players > NONE:
         players -= ONE
         cells = ONE << players
         total = 0.0
-        for c in each(cells):
+        for c in range(cells):
             total += sums[o, c + cells]
             sums[o, c] += sums[o, c + cells]
         with_player[first + players] = total
 
 
-@part(types.void(u8, u8, u8, f8, array_of(f8), array_of(f8, 3)))
+@njit(error_model="numpy")
 def write_shares(b, o, differ, gain, with_player, shares):
     """Shapley shares, from the sums over the coalitions that contain each player; together they are the gain."""
     players, total = U(count_bits(differ)), gain
-    for j in each(players):
+    for j in range(players):
         total += with_player[j]
     place = NONE
-    for j in each(U(shares.shape[2])):
+    for j in range(U(shares.shape[2])):
         shares[b, o, j] = 0.0
         if (differ >> j) & ONE:
             now = total / f8(players) - with_player[place]
@@ -330,7 +320,7 @@ def write_shares(b, o, differ, gain, with_player, shares):
             place += ONE
 
 
-@part(types.void(u8, array_of(f8, 2), array_of(i4), array_of(f8)))
+@njit
 def add_errors(differ, by_coalition, places, errors):
     """Add losses of pairs with the same differing players to those of all coalitions; other players don't matter."""
     place, full = i4(1), (ONE << U(count_bits(differ))) - ONE
@@ -341,12 +331,12 @@ def add_errors(differ, by_coalition, places, errors):
         if differ & stop:
             step = place
             place *= i4(2)
-        for c in each(stop):
+        for c in range(stop):
             places[stop + c] = places[c] + step
         stop *= TWO
-    for c in each(U(len(errors))):
+    for c in range(U(len(errors))):
         errors[c] += by_coalition[NONE, U(places[c])] + by_coalition[ONE, full - U(places[c])]
-    for c in each(full + ONE):
+    for c in range(full + ONE):
         by_coalition[NONE, c] = 0.0
         by_coalition[ONE, c] = 0.0
 
@@ -365,7 +355,7 @@ def play(kind, rows, donors, differ, player, y, mass, given, scale, shift, trees
     """
     with_player, losses, by_low, weight, by_high, by_coalition, places = sums
     players, at, table = NONE, NONE, buffers[0]
-    for b in each(U(len(rows))):
+    for b in range(U(len(rows))):
         if b == NONE or differ[b] != differ[b - ONE]:
             if b > NONE:
                 add_errors(differ[b - ONE], by_coalition, places, errors)
@@ -375,19 +365,19 @@ def play(kind, rows, donors, differ, player, y, mass, given, scale, shift, trees
         i, k = U(rows[b]), U(donors[b])
         if kind != PRECOMPUTED:
             sum_leaves(i, k, player, players, trees, ONE, buffers)
-        low = smaller(players, LOW)
+        low = min(players, LOW)
         side, blocks = ONE << low, ONE << (players - low)
-        for c in each(side):
+        for c in range(side):
             by_low[NONE, c] = 0.0
             by_low[ONE, c] = 0.0
         row_gain, donor_gain = 0.0, 0.0
-        for block in each(blocks):
+        for block in range(blocks):
             if kind == SQUARED:
                 squared_losses(table, block * side, side, scale, shift, y[i], y[k], losses)
             elif kind == LOGISTIC:
                 log_losses(table, block * side, side, scale, shift, y[i], y[k], losses)
             else:
-                for c in each(side):
+                for c in range(side):
                     losses[NONE, c] = given[NONE, at + c]
                     losses[ONE, c] = given[ONE, at + c]
                 at += side
@@ -397,7 +387,7 @@ def play(kind, rows, donors, differ, player, y, mass, given, scale, shift, trees
             add_block(losses, block, side, above, weight, mass[b, 0], mass[b, 1], by_low, by_high, by_coalition)
         row_gain -= losses[NONE, side - ONE]
         donor_gain -= losses[ONE, side - ONE]
-        for o in each(TWO):
+        for o in range(TWO):
             sum_by_player(by_low, o, low, NONE, with_player)
             sum_by_player(by_high, o, players - low, low, with_player)
             write_shares(b, o, differ[b], row_gain if o == NONE else donor_gain, with_player, shares)
@@ -408,10 +398,10 @@ def play(kind, rows, donors, differ, player, y, mass, given, scale, shift, trees
 @compiled(types.void(array_of(i8), array_of(i8), array_of(f8), array_of(f8, 3), u8, array_of(f8, 2), array_of(f8, 2)))
 def collect(rows, donors, weight, shares, sides, local, caused):
     """Add the shares of pairs to the means of rows and of donors; with two sides each donor is also a row."""
-    for b in each(U(len(rows))):
+    for b in range(U(len(rows))):
         i, k = U(rows[b]), U(donors[b])
-        for o in each(sides):
-            for j in each(U(shares.shape[2])):
+        for o in range(sides):
+            for j in range(U(shares.shape[2])):
                 local[i, j] += weight[k] * shares[b, o, j]
                 caused[k, j] += weight[i] * shares[b, o, j]
             i, k = k, i

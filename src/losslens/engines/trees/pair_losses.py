@@ -10,14 +10,9 @@ import math
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from numba import njit, types
 
-from losslens.engines.compiled import larger, part, smaller
-from losslens.engines.loops import each
-from losslens.engines.plain_arrays import array_of
-from losslens.engines.trees.node_rules import ONE, U, i8, u8
+from losslens.engines.trees.node_rules import ONE, U, i8
 
 f8 = types.float64
 NONE = U(0)
@@ -31,27 +26,7 @@ ROOT, POWER = np.int64(0x3FE6A09E667F3BCD), np.int64(0x4330000000000000)  # bits
 EPS = float(np.finfo(np.float64).eps)
 
 
-@intrinsic
-def as_float(_, word):
-    """The float64 with these bits."""
-
-    def emit(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), emit
-
-
-@intrinsic
-def as_word(_, number):
-    """The bits of a float64."""
-
-    def emit(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), emit
-
-
-@part(f8(f8), forceinline=True, fastmath={"contract"})
+@njit(error_model="numpy", forceinline=True, fastmath={"contract"})
 def exponential(x):
     """exp(x) for -700 .. 700 without branches or calls, so that several are computed at once; accurate to about 1 ulp.
 
@@ -64,19 +39,19 @@ def exponential(x):
     e = 1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * e))
     e = 1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * e))
     e = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * e))
-    return (1 + (r + r * r * e)) * as_float((as_word(shifted) + BIAS) << SHIFT)
+    return (1 + (r + r * r * e)) * np.int64((np.float64(shifted).view(np.int64) + BIAS) << SHIFT).view(np.float64)
 
 
-@part(f8(f8), forceinline=True, fastmath={"contract"})
+@njit(error_model="numpy", forceinline=True, fastmath={"contract"})
 def logarithm(x):
     """log(x) for positive normal numbers, in the same way.
 
     k log(2) + log(m), m between sqrt(1/2) and sqrt(2); log(m) = 2 (s + s^3/3 + s^5/5 + ..), s = (m - 1) / (m + 1).
     """
-    word = as_word(x)
+    word = np.float64(x).view(np.int64)
     e = i8(U(word - ROOT + (BIAS << SHIFT)) >> U(SHIFT))
-    k = as_float(e | POWER) - EXPONENT
-    m = as_float(word - ((e - BIAS) << SHIFT)) - 1
+    k = np.int64(e | POWER).view(np.float64) - EXPONENT
+    m = np.int64(word - ((e - BIAS) << SHIFT)).view(np.float64) - 1
     s = m / (2 + m)
     z = s * s
     t = 1 / 17 + z * (1 / 19 + z * (1 / 21))
@@ -85,29 +60,29 @@ def logarithm(x):
     return k * LN2_HIGH + (2 * s + (2 * s * z * (1 / 3 + z * t) + k * LN2_LOW))
 
 
-@part(types.void(array_of(i8), u8, u8, f8, f8, f8, f8, array_of(f8, 2)), **REORDERED_SUMS)
+@njit(error_model="numpy", forceinline=True, **REORDERED_SUMS)
 def squared_losses(table, start, side, scale, shift, row_y, donor_y, losses):
     """Squared errors of a block of coalitions, for the y of the row and that of the donor."""
-    for c in each(side):
+    for c in range(side):
         score = f8(table[start + c]) * scale + shift
         losses[NONE, c] = (score - row_y) * (score - row_y)
         losses[ONE, c] = (score - donor_y) * (score - donor_y)
 
 
-@part(types.void(array_of(i8), u8, u8, f8, f8, f8, f8, array_of(f8, 2)), fastmath={"contract"})
+@njit(error_model="numpy", fastmath={"contract"})
 def log_losses(table, start, side, scale, shift, row_y, donor_y, losses):
     """Log losses of two classes with a logistic score, likewise: clipped, and from 1 - p where y is 0."""
-    for c in each(side):
+    for c in range(side):
         score = f8(table[start + c]) * scale + shift
-        p = 1 / (1 + exponential(smaller(larger(-score, -700.0), 700.0)))
+        p = 1 / (1 + exponential(min(max(-score, -700.0), 700.0)))
         chance = p if row_y > 0.5 else 1 - p
         losses[NONE, c] = p
-        losses[ONE, c] = -logarithm(smaller(larger(chance, EPS), 1 - EPS))
+        losses[ONE, c] = -logarithm(min(max(chance, EPS), 1 - EPS))
     if row_y == donor_y:
-        for c in each(side):
+        for c in range(side):
             losses[NONE, c] = losses[ONE, c]
         return
-    for c in each(side):
+    for c in range(side):
         chance = losses[NONE, c] if donor_y > 0.5 else 1 - losses[NONE, c]
         losses[NONE, c] = losses[ONE, c]
-        losses[ONE, c] = -logarithm(smaller(larger(chance, EPS), 1 - EPS))
+        losses[ONE, c] = -logarithm(min(max(chance, EPS), 1 - EPS))

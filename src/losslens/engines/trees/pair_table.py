@@ -13,8 +13,8 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import compiled, trailing_zeros
-from losslens.engines.plain_arrays import array_of
+from losslens.engines.compiled import array_of, compiled
+from losslens.engines.intrinsics import trailing_zeros
 from losslens.engines.trees.bound import BoundEnsemble, Ints
 from losslens.engines.trees.node_rules import CUT, FEATURE, RIGHT, RULE, U, goes_left, i4, i8, u1, u8
 from losslens.engines.trees.small_trees import Tables

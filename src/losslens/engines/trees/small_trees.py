@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
+from numba import njit, types
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import compiled, part, trailing_zeros
-from losslens.engines.plain_arrays import array_of
+from losslens.engines.compiled import array_of, compiled
+from losslens.engines.intrinsics import trailing_zeros
 from losslens.engines.trees.bound import STEPS_PER_YIELD, BoundEnsemble, RawSteps
 from losslens.engines.trees.node_rules import (
     CUT,
@@ -150,12 +150,7 @@ def _tabulate(
                     span[mine + x, 1] = place
 
 
-@part(
-    types.void(
-        array_of(i4, 2), u8, u8, _TABLES, array_of(i4), array_of(i4), array_of(i8, 2), array_of(i4), array_of(u8, 2),
-        array_of(i8), array_of(i8, 2), u8,
-    )
-)  # fmt: skip
+@njit
 def search(codes, begin, rows, tables, size, special, value, output, forbidden, diff, own, to):
     """Sum the own leaves of a few rows from `begin` on, and add the gains of all trees to their difference arrays.
 
@@ -215,12 +210,7 @@ def search(codes, begin, rows, tables, size, special, value, output, forbidden, 
                             diff[place + outputs + w] -= gain
 
 
-@part(
-    u8(
-        u8, array_of(i8), array_of(i8, 2), u8, array_of(i4), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2),
-        array_of(i8, 2), u8,
-    )
-)  # fmt: skip
+@njit
 def emit(rows, diff, own, to, size, offset, wanted, classes, raw, start, s):
     """Write the steps of some rows' curves from position `s` on, of rows from `to` on; returns their end.
 

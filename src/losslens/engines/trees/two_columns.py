@@ -11,16 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import types
+from numba import njit
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import compiled, part
-from losslens.engines.plain_arrays import array_of
+from losslens.engines.compiled import array_of, compiled
 from losslens.engines.trees.bound import BoundEnsemble, Ints
 from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RIGHT, RULE, U, goes_left, i4, i8, u1, u8
 
 
-@part(types.void(array_of(i8)))
+@njit
 def _to_positions(marks):
     """Replace marks of first classes by the grid position of each class; the last entry becomes their number."""
     position = -1
@@ -30,9 +29,7 @@ def _to_positions(marks):
     marks[len(marks) - 1] = position + 1
 
 
-@part(
-    types.void(u8, u8, array_of(i4, 2), array_of(i8, 2), array_of(i8), array_of(i8), u8, u8, array_of(i8))
-)  # fmt: skip
+@njit
 def _sum_rectangles(o, n_boxes, boxes, value, along, across, high, wide, grid):
     """Sum of all trees at each position of the grid, for one output."""
     for c in range(high * wide):
@@ -56,13 +53,8 @@ def _sum_rectangles(o, n_boxes, boxes, value, along, across, high, wide, grid):
             grid[row + b] = running if a == 0 else running + grid[row + b - wide]
 
 
-@compiled(
-    u8(
-        u8, array_of(i4, 2), array_of(i4), i4, i4, array_of(i4, 2), array_of(i4), array_of(u1, 2), array_of(i4),
-        array_of(i4, 2), array_of(i4, 2),
-    )
-)  # fmt: skip
-def reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes):
+@njit
+def _list_boxes(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes):
     """List the leaves that a row reaches with two features free, with their rectangles of classes; returns how many."""
     n_boxes = U(0)
     for t in range(len(roots)):
@@ -97,6 +89,14 @@ def reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxe
     return n_boxes
 
 
+reach = compiled(
+    u8(
+        u8, array_of(i4, 2), array_of(i4), i4, i4, array_of(i4, 2), array_of(i4), array_of(u1, 2), array_of(i4),
+        array_of(i4, 2), array_of(i4, 2),
+    )
+)(_list_boxes.py_func)  # fmt: skip
+
+
 @compiled(
     i8(
         u8, array_of(i4, 2), array_of(i4), i4, i4, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(u1, 2),
@@ -112,7 +112,7 @@ def fill_rows(
     `along` and `across` hold the grid position of each class; their last entry is the number of positions.
     """
     for i in range(start, U(raw.shape[0])):
-        n_boxes = reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes)
+        n_boxes = _list_boxes(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes)
         for c in range(U(len(along))):
             along[c] = 0
         for c in range(U(len(across))):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from numba import types
 
-from losslens.engines.compiled import compiled, count_bits, trailing_zeros
-from losslens.engines.loops import each
-from losslens.engines.plain_arrays import array_of
+from losslens.engines.compiled import array_of, compiled
+from losslens.engines.intrinsics import count_bits, trailing_zeros
 from losslens.engines.trees.effect_kernels import ABOVE, BIT, NO_PLAYER, NONE, PARENT, TREES, f8
 from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RULE, U, goes_left, i4, i8, u1, u8
 
@@ -23,7 +22,7 @@ def find_patterns(s, own, start, codes, trees, patterns):
         bit = info[a, BIT] if info[a, BIT] != NO_PLAYER else last
         if bit < last or own:
             word, mask, f, left = U(bit // WORD), ONE << U(bit % WORD), U(nodes[a, FEATURE]), s == a + 1
-            for i in each(U(len(patterns))):
+            for i in range(U(len(patterns))):
                 if goes_left(codes[f, start + i], nodes[a, CUT], nodes[a, RULE], size[f], sets) != left:
                     patterns[i, word] |= mask
         s = a
@@ -33,21 +32,21 @@ def find_patterns(s, own, start, codes, trees, patterns):
 def compare(rows, donors, mass, share, part):
     """What each player gets, (rows, D, players), by comparing distinct patterns of rows with those of donors."""
     words, D = U(rows.shape[1]), U(mass.shape[1])
-    for g in each(U(len(rows))):
+    for g in range(U(len(rows))):
         size = NONE
-        for c in each(words):
+        for c in range(words):
             size += U(count_bits(rows[g, c]))
-        for h in each(U(len(donors))):
+        for h in range(U(len(donors))):
             common, needed = NONE, NONE
-            for c in each(words):
+            for c in range(words):
                 common |= rows[g, c] & donors[h, c]
             if common != NONE:
                 continue
-            for c in each(words):
+            for c in range(words):
                 needed += U(count_bits(donors[h, c]))
-            for d in each(D):
+            for d in range(D):
                 lost, gain = mass[h, d] * share[size, needed], mass[h, d] * share[needed, size]
-                for c in each(words):
+                for c in range(words):
                     word = rows[g, c]
                     while word != NONE:
                         part[g, d, (c << U(6)) + U(trailing_zeros(word))] -= lost
