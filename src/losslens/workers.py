@@ -81,6 +81,7 @@ class Threads:
         from concurrent.futures import Future, ThreadPoolExecutor  # joblib looks for results every 10 ms only
 
         stop, todo, waiting = threading.Event(), iter(parts), deque[Future[Any]]()
+        interrupts: list[BaseException] = []
 
         def tick_or_stop(rows: int, /) -> None:
             if stop.is_set():
@@ -92,12 +93,20 @@ class Threads:
                 return _run_named(work, shared, part, tick_or_stop)
             except _Stopped:
                 return None
+            except Exception:
+                raise  # when its turn comes: the same error for any number of threads
+            except BaseException as interrupt:  # such as Ctrl-C: it does not wait for the parts before
+                interrupts.append(interrupt)
+                stop.set()
+                raise
 
         threads = ThreadPoolExecutor(self.n_jobs)
         try:
             waiting.extend(threads.submit(one, part) for part in islice(todo, AHEAD * self.n_jobs))
             while waiting:
                 result = waiting.popleft().result()
+                if interrupts:
+                    raise interrupts[0]
                 waiting.extend(threads.submit(one, part) for part in islice(todo, 1))
                 yield result
         finally:

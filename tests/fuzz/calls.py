@@ -71,6 +71,7 @@ WORDS = {
     "target": {"class", "classes"},
     "pair": {"names"},
     "name": {"feature", "model"},
+    "against": {"model"},
     "first": {"feature", "model"},
     "second": {"feature", "model"},
     "key": {"feature"},
