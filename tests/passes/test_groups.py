@@ -86,7 +86,7 @@ def test_a_table_that_does_not_fit_is_streamed(name, weight):
 def sampled_as_by_the_model(one, drawn, every):
     """A sample of the model's own predictions, with errors; `every` is the importance over all pairs."""
     assert (one.engine, one.exact, type(one.design)) == ("blackbox", False, ll.Latin)
-    assert "a sample of the pairs" in one.declined
+    assert "sampled, as all pairs take longer" in one.declined
     np.testing.assert_array_equal(one.local, drawn.local)
     assert one.std_error == drawn.std_error > 0
     assert 0 < one.influence.noise < 0.1 * one.influence.variance

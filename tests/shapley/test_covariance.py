@@ -336,13 +336,14 @@ def test_rows_by_walks_agree_with_the_covariance(monkeypatch):
         assert (part.monte_carlo_error > 0).any()
 
 
+@pytest.mark.parametrize("donors", ["all", ll.Derangements()], ids=["all", "others"])
 @pytest.mark.parametrize("weight", [None, np.resize([0.5, 1.0, 2.0], 200)], ids=["alike", "weights"])
-def test_errors_of_rows_by_walks_are_as_large_as_their_deviations(weight, monkeypatch):
+def test_errors_of_rows_by_walks_are_as_large_as_their_deviations(weight, donors, monkeypatch):
     """Both roles of a row together are exact, so that only half of their gap is drawn."""
     rng = np.random.default_rng(2)
     Z = columns(200, 4, rng)
     y = mean(Z) + 0.4 * rng.normal(size=len(Z))
-    native, options = fitted("boosting")[0], {"rows": True, "sample_weight": weight}
+    native, options = fitted("boosting")[0], {"rows": True, "sample_weight": weight, "donors": donors}
     truth = ll.shapley_importance(native, Z, y, **options).local
     for way in (by_engine.TreePairs, by_model.Coalitions):
         monkeypatch.setattr(way, "cost", lambda self, request: None)
@@ -350,6 +351,8 @@ def test_errors_of_rows_by_walks_are_as_large_as_their_deviations(weight, monkey
     for seed in range(10):
         found = ll.shapley_importance(native, Z, y, random_state=seed, **options)
         assert not found.monte_carlo_error.any()
+        assert "estimated" not in repr(found)  # totals are exact, and
+        np.testing.assert_allclose(found.local.sum(axis=1), found.observations, atol=1e-9)
         squares.append([np.mean((found.local - truth) ** 2), np.mean(found.local_error**2)])
     deviation, error = np.mean(squares, axis=0)
     assert 0.8 < deviation / error < 1.2

@@ -68,11 +68,6 @@ class Means(Frozen):
         return self.__dict__["weights"] is not None
 
     @property
-    def has_pd(self) -> bool:
-        """Whether there is a mean prediction, without computing it."""
-        return self.__dict__["pd"] is not None
-
-    @property
     def pfi(self) -> float:
         """The mean over all cells."""
         if self.total is not None:

@@ -99,7 +99,10 @@ class ProductForm(ReadModel):
     def check_loss(self, loss: Loss | None, response: Response) -> None:
         """Those for which cells, or factors of the squared error, are worth their time."""
         if self.only_squared and loss is not None and loss != squared_error:
-            raise Declined("of a linear model after a step that mixes columns the squared error has a closed form")
+            raise Declined(
+                "of a linear model after a step that mixes columns only the squared error has a closed form, not "
+                f"{loss.title}"
+            )
 
     def check_parts(self, loss: Loss | None) -> None:
         """Always declined."""

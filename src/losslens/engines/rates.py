@@ -6,7 +6,7 @@ machine.
 """
 
 # Exact engines, one core (`benchmarks.engines`, `benchmarks.shapley`).
-SECONDS = {"tree pairs": 4e-9, "leaf means": 2e-9, "single tree": 3e-7, "tree totals": 1e-10}
+SECONDS = {"tree pairs": 4e-9, "leaf means": 2e-9}
 SMALL_TREE, LARGE_TREE = 3e-7, 2e-6  # all curves of a row in a tree: of at most 64 leaves, or more
 LOOKED_UP, WALKED = 1e-9, 3e-8  # a pair in a small tree, and in a large one
 ADDED = 1e-7  # a value of an additive model

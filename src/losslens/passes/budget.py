@@ -65,15 +65,20 @@ class Budget:
     def rows_to_keep(self, widths: Sequence[int], n: int, entropy: int) -> Indices:
         """All rows, or a random sample, the same for all features with these numbers of cells a row."""
         kept = self._rows_that_fit(widths, n)
-        needed = kept * self.cell_bytes * sum(widths) + besides_cells(n, len(widths) * self.losses)
-        if needed > (has := machine_bytes()):
+        if kept == n:
+            return np.arange(n)
+        return np.sort(np.random.default_rng([entropy, n]).permutation(n)[:kept])
+
+    def check_machine(self, widths: Sequence[int], n: int) -> None:
+        """Raise ValueError if features with these numbers of cells a row take more memory than the machine has."""
+        every = (*widths, *self.beside)
+        kept = self._rows_that_fit(widths, n) * self.cell_bytes * sum(every)
+        needed, has = kept + besides_cells(n, len(every) * self.losses), machine_bytes()
+        if needed > has:
             raise ValueError(
                 f"this call would hold {size_in_words(needed)}, but the machine has {size_in_words(int(has))}; pass "
                 "fewer rows or features, or a smaller memory="
             )
-        if kept == n:
-            return np.arange(n)
-        return np.sort(np.random.default_rng([entropy, n]).permutation(n)[:kept])
 
     def _rows_that_fit(self, widths: Sequence[int], n: int) -> int:
         """Rows whose cells fit into half of the memory that is left, at least a sixteenth of all."""
@@ -184,11 +189,12 @@ class RowMass:
 
 
 def machine_bytes() -> float:
-    """The memory of this machine, or of the container that this process runs in; infinity where neither is known."""
+    """The memory of this machine, or of its container (cgroup v2); infinity where neither is known."""
     try:
-        machine: float = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # Windows has no such call
         return inf
+    machine = float(pages * size) if min(pages, size) > 0 else inf  # -1: unknown
     try:
         return min(machine, float(CONTAINER_LIMIT.read_text()))
     except (OSError, ValueError):  # no container, or one with the limit "max"

@@ -22,7 +22,7 @@ from losslens.progress import bar
 from losslens.tables.sample import Sample
 
 NOT_IN_TABLE = "exact engines know the values of the table only"
-SAMPLED = "a sample of the pairs, with an error bar, takes less time; donors='all' takes all of them"
+SAMPLED = "sampled, as all pairs take longer: donors='all' takes them"
 ONE_HOLDS_ALL = "one row or group holds nearly all weight, and little is left of the pairs if its own are left out"
 LEAST_LEFT = 1e-6  # of the weight: subtraction keeps ten digits
 
@@ -118,6 +118,7 @@ def _cells(task: Task, engine: CellEngine, asked: Sequence[Asked]) -> Passed:
     widths = [question.meeting.width for question in questions]
     drawn = sum(drawn_cells(n, m) for m in widths) if task.design is not None and task.design.conditional else 0
     left = replace(budget, memory=max(budget.memory // 4, budget.memory - drawn))
+    left.check_machine(widths, n)
     kept = left.rows_to_keep(widths, n, task.entropy)
     most = n + sum(question.ask.most(n) for question in questions)
     with bar(most, "explaining", task.progress, "predictions" if engine is task.engine else "cells") as tick:

@@ -35,7 +35,9 @@ def run(
     """The sample with predictions and losses, and the means and kept cells of each feature."""
     n = sample.n
     filled: list[Filled] = []
-    at = budget.rows_to_keep([len(subject.distinct) for subject, _ in asked], n, entropy)
+    widths = [len(subject.distinct) for subject, _ in asked]
+    budget.check_machine(widths, n)
+    at = budget.rows_to_keep(widths, n, entropy)
     for turn in engine.turns([subject for subject, _ in asked]):
         questions = [pose(*asked[k], n, entropy) for k in turn]
         base, halves = engine.halves([question.ask for question in questions], tick)

@@ -46,7 +46,9 @@ def run(
 ) -> tuple[Sample, list[Filled]]:
     """The sample with predictions and losses, and the means and cells of each feature."""
     n = sample.n
-    kept = budget.rows_to_keep([question.meeting.width for question in questions], n, entropy)
+    widths = [question.meeting.width for question in questions]
+    budget.check_machine(widths, n)
+    kept = budget.rows_to_keep(widths, n, entropy)
     places = _in_engine_order(questions)
     axes = _axes(engine, list(places.values()), sample)
     edges = np.linspace(0, n, n_chunks(n) + 1).astype(int).tolist()

@@ -47,6 +47,7 @@ def run(
     n, y = sample.n, None
     if loss is not None and loss.name == "squared_error" and sample.y is not None:
         y = np.asarray(sample.y, float)
+    budget.check_machine([1] * len(subjects), n)  # cells are computed when they are looked at
     read = engine.read(sorted({j for s, _ in subjects for j in s.feature.columns}), y, sample.weight)
     sample = replace(sample, prediction=respond(engine.link, engine.response, read.sums[:, None], engine.dtype))
     if loss is not None:
@@ -68,7 +69,7 @@ def run(
     if loss is not None and engine.inside_link:
         known: list[tuple[Floats | None, float]] = list(in_process(n_jobs).map(_local_and_clipped, None, curves))
     else:
-        known = [(None if loss is None else one.later(), 0.0) for one in curves]
+        known = [(None if loss is None else deferred(one.local), 0.0) for one in curves]
     filled = []
     for (_, design), (distinct, ordered), one, means in zip(subjects, grids, curves, known, strict=True):
         predictions = deferred(one.predictions, distinct, kept)
@@ -162,10 +163,6 @@ class SumCurves:
             # Without a row's own cell, its mass is no longer its weight.
             total=None if self.apart else self.pfi,
         )
-
-    def later(self) -> Floats:
-        """`local`, on access."""
-        return deferred(self.local)
 
     def local(self) -> Floats:
         """The mean change of each row over the donors, (n,)."""

@@ -230,16 +230,8 @@ class FeatureResult(Grouped):
         low, high, error = map(self._shaped, (flat.low, flat.high, flat.std_error))
         return Band(low, high, error, level)
 
-    def _need_cells(self, what: str) -> None:
-        if len(self.cells.rows) == 0:
-            raise ValueError(
-                f"{what} of {self.name!r} was not computed: {self.sample.n:,} rows and {self.meeting.width:,} values "
-                "have too many cells; explain fewer rows, or use Latin(m)"
-            )
-
     def _required(self, curve: Any, what: str) -> Any:
         if curve is None:
-            self._need_cells(what)
             raise ValueError(
                 f"{what} was not computed: the result keeps the cells of {len(self.cells.rows)} of these rows, and "
                 f"{MIN_CURVES} are needed; raise memory= (all cells take {size_in_words(self.full_size)})"

@@ -106,8 +106,6 @@ class FeatureImportance(FeatureResult, Tabular):
     @property
     def ici(self) -> Floats:
         """Individual conditional importance, one curve a kept row, (n, g); NaN at values without a cell."""
-        if not self.means.has_pd:  # single cells were not computed
-            self._need_cells("every single curve")
         return self._shaped(curves(self._changes, self.meeting, self.sample, self.cells.rows))
 
     @property

@@ -187,7 +187,9 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         notes = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
         # Where numbers are sampled, and not because the caller wanted a sample.
         sampled = [f for f in self.features.values() if not f.exact and len(f.values) == 1]
-        notes += dict.fromkeys(f"no exact engine: {f.unread}" for f in sampled if f.unread)
+        notes += dict.fromkeys(
+            f.unread if f.unread.startswith("sampled") else f"no exact engine: {f.unread}" for f in sampled if f.unread
+        )
         if first.whole is not None:
             notes.append(f"{first.whole.n:,} rows, read in parts; {len(first.at):,} of them are kept")
         elif first.known_as_streamed:

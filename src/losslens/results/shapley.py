@@ -138,7 +138,7 @@ class ShapleyImportance(Grouped, Result, Inference):
     method: str  #: how it was computed, in words
     engine: str  #: the engine that computed the predictions
     design: str  #: the donor design that was used
-    exact: bool  #: whether nothing is sampled
+    exact: bool  #: whether the importances are not sampled; single rows may be, see `local_error`
     n_predictions: int  #: rows that the model predicted
     sample: Sample
     at: Indices  # positions in the sample of the rows of this result

@@ -31,6 +31,7 @@ from losslens.losses import Loss, from_metadata
 from losslens.results.base import Saveable, Stored
 from losslens.results.files import atomic_file, check_name
 from losslens.results.stored_content import (
+    RETIRED_KINDS,
     Damaged,
     Retired,
     check,
@@ -422,6 +423,8 @@ class _ResultReader:
         if isinstance(block, np.ndarray) and block.dtype.kind in "iu" and block.size and block.max() >= len(block):
             content["block"] = np.unique(block, return_inverse=True)[1]  # matrices have a row for each number
         kind = Stored.kinds.get(name)
+        if name in RETIRED_KINDS:
+            raise Retired(f"was written by an earlier losslens, and this one has no {name}: compute the result again")
         need(kind is not None and is_dataclass(kind), f"{name[:50]} is no part of a result")
         check_fields(cast("type", kind), content)
         with refusing():

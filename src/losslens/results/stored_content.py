@@ -99,7 +99,8 @@ class Retired(Exception):  # noqa: N818 - said of a file
     """The file holds what an earlier release computed, and this one has no place for."""
 
 
-RETIRED = {("ShapleyImportance", "sampling")}  # fields of earlier releases, which most results left empty
+RETIRED = {("ShapleyImportance", "sampling")}  # fields of earlier states, which most results left empty
+RETIRED_KINDS = {"BreimanImportance"}
 
 
 def need(condition: Any, sentence: str) -> None:
@@ -408,6 +409,8 @@ def _importance(one: Any) -> None:
     sample, loss = one.sample, one.loss
     need(sample.loss is not None and one.cells.changes is not None, "an importance without losses")
     need(sample.totals is not None or sample.y is not None, "an importance without y")
+    if one.means.local is None and one.means.total is not None:
+        raise Retired("was written by an earlier losslens, and holds a total alone: compute the result again")
     need(one.means.weights is None or one.means.local is not None, "no importance")
     dimensions = {"values": (1,), "labels": (1,), "probabilities": (2,), "scores": (1, 2), "outputs": (2,)}[loss.reads]
     need(sample.prediction.ndim in dimensions, f"{loss.name} needs {loss.reads}, and the predictions are others")

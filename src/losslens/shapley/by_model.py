@@ -24,6 +24,7 @@ from losslens.shapley.walk_kinds import SWEEP_BYTES, LossWalk, MeanWalk, latin_s
 from losslens.typing import Mask
 
 MIN_SWEEPS_AND_WALKS = 5, 2000  # from single donors, before the first stopping decision
+TOTAL_ESTIMATED = "the total is estimated: the mean gain over the drawn pairs"
 MIN_FROM_ALL_DONORS = 4, 200  # the same from all donors: each step takes one prediction per donor
 
 
@@ -136,7 +137,7 @@ class Walks(ModelWay):
                 remarks = [f"{donors:,} donors were drawn for all rows; standard errors do not include this draw"]
             return walk.allotment(walked, f"{sweeps} of walks from {donors:,} donors", remarks)
         if walk.gain is None:
-            remarks = ["the total is estimated: the mean gain over the drawn pairs"]
+            remarks = [TOTAL_ESTIMATED]
         words = "of Latin walks" if request.all_pairs else f"of walks, {request.task.design!r}"
         return walk.allotment(walked, f"{sweeps} {words}", remarks)
 

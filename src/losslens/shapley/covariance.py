@@ -23,7 +23,7 @@ from losslens.progress import ProgressBar, Tick, silent
 from losslens.results.shapley import donor_mass
 from losslens.shapley.allotment import Allotment, Cost
 from losslens.shapley.by_engine import EngineWay
-from losslens.shapley.by_model import Walks
+from losslens.shapley.by_model import TOTAL_ESTIMATED, Walks
 from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup, full_gain
 from losslens.tables.sample import Sample
@@ -97,11 +97,14 @@ class WalksForRows(Walks):
         assert shares is not None  # of all pairs, and
         assert shares.caused is not None  # predictions are not averaged
         missed = (both - shares.local - shares.caused) / 2
+        local, remarks, gains = shares.local + missed, walked.remarks, walked.gains
+        if TOTAL_ESTIMATED in remarks:  # the walks did not know what each row gains; the total is the covariance's
+            gains, remarks = local.sum(axis=1), tuple(one for one in remarks if one != TOTAL_ESTIMATED)
         return replace(
             walked, sfimp=sfimp, method="covariance", design=_PAIRS[request.leaves_out_own], exact=True, both=both,
-            shares=replace(shares, local=shares.local + missed, caused=shares.caused + missed),
+            shares=replace(shares, local=local, caused=shares.caused + missed), gains=gains,
             error_none=sample.error + float(sfimp.sum()), monte_carlo_error=np.zeros(setup.p), freedom=np.inf,
-            remarks=(*walked.remarks, f"single rows by {walked.design}"),
+            remarks=(*remarks, f"single rows by {walked.design}"),
         )  # fmt: skip
 
 

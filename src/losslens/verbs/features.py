@@ -112,8 +112,8 @@ def feature_importance(
     memory
         The most memory for intermediate arrays and for the result, besides what the model itself uses, 8 bytes for
         each local importance (rows x features) and, with Latin, Permutations or Derangements(m), 16 for each value of
-        a column (PI and PD). Ten features of 200,000 rows need 64 MiB; with less than about 16
-        bytes for each row and feature, and 160 for each row, it can't be kept to.
+        a column (PI and PD). On top of it come at most three times the table, and 16 bytes for each row and feature.
+        A call that would hold more than the machine has is refused.
     progress
         Whether to show a progress bar; None: in terminals and notebooks only.
     executor

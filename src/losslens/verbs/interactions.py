@@ -179,7 +179,7 @@ def _found(model: Model, table: Table, y: Any, loss: Any, options: Options, toge
         drawn = None if task.design is None else task.design.remembered
         absent = f"the features must have the same donors, and {drawn!r} draws others for each; use Latin(m)"
     else:
-        absent = f"{table.n:,} rows have too many pairs of rows; explain fewer rows, or use Latin(m)"
+        absent = "an engine adds up some of these features, and the model predicts others; use Latin(m)"
     return _from_importances(of, title, predicted, together, absent)
 
 

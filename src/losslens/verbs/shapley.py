@@ -76,7 +76,8 @@ def shapley_importance(
         Whether shares of single rows and donors are computed, which the importances and their standard errors don't
         always need: ``True`` always, ``False`` only where they come anyway, ``"auto"`` also where they take about a
         second. Without them `local`, `given`, `by`, `curve` and `interactions` raise an error. Beyond about 12 features
-        they come from walks, with a Monte-Carlo error (`local_error`) and exact totals.
+        they come from walks, with a Monte-Carlo error (`local_error`) and exact totals; `interactions` need every
+        coalition and raise then.
     precision
         Walk until simultaneous 95% confidence intervals of all features have at most this half-width: a share of the
         total such as 0.02, or ``Absolute(value)``.
