@@ -41,7 +41,7 @@ OURS = {f"{HERE}/{name}.py" for name in ("scenes", "arguments", "odd_arguments")
 MODELS = ("sklearn", "xgboost", "lightgbm", "catboost")
 ASKED = {  # functions of an estimator or a splitter that losslens calls: what they raise is theirs
     "predict", "predict_proba", "decision_function", "fit", "transform", "split", "apply", "wrapper", "__get__",
-    "__call__", "get_n_splits", "wrapped",
+    "__call__", "get_n_splits", "wrapped", "inner_f",
     "fit_transform", "decision_path",
 }  # fmt: skip
 SECONDS = 10  # of CPU time, for one call

@@ -203,7 +203,7 @@ def number_labels(labels: list[Any], name: str) -> dict[Any, int]:
     try:
         return {label: k for k, label in enumerate(dict.fromkeys(labels))}
     except TypeError as error:  # a list or a dictionary
-        raise TypeError(f"{name} has labels that are neither numbers nor text: {error}") from error
+        raise TypeError(f"{name} has labels such as lists, which can't be compared; use numbers or text") from error
 
 
 def check_whole(number: Any, name: str, least: int = 1) -> None:
