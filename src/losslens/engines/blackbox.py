@@ -98,6 +98,11 @@ class BlackBox:
             self.repeats.compare_unchanged(rows[block], store.answer().base[block], some)
         return store.answer()
 
+    def count(self, rows: Indices, ask: Ask) -> int:
+        """The predictions that `fill` makes of these rows in the cells of an ask."""
+        blocks = np.array_split(rows, ceil(len(rows) / self.batch_rows))
+        return sum(_plan(ask, block).count for block in blocks)
+
     def mixer(self, players: Sequence[tuple[int, ...]], columns: dict[int, Column]) -> Mixer:
         """Predicts mixed rows with the same model."""
         return Mixer(self.table, players, columns, self.respond, self.batch_rows, self.n_jobs)

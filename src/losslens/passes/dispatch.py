@@ -139,7 +139,7 @@ class _Posed:
         self.held: dict[int, Question] = {}
         self.widths, self.most = [], []  # cells in a row, and the most predictions, of each
         for k, (subject, design) in enumerate(asked):
-            if not keep and (m := _drawn_per_row(design)) is not None:
+            if not keep and (m := drawn_per_row(design)) is not None:
                 self.widths.append(m)
                 self.most.append(m * task.n)
                 continue
@@ -155,7 +155,7 @@ class _Posed:
         return self.held.get(k) or pose(*self.asked[k], self.task.n, self.task.entropy)
 
 
-def _drawn_per_row(design: Design) -> int | None:
+def drawn_per_row(design: Design) -> int | None:
     """The number of donors that each row has of its own; None where it depends on the feature."""
     return None if design.common or design.conditional else design.m
 
