@@ -14,8 +14,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer, make_scorer, r2_score
 
 import losslens as ll
-from losslens.engines import choice, rates
-from losslens.engines.trees import engine, two_columns
+from losslens.engines import choice
 from losslens.models import Responder
 from losslens.passes import auto
 from losslens.shapley import by_model
@@ -324,39 +323,6 @@ def test_some_rows_of_a_large_table_have_an_exact_engine_too(monkeypatch):
         planned = ll.plan(verb, model, LARGE, LARGE[:, 0])
         assert planned.engine == "additive"
         assert planned.n_predictions == 64
-
-
-# Devices. A plan needs none: it counts.
-
-
-@pytest.fixture
-def elsewhere(monkeypatch):
-    """As if torch saw a GPU, and nothing that can be measured here took any time."""
-    monkeypatch.setattr(checks, "check_device", lambda device: None)
-    Clock(monkeypatch)
-    return RandomForestRegressor(5, random_state=0).fit(X, Y)
-
-
-def test_groups_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):
-    for module, name in ((engine, "MAX_SMALL_TREES"), (engine, "MAX_LARGE_TREES"), (two_columns, "MAX_PAIRS")):
-        monkeypatch.setattr(module, name, 0)  # too many cells to look at one by one
-    options = {"features": {"g": ["x0", "x1"]}}
-    here = ll.plan(ll.feature_importance, elsewhere, X, Y, **options)
-    there = ll.plan(ll.feature_importance, elsewhere, X, Y, device="cuda", **options)
-    assert (here.engines, there.engines) == (("trees",), ("trees on cuda",))
-    assert "g  trees on cuda  All()" in repr(there)
-    rate = rates.DEVICE_SECONDS["tree totals"] / rates.SECONDS["tree totals"]
-    assert there.seconds == pytest.approx(here.seconds * rate)
-
-
-def test_shares_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):
-    """All 8 coalitions of all pairs: n^2 pairs times leaves each."""
-    monkeypatch.setattr(engine.Trees, "device_loss", lambda self, loss: object())  # torch need not be here
-    there = ll.plan(ll.shapley_importance, elsewhere, X, Y, device="cuda")
-    leaves = sum(tree.tree_.n_leaves for tree in elsewhere.estimators_)
-    assert there.engine == "trees on cuda"
-    assert there.way == "all coalitions of all pairs, on the device"
-    assert there.seconds == pytest.approx(2**3 * N**2 * leaves * rates.DEVICE_SECONDS["device pairs"])
 
 
 # Data that are read part by part.

@@ -15,8 +15,6 @@ from sklearn.neighbors import KNeighborsRegressor
 
 import losslens as ll
 from losslens.engines import choice
-from losslens.refits import cost
-from losslens.refits.cost import FitTime
 from losslens.shapley import scores
 from losslens.verbs.plan import OF_RESULTS, PLANNED
 

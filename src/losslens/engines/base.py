@@ -210,10 +210,6 @@ class ExactEngine(ABC):
         blocked: rows of the same group are not donors of each other.
         """
 
-    @abstractmethod
-    def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Estimated seconds for a feature, from counts and `rates`; plans time the ways "steps" and "cells" instead."""
-
     def by_cells(self) -> ExactEngine:
         """The engine for a caller that needs cells, not means, where it has both."""
         return self

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
-from losslens.engines import rates, several_sums, sum_losses
+from losslens.engines import several_sums, sum_losses
 from losslens.engines.additive import Additive, SumGames, SumRows, fill_cells
 from losslens.engines.base import (
     SINGLE_TOLERANCE,
@@ -366,11 +366,6 @@ class LinkedSums(ExactEngine):
         """What some columns add to each sum, (n,), or (n, K) of several sums."""
         added = [one.added(columns) for one in self.sums]
         return added[0] if len(added) == 1 else np.column_stack(added)
-
-    def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Some operations per row and sum, at each node where there are several sums."""
-        n, several = len(self.sums[0].parts), len(self.sums)
-        return rates.LINKED * n if several == 1 else rates.AT_NODE * n * several * several_sums.TYPICAL_NODES
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and in all cells of each ask."""

@@ -25,7 +25,6 @@ from losslens.typing import Floats, Indices, Mask
 ON_A_LINE = 1e-13  # of what is lent: how far it may be from a line
 PIECE = 8.0  # width of a stretch of the line with its own nodes, in differences of sums
 DIGITS = 37.0  # log of 1 / error
-TYPICAL_NODES = 32  # of a column, for estimates
 MOST_ON_LINES, MOST_VALUES = 2e9, 1e8  # rows times nodes times classes, on a line and where every value is a node
 CELLS = 1 << 16  # rows times nodes that are evaluated at a time
 

@@ -169,7 +169,8 @@ def _scores(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Pl
     counted = count(task, asked)
     counted = counted.with_curves(count(task, on_grid)) if on_grid else counted
     counted = replace(counted, checked=counted.checked + method.probed)
-    return _of_cells(task, counted, _on_few(feature_importance, known.native, task, y, given), within)
+    run = _on_few(feature_importance, known.native, task, y, given)
+    return _of_cells(task, counted, run, within, by_rows=True)  # calls of the scorer take longer than predictions
 
 
 def _by_output(
@@ -288,13 +289,17 @@ def _on_few(verb: Callable[..., Any], model: Any, task: Task, y: Any, given: Arg
     return run
 
 
-def _of_cells(task: Task, counted: Count, run: Callable[[int], Any], within: float) -> Plan:
-    """The plan of importances or effects."""
+def _of_cells(
+    task: Task, counted: Count, run: Callable[[int], Any], within: float, *, by_rows: bool = False
+) -> Plan:
+    """The plan of importances or effects; the work is in proportion to predictions or cells, or to rows."""
     cells = any(r.way == "cells" and d.all_pairs for r, (_, d) in zip(counted.routes, counted.asked, strict=True))
 
     def share(rows: int) -> float:
         result = run(rows)
-        return result.n_predictions / counted.expected if counted.by_model else float((rows / task.n) ** (1 + cells))
+        if counted.by_model and not by_rows:
+            return result.n_predictions / counted.expected
+        return (rows / task.n) ** (1 + (cells and not by_rows))
 
     return Plan(
         features=counted.features, engines=tuple(r.label for r in counted.routes), calls=counted.calls,

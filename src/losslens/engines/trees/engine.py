@@ -132,18 +132,6 @@ class Trees(ExactEngine):
         on_device = way == "totals" and self.device is not None and not self.is_single
         return f"{self.name} on {self.device}" if on_device else self.name
 
-    def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Expected time: of pairs one by one, or of leaves."""
-        n, trees = self.bound.codes.shape[1], len(self.bound.roots)
-        if way == "cells":
-            return n * len(subject.distinct) * trees * (rates.LOOKED_UP if self.is_small else rates.WALKED)
-        if self.is_single:
-            return n * rates.SECONDS["single tree"]
-        from losslens.engines.trees.coalitions import cost
-
-        seconds = rates.SECONDS if self.device is None else rates.SECONDS | rates.DEVICE_SECONDS
-        return float(cost(self.bound) * seconds["tree totals"])
-
     # Several columns replaced together.
 
     @property
