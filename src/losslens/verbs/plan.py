@@ -399,7 +399,10 @@ def _score_shares(known: Model, X: Any, y: Any, given: Arguments, settings: Shap
 
     def share(rows: int) -> float:
         X, some, arguments = some_rows(task.table, y, given, rows)
-        pinned = replace(settings, method="exact" if request.by_coalitions else "walk", budget=None)
+        budget = rows + probed + MIN_ROUNDS * p * (p - 1) * rows * donors_a_row(task, rows)
+        pinned = replace(settings, method="exact", budget=None)
+        if not request.by_coalitions:
+            pinned = replace(settings, method="walk", budget=budget)
         score_shapley(known, X, some, given["loss"], pinned, picked(Options, arguments))
         return rows * donors_a_row(task, rows) / (n * m)
 
@@ -515,7 +518,8 @@ def _refits(known: Learner, plan_of: Callable[..., Plan], given: Arguments, time
 
     def fit(few: Learner) -> None:
         models[:] = [few.fitted(few.splits[0][0], few.y)]
-        if len(getattr(models[0], "classes_", ())) < len(getattr(models[0], "classes_", ()) and np.unique(few.y)):
+        classes = getattr(models[0], "classes_", None)
+        if classes is not None and len(classes) < len(np.unique(few.y)):
             raise ValueError("these rows lack a class")
 
     trained, tested = ([len(pair[side]) for pair in known.splits] for side in (0, 1))
