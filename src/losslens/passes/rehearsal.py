@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from math import log
 from typing import Any
 
 import numpy as np
 
+from losslens.donors.designs import Design
 from losslens.tables import checks
 from losslens.tables.frames import Table, as_table
 from losslens.workers import here
@@ -23,8 +25,11 @@ Arguments = dict[str, Any]
 
 
 def some_rows(table: Table, y: Any, arguments: Arguments, rows: int) -> tuple[Table, Any, Arguments]:
-    """Evenly spaced rows, their targets, and the arguments of a verb with their weights and groups."""
-    at, some = np.unique(np.linspace(0, table.n - 1, rows).astype(np.intp)), {"progress": False}
+    """Evenly spaced rows, their targets, and the arguments of a verb with their weights, groups and donors."""
+    at = np.unique(np.linspace(0, table.n - 1, rows).astype(np.intp))
+    some, donors = Arguments(progress=False), arguments.get("donors")
+    if isinstance(donors, Design) and (donors.m or 0) > rows // 2:  # no more than there are rows
+        some["donors"] = replace(donors, m=max(1, rows // 2))  # type: ignore[type-var]  # designs are dataclasses
     for name in {"sample_weight", "groups"} & arguments.keys():
         if arguments[name] is not None:
             some[name] = checks.vector(arguments[name], table.n, name, table.index)[at]

@@ -289,9 +289,7 @@ def _on_few(verb: Callable[..., Any], model: Any, task: Task, y: Any, given: Arg
     return run
 
 
-def _of_cells(
-    task: Task, counted: Count, run: Callable[[int], Any], within: float, *, by_rows: bool = False
-) -> Plan:
+def _of_cells(task: Task, counted: Count, run: Callable[[int], Any], within: float, *, by_rows: bool = False) -> Plan:
     """The plan of importances or effects; the work is in proportion to predictions or cells, or to rows."""
     cells = any(r.way == "cells" and d.all_pairs for r, (_, d) in zip(counted.routes, counted.asked, strict=True))
 
@@ -315,8 +313,9 @@ def _seconds(task: Task, predictions: int, share: Callable[[int], float], within
     n = n or task.n
     if predictions:
         batch = min(predictions, task.engine.rows_a_call(task.n))
-        seconds = task.engine.timed(batch, within).seconds(ceil(predictions / batch), predictions)
-        if seconds * min(1, FEW / n) > within:
+        model = task.engine.timed(batch, within)
+        seconds = model.seconds(ceil(predictions / batch), predictions)
+        if max(model.call, seconds * min(1, FEW / n)) > within / 2:
             return seconds
     return rehearse(share, n, within)
 
