@@ -369,3 +369,6 @@ def test_a_slow_call_is_rehearsed_once(monkeypatch):
     assert rehearsal.rehearse(partial(run, seconds=3.0), 1000) == pytest.approx(3 * 1000 / 32)
     assert rehearsal.rehearse(partial(run, seconds=1.0), 1000) == pytest.approx(1000 / 32)
     assert rows == [32, 32, 32]
+    rows.clear()
+    assert rehearsal.rehearse(partial(run, seconds=0.5), 1000) == pytest.approx(0.5)  # as long for all
+    assert rows == [32, 32, 128]

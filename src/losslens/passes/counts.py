@@ -53,8 +53,8 @@ class Count:
 
     @property
     def expected(self) -> int:
-        """All of them if half of the features that may need more donors need twice as many."""
-        return self.n_predictions + sum(
+        """All of them if the features that may need more donors need twice as many."""
+        return self.n_predictions + 2 * sum(
             many for name, many in zip(self.features, self.predictions, strict=True) if name in self.grows
         )
 

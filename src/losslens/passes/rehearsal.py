@@ -61,8 +61,12 @@ def rehearse(run: Callable[[int], float], n: int, within: float = WITHIN, *, ste
                 raise
         else:
             seen.append((share, max(took, 1e-6)))
-        growth = GROWTH if len(seen) < 2 else max(1.0, seen[-1][1] / seen[-2][1])
-        if rows == n or (seen and time.perf_counter() - began + growth * seen[-1][1] > within):
+        if len(seen) == 1 and took < LONG / 2:  # two rehearsals tell what few rows take as long for as all
+            left = np.inf
+        else:
+            growth = GROWTH if len(seen) < 2 else max(1.0, seen[-1][1] / seen[-2][1])
+            left = within - (time.perf_counter() - began) - (growth * seen[-1][1] if seen else 0.0)
+        if rows == n or (seen and left < 0):
             return _of_all(seen, steep)
         rows = min(n, GROWTH * rows)
 
