@@ -1,7 +1,8 @@
 """Planned against measured seconds, call by call: ``python -m benchmarks.plans [TEXT] [--json FILE] [--busy]``.
 
-Bar: 90% of the calls take between a third and three times the planned seconds. With TEXT, only calls whose name contains it. Everything is compiled and loaded before it is timed; the plan is made right
-before the call, so that both meet the same load. Run it on idle cores; with ``--busy`` all seconds are those of the
+Bar: 90% of the calls take between a third and three times the planned seconds. With TEXT, only calls whose name
+contains it. Everything is compiled and loaded before it is timed; the plan is made right before the call, so that both
+meet the same load. Run it on idle cores; with ``--busy`` all seconds are those of the
 processor, also those that the plan measures, and calls that wait (slow functions, workers) are left out.
 """
 

@@ -19,9 +19,6 @@ import brute
 import losslens as ll
 from losslens.engines import choice
 from losslens.engines.choice import CHECKED
-from losslens.models import as_model
-from losslens.passes.scored import prepare_scored
-from losslens.passes.task import Options
 from losslens.plots import plot_groups, plot_ranking
 from losslens.sklearn import permutation_importance
 from losslens.text import in_digits
