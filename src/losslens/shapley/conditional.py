@@ -41,14 +41,6 @@ class ConditionalDraws(ModelWay):
         rounds, m = _rounds_and_draws(request)
         return (request.n + rounds * _coalitions_a_round(request.p) * request.n * m,) * 2
 
-    def game(self, request: Request, setup: GameSetup) -> ConditionalGame:
-        """The sampler is fitted for every coalition."""
-        return ConditionalGame(setup, _sampler(request), _rounds_and_draws(request)[1], request.task.entropy, None)
-
-    def coalitions(self, request: Request) -> float:
-        """Those that need draws."""
-        return float(_rounds_and_draws(request)[0] * _coalitions_a_round(request.p))
-
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows and, where values come from donors, of donors."""
         design, p, entropy = _sampler(request), setup.p, request.task.entropy
