@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -16,6 +16,7 @@ from losslens.engines.choice import CHECKED
 from losslens.passes import auto
 from losslens.passes.dispatch import Asked, Route, design_of, route
 from losslens.passes.task import Task
+from losslens.results.importance import FeatureImportance
 
 MOST_DRAWN = 5_000_000  # donors of all rows that are drawn to see which of them have the same value
 DRAWING = 0.5  # seconds after which samplers draw values for no more features
@@ -51,12 +52,10 @@ class Count:
         """All of them, of the first donors."""
         return self.unchanged + self.checked + sum(self.predictions)
 
-    @property
-    def expected(self) -> int:
-        """All of them if the features that may need more donors need twice as many."""
-        return self.n_predictions + 2 * sum(
-            many for name, many in zip(self.features, self.predictions, strict=True) if name in self.grows
-        )
+    def expected(self, more: Mapping[str, float] | None = None) -> int:
+        """All of them if features that grow need so many times their first donors once more; twice where unknown."""
+        each = zip(self.features, self.predictions, strict=True)
+        return self.n_predictions + int(sum((more or {}).get(name, 2.0) * k for name, k in each if name in self.grows))
 
     def with_curves(self, other: Count) -> Count:
         """Together with the curves of some of these features on a grid."""
@@ -69,17 +68,22 @@ class Count:
         )  # fmt: skip
 
 
-def count_importances(task: Task) -> Count:
+def count_importances(task: Task, drawing: float = DRAWING) -> Count:
     """The features of `feature_importance` with their first donors."""
     rule = partial(auto.first_design, blocked=task.blocked)
-    return count(task, [(subject, design_of(task, subject, rule)) for subject in task.subjects])
+    return count(task, [(subject, design_of(task, subject, rule)) for subject in task.subjects], drawing)
 
 
-def count(task: Task, asked: Sequence[Asked]) -> Count:
-    """Features with these designs."""
+def more_donors(pilot: Iterable[FeatureImportance]) -> dict[str, float]:
+    """How many times the first donors of a pilot its features need in the next round, if any."""
+    return {one.name: auto.more_donors(one) / auto.FIRST_DRAW if auto.wants_more(one) else 0.0 for one in pilot}
+
+
+def count(task: Task, asked: Sequence[Asked], drawing: float = DRAWING) -> Count:
+    """Features with these designs; samplers draw values for so many seconds, later features are an upper bound."""
     n, began = task.n, time.perf_counter()
     routes = tuple(route(task, *one) for one in asked)
-    cells = [_cells(task, *one, draws=time.perf_counter() - began < DRAWING) for one in asked]
+    cells = [_cells(task, *one, draws=time.perf_counter() - began < drawing) for one in asked]
     widths = [width for width, *_ in cells]
     by_model = [width for width, r in zip(widths, routes, strict=True) if not r.exact]
     conditional = task.design is not None and task.design.conditional  # values are drawn for one feature at a time

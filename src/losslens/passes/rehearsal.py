@@ -18,10 +18,11 @@ from losslens.workers import here
 
 FEW, GROWTH = 32, 4  # rows of the first rehearsal, and times more of the next
 WITHIN = 0.3  # seconds of all rehearsals of a call, about
-LONG = 2.0  # seconds of a first rehearsal that is made once: others, in which something is compiled, are made twice
+LONG = 0.5  # seconds of a first rehearsal that is made once: others, in which something is compiled, are made twice
 STEEPEST = 3.0  # most the power of the rows that a fit takes
 
 Arguments = dict[str, Any]
+Rehearsal = Callable[[], float]
 
 
 def some_rows(table: Table, y: Any, arguments: Arguments, rows: int) -> tuple[Table, Any, Arguments]:
@@ -39,10 +40,11 @@ def some_rows(table: Table, y: Any, arguments: Arguments, rows: int) -> tuple[Ta
     return table.at(at), y, arguments | some
 
 
-def rehearse(run: Callable[[int], float], n: int, within: float = WITHIN, *, steep: bool = False) -> float:
-    """Seconds of a call on n rows; run(k) makes it on k of them, and returns the share of the work that this is.
+def rehearse(prepare: Callable[[int], Rehearsal], n: int, within: float = WITHIN, *, steep: bool = False) -> float:
+    """Seconds of a call on n rows; prepare(k) returns the call on k of them, which says what share of the work it was.
 
-    Where few rows are an error more are tried. Seconds grow along a line or, if they may be steep, as a power.
+    Only the call is timed, not what takes k rows out of n. Where few rows are an error more are tried. Seconds grow
+    along a line or, if they may be steep, as a power.
     """
     seen: list[tuple[float, float]] = []
     rows, began = min(FEW, n), time.perf_counter()
@@ -51,8 +53,9 @@ def rehearse(run: Callable[[int], float], n: int, within: float = WITHIN, *, ste
             with here(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about few rows
                 for _ in range(1 if seen else 2):  # what happens once is not counted
+                    run = prepare(rows)
                     started = time.perf_counter()
-                    share = run(rows)
+                    share = run()
                     took = time.perf_counter() - started
                     if took > LONG:
                         break
@@ -61,7 +64,7 @@ def rehearse(run: Callable[[int], float], n: int, within: float = WITHIN, *, ste
                 raise
         else:
             seen.append((share, max(took, 1e-6)))
-        if len(seen) == 1 and took < LONG / 2:  # two rehearsals tell what few rows take as long for as all
+        if len(seen) == 1 and GROWTH * took < LONG:  # two rehearsals tell what few rows take as long for as all
             left = np.inf
         else:
             growth = GROWTH if len(seen) < 2 else max(1.0, seen[-1][1] / seen[-2][1])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 
@@ -19,10 +21,10 @@ from losslens.engines.choice import CHECKED
 from losslens.losses import Loss, OutputsLoss, is_scorer, names_of
 from losslens.models import Model, as_model, one_output
 from losslens.passes import auto, in_common
-from losslens.passes.counts import Count, count, count_importances
+from losslens.passes.counts import DRAWING, Count, count, count_importances, more_donors
 from losslens.passes.dispatch import design_of
 from losslens.passes.parts import call
-from losslens.passes.rehearsal import FEW, WITHIN, Arguments, rehearse, some_rows
+from losslens.passes.rehearsal import FEW, WITHIN, Arguments, Rehearsal, rehearse, some_rows
 from losslens.passes.scored import check_budget, curves_besides, prepare_scored, scored_features
 from losslens.passes.task import Options, Task, default_loss, effect_of, picked, prepare
 from losslens.progress import silent
@@ -37,7 +39,7 @@ from losslens.shapley.request import check_request
 from losslens.shapley.scores import MAX_ROUNDS, MIN_ROUNDS, check_scores, donors_a_row, score_shapley
 from losslens.shapley.stopping import MOST_PREDICTIONS, ShapleySettings
 from losslens.shapley.walk_kinds import FIRST_EFFECT_SWEEPS
-from losslens.shapley.ways import choose, engine_name, result_by
+from losslens.shapley.ways import CONDITIONAL, choose, engine_name, result_by
 from losslens.tables import checks, loading
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
@@ -60,9 +62,12 @@ from losslens.verbs.shapley import checked_effects, shapley_effect, shapley_impo
 from losslens.verbs.time_blocks import time_blocks
 from losslens.workers import active, here, with_executor
 
-SOME_PAIRS = 40  # that are rehearsed
+SOME_PAIRS, SOME_PLAYERS = 40, 4  # that are rehearsed
+PILOT_ROWS = 200  # that show how many donors a row needs
 PAGE = {"report": 0.5, "feature": 0.1, "value": 1e-4}  # seconds of a page, of a feature, and of a row of a feature
 PAGE_ROWS = 2000  # rows beyond which the page takes no longer
+
+OnFew = Callable[[int], Callable[[], Any]]  # a call on so many of its rows
 
 
 def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options: Any) -> Plan:
@@ -146,7 +151,19 @@ def _importances(model: Any, X: Any, y: Any, given: Arguments, within: float = W
     if data is not None:
         return _in_parts(call.importance_stream(known, data, chosen, options), data, call.summed)
     task = prepare(known, X, y, picked(Options, given), loss=chosen, response=chosen.reads)
-    return _of_cells(task, count_importances(task), _on_few(feature_importance, model, task, y, given), within)
+    if task.design is not None and task.design.conditional:
+        return _drawn(model, task, y, given, within)
+    pilot = _on_few(feature_importance, model, task, y, given | {"donors": Latin(auto.FIRST_DRAW)})
+    run = _on_few(feature_importance, model, task, y, given)
+    return _of_cells(task, count_importances(task), run, within, pilot=pilot)
+
+
+def _drawn(model: Any, task: Task, y: Any, given: Arguments, within: float) -> Plan:
+    """Values that a sampler draws: one feature stands for all, and slow samplers draw for no count."""
+    run = _on_few(feature_importance, model, task, y, given | {"features": _first(task, 1)})
+    each = rehearse(lambda rows: _share(run(rows), rows / task.n), task.n, within)
+    counted = count_importances(task, drawing=DRAWING * (each < DRAWING))
+    return _cells_plan(task, counted, len(task.subjects) * each)
 
 
 def _by_loss(plan: Callable[..., Plan], model: Any, X: Any, y: Any, given: Arguments) -> Plan:
@@ -218,8 +235,9 @@ def _conditional(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
     sampler, draws = given["sampler"], given["draws"]
     task = checked_task(model, X, y, sampler, given["loss"], draws, picked(Options, given))
     p, n, words = len(task.subjects), task.n, f"{sampler!r}, {draws} draw{'s' * (draws != 1)}"
-    run, total = _on_few(conditional_predictive_impact, model, task, y, given), task.n * (1 + draws * p)
-    seconds = _seconds(task, total, lambda rows: len(run(rows).weight) / n, WITHIN)
+    run = _on_few(conditional_predictive_impact, model, task, y, given | {"features": _first(task, 1)})
+    total = n * (1 + draws * p)
+    seconds = p * rehearse(lambda rows: _share(run(rows), rows / n), n)
     calls = ceil(n / task.engine.rows_a_call(n)) * (1 + draws * p)  # each feature and draw has its own
     counts = _batches(task, total, kept=8 * n * (p + 3 * draws)) | {"calls": calls}
     return _plan(
@@ -231,7 +249,7 @@ def _weak_segments(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
     """Every row is predicted once, and some of them are searched."""
     task = checked_segments(model, X, y, given["loss"], given["level"], given["depth"], picked(Options, given))
     run, searched = _on_few(weak_segments, model, task, y, given), min(task.n, 2 * MOST_ROWS)
-    seconds = _seconds(task, task.n, lambda rows: rows / searched if run(rows) else 0.0, WITHIN, searched)
+    seconds = _seconds(task, task.n, lambda rows: _share(run(rows), rows / searched), WITHIN, searched)
     return _plan(
         task, seconds, way="found on one half, judged on the other", exact=False,
         **_batches(task, task.n, kept=task.n * (8 * (len(task.subjects) + 6) + 64)),
@@ -258,43 +276,76 @@ def _in_parts(stream: Any, data: loading.Opened, run: Callable[..., Any]) -> Pla
     return plan_stream(stream, data, run)
 
 
-def _on_few(verb: Callable[..., Any], model: Any, task: Task, y: Any, given: Arguments) -> Callable[[int], Any]:
+def _on_few(verb: Callable[..., Any], model: Any, task: Task, y: Any, given: Arguments) -> OnFew:
     """The call on some of its rows."""
 
-    def run(rows: int) -> Any:
+    def prepared(rows: int) -> Callable[[], Any]:
         X, some, arguments = some_rows(task.table, y, given, rows)
-        return verb(model, X, **arguments) if y is None else verb(model, X, some, **arguments)
+        return partial(verb, model, X, *([] if y is None else [some]), **arguments)
 
-    return run
+    return prepared
 
 
-def _of_cells(task: Task, counted: Count, run: Callable[[int], Any], within: float, *, by_rows: bool = False) -> Plan:
-    """The plan of importances or effects; the work is in proportion to predictions or cells, or to rows."""
+def _share(call: Callable[[], Any], share: float) -> Rehearsal:
+    """A rehearsal that is a fixed share of the work."""
+    return lambda: share if call() is not None else 0.0
+
+
+def _first(task: Task, count: int) -> dict[str, list[Any]]:
+    """Some features, which stand for all."""
+    labels = task.table.labels
+    return {s.feature.name: [labels[j] for j in s.feature.columns] for s in task.subjects[:count]}
+
+
+def _of_cells(
+    task: Task, counted: Count, run: OnFew, within: float, *, by_rows: bool = False, pilot: OnFew | None = None
+) -> Plan:
+    """The plan of importances or effects; the work is in proportion to predictions or cells, or to rows.
+
+    pilot: the call with the first donors of features that grow: few rows show how many more are needed, and would all
+    be donors otherwise.
+    """
     cells = any(r.way == "cells" and d.all_pairs for r, (_, d) in zip(counted.routes, counted.asked, strict=True))
+    power, expected = 1 + (cells and not by_rows), counted.expected()
+    piloted = PILOT_ROWS * (1 + auto.FIRST_DRAW * len(counted.asked))
+    if counted.grows and pilot is not None:
+        run = pilot
+        if _model_seconds(task, piloted, within / 2)[0] < within:
+            with here(), catch_warnings(action="ignore"):  # about few rows
+                expected = counted.expected(more_donors(pilot(min(task.n, PILOT_ROWS))().values()))
 
-    def share(rows: int) -> float:
-        result = run(rows)
+    def share(rows: int) -> Rehearsal:
+        call = run(rows)
         if counted.by_model and not by_rows:
-            return result.n_predictions / counted.expected
-        return (rows / task.n) ** (1 + (cells and not by_rows))
+            return lambda: call().n_predictions / expected
+        return _share(call, (rows / task.n) ** power)
 
+    return _cells_plan(task, counted, _seconds(task, expected * counted.by_model, share, within))
+
+
+def _cells_plan(task: Task, counted: Count, seconds: float) -> Plan:
     return Plan(
         features=counted.features, engines=tuple(r.label for r in counted.routes), calls=counted.calls,
         designs=tuple(repr(design) for _, design in counted.asked), predictions=counted.predictions,
         n_predictions=counted.n_predictions, upper=counted.upper, memory=counted.memory, kept=counted.kept,
         complete=counted.kept == task.n, grows=counted.grows, backend=task.table.backend,
-        seconds=_seconds(task, counted.expected * counted.by_model, share, within),
+        seconds=seconds,
     )  # fmt: skip
 
 
-def _seconds(task: Task, predictions: int, share: Callable[[int], float], within: float, n: int = 0) -> float:
+def _model_seconds(task: Task, predictions: int, within: float) -> tuple[float, float]:
+    """Seconds of the model alone for so many predictions in full batches, and of a call of few rows."""
+    batch = min(predictions, task.engine.rows_a_call(task.n))
+    model = task.engine.timed(batch, within)
+    return model.seconds(ceil(predictions / batch), predictions), model.call
+
+
+def _seconds(task: Task, predictions: int, share: Callable[[int], Rehearsal], within: float, n: int = 0) -> float:
     """Seconds of a call in which the model predicts so many rows: of a slow model those of its calls alone."""
     n = n or task.n
     if predictions:
-        batch = min(predictions, task.engine.rows_a_call(task.n))
-        model = task.engine.timed(batch, within)
-        seconds = model.seconds(ceil(predictions / batch), predictions)
-        if max(model.call, seconds * min(1, FEW / n)) > within / 2:
+        seconds, call = _model_seconds(task, predictions, within)
+        if max(call, seconds * min(1, FEW / n)) > within / 2:
             return seconds
     return rehearse(share, n, within)
 
@@ -333,11 +384,20 @@ def _shares(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN
     task, (way, cost) = request.task, choose(request)
     least, most = way.predictions(request)
 
-    def share(rows: int) -> float:
-        X, some, arguments = some_rows(task.table, y, given, rows)
+    conditional = task.design is not None and task.design.conditional
+    given = given | ({"features": _first(task, 2)} if conditional else {})
+
+    def share(rows: int) -> Rehearsal:
+        return partial(of_few, rows, *some_rows(task.table, y, given, rows))
+
+    def of_few(rows: int, X: Any, some: Any, arguments: Arguments) -> float:
         budget = None if settings.budget is None else max(20 * rows * request.p, settings.budget * rows // task.n)
         few = check_request(known, X, some, loss, replace(settings, budget=budget), picked(Options, arguments))
+        if not (way.by_model or request.keeps_pairs(task.n)):  # shares of few rows' pairs would fit
+            few = replace(few, task=replace(few.task, budget=replace(few.task.budget, memory=0)))
         predicted = result_by(way, few).n_predictions
+        if conditional:
+            return rows / task.n
         if not way.by_model:
             smaller = way.cost(few)
             return smaller.amount / cost.amount if smaller is not None and cost.amount else rows / task.n
@@ -349,8 +409,12 @@ def _shares(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN
         fewest = predicted <= 1.05 * way.predictions(few)[0]
         return predicted / ((least * needed) ** 0.5 if fewest else needed)
 
+    if conditional:  # the sampler draws one player in each of two coalitions, and half of them in all
+        seconds = rehearse(share, task.n, within) * max(1.0, CONDITIONAL.coalitions(request) * request.p / 4)
+    else:
+        seconds = _seconds(task, least * way.by_model, share, within)
     return _plan(
-        task, _seconds(task, least * way.by_model, share, within), engines=(engine_name(request, way),) * request.p,
+        task, seconds, engines=(engine_name(request, way),) * request.p,
         way=way.words, exact=way.exact and request.all_pairs,
         **_batches(task, least, most, way.kept_bytes(request)),
     )  # fmt: skip
@@ -375,27 +439,32 @@ def _score_shares(known: Model, X: Any, y: Any, given: Arguments, settings: Shap
     if exact is not None:
         least = most = min(n, CHECKED) + probed
 
-    def share(rows: int) -> float:
-        X, some, arguments = some_rows(task.table, y, given, rows)
-        budget = rows + probed + MIN_ROUNDS * p * (p - 1) * rows * donors_a_row(task, rows)
+    q = min(p, SOME_PLAYERS)  # they stand for all
+    times = coalition_count(p) / coalition_count(q) if request.by_coalitions else p * (p - 1) / max(1, q * (q - 1))
+
+    def share(rows: int) -> Rehearsal:
+        X, some, arguments = some_rows(task.table, y, given | {"features": _first(task, q)}, rows)
+        budget = rows + probed + MIN_ROUNDS * q * (q - 1) * rows * donors_a_row(task, rows)
         pinned = replace(settings, method="exact", budget=None)
         if not request.by_coalitions:
             pinned = replace(settings, method="walk", budget=budget)
-        score_shapley(known, X, some, given["loss"], pinned, picked(Options, arguments))
-        return rows * donors_a_row(task, rows) / (n * m)
+        call = partial(score_shapley, known, X, some, given["loss"], pinned, picked(Options, arguments))
+        return _share(call, rows * donors_a_row(task, rows) / (n * m))
 
     way = f"all coalitions{', by the model' * (exact is None)}" if request.by_coalitions else "orders"
     return _plan(
-        task, _seconds(task, least * (exact is None), share, within), engines=((exact or task.engine).name,) * p,
-        way=way, exact=request.by_coalitions and m == n, upper=not request.by_coalitions,
-        **_batches(task, least, most, 16 * n * m),
+        task, times * _seconds(task, int(least * (exact is None) / times), share, within),
+        engines=((exact or task.engine).name,) * p, way=way, exact=request.by_coalitions and m == n,
+        upper=not request.by_coalitions, **_batches(task, least, most, 16 * n * m),
     )  # fmt: skip
 
 
 def _shapley_effects(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
     rows, target, method, budget, weight = (given[k] for k in ("rows", "target", "method", "budget", "sample_weight"))
     options = picked(Options, given | {"sample_weight": None})
+    started = time.perf_counter()
     request = checked_effects(model, X, rows, target, method, budget, weight, options)
+    checking = time.perf_counter() - started
     task, r, (way, predictions) = request.task, len(request.rows), choose_effects(request)
     by_model, least = way in (by_coalitions, by_walks), min(task.n, CHECKED)
     least = most = task.n + predictions - r if by_model else least
@@ -404,16 +473,15 @@ def _shapley_effects(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
         least = task.n + sweeps * request.steps
         most = MOST_PREDICTIONS if request.budget is None else least
 
-    def share(rows: int) -> float:
+    def share(rows: int) -> Rehearsal:
         at = request.rows[np.linspace(0, r - 1, rows).astype(np.intp)]
         budget = None if request.budget is None else task.n + (least - task.n) * rows // r
         few = replace(request, rows=at, row_labels=None, budget=budget, task=replace(task, progress=False))
-        explain_by(way, rows, few)
-        return rows / r
+        return _share(partial(explain_by, way, rows, few), rows / r)
 
     words = "walks" if way is by_walks else "all coalitions, by the model" if by_model else "by the engine"
     return _plan(
-        task, _seconds(task, least * by_model, share, WITHIN, r), way=words, exact=way is not by_walks,
+        task, checking + _seconds(task, least * by_model, share, WITHIN, r), way=words, exact=way is not by_walks,
         engines=((task.engine if by_model else task.exact).name,) * len(request.players),
         **_batches(task, least, most, 8 * r * len(request.players)),
     )  # fmt: skip
@@ -492,11 +560,12 @@ def _refits(known: Learner, plan_of: Callable[..., Plan], given: Arguments, time
     """Fits and explanations of all folds, so many times, and of pairs; from fits on some rows, and the first fold."""
     parts, pairs, models = _PlansTogether(1), known.pairs, list[Any]()
 
-    def fit(few: Learner) -> None:
+    def fit(few: Learner) -> Any:
         models[:] = [few.fitted(few.splits[0][0], few.y)]
         classes = getattr(models[0], "classes_", None)
         if classes is not None and len(classes) < len(np.unique(few.y)):
             raise ValueError("these rows lack a class")
+        return models
 
     trained, tested = ([len(pair[side]) for pair in known.splits] for side in (0, 1))
     rows = times * sum(trained) + sum(trained[first] - tested[second] for first, second in pairs)
@@ -522,10 +591,10 @@ def _seconds_of_fits(known: Learner, fit: Callable[[Learner], Any]) -> float:
     """Seconds of a fit for each of its rows, from fits on more and more rows of the first fold."""
     train, test = known.splits[0]
 
-    def share(rows: int) -> float:
+    def share(rows: int) -> Rehearsal:
         some = train[np.unique(np.linspace(0, len(train) - 1, rows).astype(np.intp))]
-        fit(replace(known, splits=((some, test[:: max(1, len(train) // rows)]),)))
-        return rows / len(train)
+        few = replace(known, splits=((some, test[:: max(1, len(train) // rows)]),))
+        return _share(lambda: fit(few), rows / len(train))
 
     return rehearse(share, len(train), steep=True) / len(train)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from losslens.passes.parts.call import summed
 from losslens.passes.parts.kept_rows import MOST_KEPT
 from losslens.passes.parts.reading import Stretch
 from losslens.passes.parts.stream import Stream
-from losslens.passes.rehearsal import rehearse
+from losslens.passes.rehearsal import Rehearsal, rehearse
 from losslens.results.plan import Plan
 from losslens.tables.frames import Table
 from losslens.tables.loading import HEAD, Opened
@@ -43,19 +44,20 @@ class _Head:
 def plan_stream(stream: Stream, data: Opened, run: Callable[[Stream], Any]) -> Plan:
     """The plan of a checked call that `run` computes."""
 
-    def of_head(rows: int) -> Any:
+    def of_head(rows: int) -> Callable[[], Any]:
         """The call on the first rows; their weights may all be zero, and don't matter here."""
         y = None if data.y is None else data.y[np.arange(rows) % data.head.n]
         stretch = Stretch((Part("the first rows", 0, rows, None),), y)
         reader = replace(stream.data, reader=_Head(data.head), weight=None)
-        return run(replace(stream, data=reader, stretches=[stretch], n=rows, workers=Serial(), progress=False))
+        few = replace(stream, data=reader, stretches=[stretch], n=rows, workers=Serial(), progress=False)
+        return partial(run, few)
 
-    def share(rows: int) -> float:
-        of_head(rows)
-        return rows / n
+    def share(rows: int) -> Rehearsal:
+        call = of_head(rows)
+        return lambda: rows / n if call() else 0.0
 
     n, k = stream.n, len(stream.features)
-    engine = "blackbox" if stream.read is None else of_head(min(FIRST, n)).engine  # which may decline these data
+    engine = "blackbox" if stream.read is None else of_head(min(FIRST, n))().engine  # which may decline these data
     designs, predictions, least, most = ("All()",) * k, (0,) * k, CHECKED, CHECKED
     kept, passes = min(n, MOST_KEPT) * (16 * k + 64), 0 if stream.read is None else stream.read.passes_over_parts
     if run is not summed and stream.read.donor_sums == "patterns":  # Shapley importances
