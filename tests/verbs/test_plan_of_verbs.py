@@ -335,18 +335,23 @@ def test_seconds_are_extrapolated(seen, steep, seconds):
 
 
 def test_a_slow_call_is_rehearsed_once(monkeypatch):
-    """On few rows, if that takes seconds; otherwise twice, because something may be compiled the first time."""
+    """On few rows, if that takes half a second; otherwise twice, because something may be compiled the first time."""
     now, rows = [0.0], []
     monkeypatch.setattr(rehearsal, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
-    def run(some, seconds):
-        rows.append(some)
-        now[0] += seconds
-        return some / 1000
+    def prepare(some, seconds):
+        now[0] += 1e-4  # to take the rows: not timed
 
-    assert rehearsal.rehearse(partial(run, seconds=3.0), 1000) == pytest.approx(3 * 1000 / 32)
-    assert rehearsal.rehearse(partial(run, seconds=1.0), 1000) == pytest.approx(1000 / 32)
+        def run():
+            rows.append(some)
+            now[0] += seconds
+            return some / 1000
+
+        return run
+
+    assert rehearsal.rehearse(partial(prepare, seconds=0.6), 1000) == pytest.approx(0.6 * 1000 / 32)
+    assert rehearsal.rehearse(partial(prepare, seconds=0.2), 1000) == pytest.approx(0.2 * 1000 / 32)
     assert rows == [32, 32, 32]
     rows.clear()
-    assert rehearsal.rehearse(partial(run, seconds=0.5), 1000) == pytest.approx(0.5)  # as long for all
+    assert rehearsal.rehearse(partial(prepare, seconds=0.12), 1000) == pytest.approx(0.12)  # as long for all
     assert rows == [32, 32, 128]

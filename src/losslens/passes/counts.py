@@ -68,10 +68,10 @@ class Count:
         )  # fmt: skip
 
 
-def count_importances(task: Task, drawing: float = DRAWING) -> Count:
+def count_importances(task: Task, *, draws: bool = True) -> Count:
     """The features of `feature_importance` with their first donors."""
     rule = partial(auto.first_design, blocked=task.blocked)
-    return count(task, [(subject, design_of(task, subject, rule)) for subject in task.subjects], drawing)
+    return count(task, [(subject, design_of(task, subject, rule)) for subject in task.subjects], draws=draws)
 
 
 def more_donors(pilot: Iterable[FeatureImportance]) -> dict[str, float]:
@@ -79,11 +79,11 @@ def more_donors(pilot: Iterable[FeatureImportance]) -> dict[str, float]:
     return {one.name: auto.more_donors(one) / auto.FIRST_DRAW if auto.wants_more(one) else 0.0 for one in pilot}
 
 
-def count(task: Task, asked: Sequence[Asked], drawing: float = DRAWING) -> Count:
-    """Features with these designs; samplers draw values for so many seconds, later features are an upper bound."""
+def count(task: Task, asked: Sequence[Asked], *, draws: bool = True) -> Count:
+    """Features with these designs; what a sampler would draw beyond some seconds, or not at all, is an upper bound."""
     n, began = task.n, time.perf_counter()
     routes = tuple(route(task, *one) for one in asked)
-    cells = [_cells(task, *one, draws=time.perf_counter() - began < drawing) for one in asked]
+    cells = [_cells(task, *one, draws=draws and time.perf_counter() - began < DRAWING) for one in asked]
     widths = [width for width, *_ in cells]
     by_model = [width for width, r in zip(widths, routes, strict=True) if not r.exact]
     conditional = task.design is not None and task.design.conditional  # values are drawn for one feature at a time

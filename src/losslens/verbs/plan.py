@@ -162,7 +162,7 @@ def _drawn(model: Any, task: Task, y: Any, given: Arguments, within: float) -> P
     """Values that a sampler draws: one feature stands for all, and slow samplers draw for no count."""
     run = _on_few(feature_importance, model, task, y, given | {"features": _first(task, 1)})
     each = rehearse(lambda rows: _share(run(rows), rows / task.n), task.n, within)
-    counted = count_importances(task, drawing=DRAWING * (each < DRAWING))
+    counted = count_importances(task, draws=each < DRAWING)
     return _cells_plan(task, counted, len(task.subjects) * each)
 
 
@@ -580,7 +580,9 @@ def _refits(known: Learner, plan_of: Callable[..., Plan], given: Arguments, time
             one: Plan = known.explained_by(models[0], 0, explain)
         folds = times * sum(tested) / tested[0] + 2 * len(pairs)  # a fit without a pair is explained on both
         folds = round(folds) if max(tested) - min(tested) <= 1 else folds
-        counts = {name: round(folds * (getattr(one, name) or 0)) for name in ("n_predictions", "calls", "most")}
+        counts: Arguments = {
+            name: round(folds * (getattr(one, name) or 0)) for name in ("n_predictions", "calls", "most")
+        }
         return replace(one, seconds=folds * one.seconds, **counts)
 
     parts.add("explanations", explained)

@@ -59,9 +59,8 @@ def plan_stream(stream: Stream, data: Opened, run: Callable[[Stream], Any]) -> P
     n, k = stream.n, len(stream.features)
     engine = "blackbox" if stream.read is None else of_head(min(FIRST, n))().engine  # which may decline these data
     designs, predictions, least, most = ("All()",) * k, (0,) * k, CHECKED, CHECKED
-    kept, passes = min(n, MOST_KEPT) * (16 * k + 64), 0 if stream.read is None else stream.read.passes_over_parts
-    if run is not summed and stream.read.donor_sums == "patterns":  # Shapley importances
-        passes += 1
+    games = run is not summed and stream.read.donor_sums == "patterns"  # Shapley importances of trees
+    kept, passes = min(n, MOST_KEPT) * (16 * k + 64), 3 if games else 2
     if engine == "blackbox":
         designs, predictions, (least, most), turns, kept = blackbox.count(stream, data.head, data.columns)
         passes = 2 + turns
