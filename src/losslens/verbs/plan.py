@@ -13,6 +13,7 @@ from warnings import catch_warnings
 
 import numpy as np
 
+from losslens.donors.conditional import BoundSampler
 from losslens.donors.designs import Latin
 from losslens.donors.questions import pose
 from losslens.engines import rates
@@ -151,18 +152,12 @@ def _importances(model: Any, X: Any, y: Any, given: Arguments, within: float = W
     if data is not None:
         return _in_parts(call.importance_stream(known, data, chosen, options), data, call.summed)
     task = prepare(known, X, y, picked(Options, given), loss=chosen, response=chosen.reads)
-    if task.design is not None and task.design.conditional:
-        return _drawn(model, task, y, given, within)
-    pilot = _on_few(feature_importance, model, task, y, given | {"donors": Latin(auto.FIRST_DRAW)})
-    run = _on_few(feature_importance, model, task, y, given)
-    return _of_cells(task, count_importances(task), run, within, pilot=pilot)
-
-
-def _drawn(model: Any, task: Task, y: Any, given: Arguments, within: float) -> Plan:
-    """Values that a sampler draws: one feature stands for all, and slow samplers draw for no count."""
-    run = _on_few(feature_importance, model, task, y, given | {"features": _first(task, 1)})
-    each = rehearse(lambda rows: _share(run(rows), rows / task.n), task.n, within)
-    counted = count_importances(task, draws=each < DRAWING)
+    run = partial(_on_few, feature_importance, model, task, y)
+    if not isinstance(task.design, BoundSampler):
+        pilot = run(given | {"donors": Latin(auto.FIRST_DRAW)})
+        return _of_cells(task, count_importances(task), run(given), within, pilot=pilot)
+    each = _of_one(task, run(given | {"features": _first(task, 1)}), task.design.draws, within)
+    counted = count_importances(task, draws=each < DRAWING)  # slow samplers draw for no count
     return _cells_plan(task, counted, len(task.subjects) * each)
 
 
@@ -237,7 +232,7 @@ def _conditional(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
     p, n, words = len(task.subjects), task.n, f"{sampler!r}, {draws} draw{'s' * (draws != 1)}"
     run = _on_few(conditional_predictive_impact, model, task, y, given | {"features": _first(task, 1)})
     total = n * (1 + draws * p)
-    seconds = p * rehearse(lambda rows: _share(run(rows), rows / n), n)
+    seconds = p * _of_one(task, run, draws, WITHIN)
     calls = ceil(n / task.engine.rows_a_call(n)) * (1 + draws * p)  # each feature and draw has its own
     counts = _batches(task, total, kept=8 * n * (p + 3 * draws)) | {"calls": calls}
     return _plan(
@@ -350,6 +345,11 @@ def _seconds(task: Task, predictions: int, share: Callable[[int], Rehearsal], wi
     return rehearse(share, n, within)
 
 
+def _of_one(task: Task, run: OnFew, draws: int, within: float) -> float:
+    """Seconds of a call with one feature, for each of whose rows a sampler draws so many values."""
+    return _seconds(task, task.n * (1 + draws), lambda rows: _share(run(rows), rows / task.n), within)
+
+
 def _plan(task: Task, seconds: float, **named: Any) -> Plan:
     names = tuple(subject.feature.name for subject in task.subjects)
     shared = {"features": names, "engines": (task.engine.name,) * len(names), "backend": task.table.backend}
@@ -382,10 +382,10 @@ def _shares(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN
         return _in_parts(parts.share_stream(known, data, chosen, settings, picked(Options, given)), data, parts.run)
     request = check_request(known, X, y, loss, settings, picked(Options, given))
     task, (way, cost) = request.task, choose(request)
-    least, most = way.predictions(request)
-
-    conditional = task.design is not None and task.design.conditional
-    given = given | ({"features": _first(task, 2)} if conditional else {})
+    (least, most), times = way.predictions(request), 1.0
+    if way is CONDITIONAL:  # of two players the sampler draws one in each of two coalitions, of all half in each
+        times = max(1.0, CONDITIONAL.coalitions(request) * request.p / 4)
+        given = given | {"features": _first(task, 2)}
 
     def share(rows: int) -> Rehearsal:
         return partial(of_few, rows, *some_rows(task.table, y, given, rows))
@@ -396,10 +396,8 @@ def _shares(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN
         if not (way.by_model or request.keeps_pairs(task.n)):  # shares of few rows' pairs would fit
             few = replace(few, task=replace(few.task, budget=replace(few.task.budget, memory=0)))
         predicted = result_by(way, few).n_predictions
-        if conditional:
-            return rows / task.n
-        if not way.by_model:
-            smaller = way.cost(few)
+        if not way.by_model or way is CONDITIONAL:
+            smaller = None if way is CONDITIONAL else way.cost(few)
             return smaller.amount / cost.amount if smaller is not None and cost.amount else rows / task.n
         if most == least:
             return predicted / least
@@ -409,13 +407,9 @@ def _shares(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN
         fewest = predicted <= 1.05 * way.predictions(few)[0]
         return predicted / ((least * needed) ** 0.5 if fewest else needed)
 
-    if conditional:  # the sampler draws one player in each of two coalitions, and half of them in all
-        seconds = rehearse(share, task.n, within) * max(1.0, CONDITIONAL.coalitions(request) * request.p / 4)
-    else:
-        seconds = _seconds(task, least * way.by_model, share, within)
     return _plan(
-        task, seconds, engines=(engine_name(request, way),) * request.p,
-        way=way.words, exact=way.exact and request.all_pairs,
+        task, times * _seconds(task, int(least * way.by_model / times), share, within), way=way.words,
+        engines=(engine_name(request, way),) * request.p, exact=way.exact and request.all_pairs,
         **_batches(task, least, most, way.kept_bytes(request)),
     )  # fmt: skip
 
@@ -423,24 +417,18 @@ def _shares(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN
 def _score_shares(known: Model, X: Any, y: Any, given: Arguments, settings: ShapleySettings, within: float) -> Plan:
     """All coalitions, or those along orders: at most as many different ones as the orders pass."""
     request = check_scores(known, X, y, given["loss"], settings, picked(Options, given))
-    task, probed, exact, p, n = (
-        request.task,
-        request.method.probed,
-        request.exact,
-        len(request.task.subjects),
-        request.task.n,
-    )
-    m, every = donors_a_row(task, n), coalition_count(p) - 2
-    least = most = every
+    task, probed, exact = request.task, request.method.probed, request.exact
+    p, n = len(task.subjects), task.n
+    m, least, a_round = donors_a_row(task, n), coalition_count(p) - 2, max(1, p * (p - 1))
+    most, q = least, min(p, SOME_PLAYERS)  # which stand for all
+    times = coalition_count(p) / coalition_count(q)
     if not request.by_coalitions:
-        left = np.inf if settings.budget is None else (settings.budget - n - probed) // (p * (p - 1) * n * m)
-        least, most = (min(every, p * (p - 1) * max(1, min(many, left))) for many in (MIN_ROUNDS, MAX_ROUNDS))
+        left = np.inf if settings.budget is None else (settings.budget - n - probed) // (a_round * n * m)
+        least, most = (min(least, a_round * max(1, min(many, left))) for many in (MIN_ROUNDS, MAX_ROUNDS))
+        times = a_round / max(1, q * (q - 1))
     least, most = (int(n + probed + many * n * m) for many in (least, most))
     if exact is not None:
         least = most = min(n, CHECKED) + probed
-
-    q = min(p, SOME_PLAYERS)  # they stand for all
-    times = coalition_count(p) / coalition_count(q) if request.by_coalitions else p * (p - 1) / max(1, q * (q - 1))
 
     def share(rows: int) -> Rehearsal:
         X, some, arguments = some_rows(task.table, y, given | {"features": _first(task, q)}, rows)
