@@ -335,7 +335,7 @@ def test_seconds_are_extrapolated(seen, steep, seconds):
 
 
 def test_a_slow_call_is_rehearsed_once(monkeypatch):
-    """On few rows, if that takes half a second; otherwise twice, because something may be compiled the first time."""
+    """On few rows, if that takes long; otherwise twice, because something may be compiled the first time."""
     now, rows = [0.0], []
     monkeypatch.setattr(rehearsal, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
@@ -349,9 +349,11 @@ def test_a_slow_call_is_rehearsed_once(monkeypatch):
 
         return run
 
-    assert rehearsal.rehearse(partial(prepare, seconds=0.6), 1000) == pytest.approx(0.6 * 1000 / 32)
-    assert rehearsal.rehearse(partial(prepare, seconds=0.2), 1000) == pytest.approx(0.2 * 1000 / 32)
-    assert rows == [32, 32, 32]
+    assert rehearsal.rehearse(partial(prepare, seconds=0.7), 1000) == pytest.approx(0.7 * 1000 / 32)
+    assert rows == [32]
     rows.clear()
-    assert rehearsal.rehearse(partial(prepare, seconds=0.12), 1000) == pytest.approx(0.12)  # as long for all
+    assert rehearsal.rehearse(partial(prepare, seconds=0.3), 1000) == pytest.approx(0.3)  # as long for all
+    assert rows == [32, 64]
+    rows.clear()
+    assert rehearsal.rehearse(partial(prepare, seconds=0.12), 1000) == pytest.approx(0.12)
     assert rows == [32, 32, 128]

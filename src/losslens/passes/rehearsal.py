@@ -18,7 +18,8 @@ from losslens.workers import here
 
 FEW, GROWTH = 32, 4  # rows of the first rehearsal, and times more of the next
 WITHIN = 0.3  # seconds of all rehearsals of a call, about
-LONG = 0.5  # seconds of a first rehearsal that is made once: others, in which something is compiled, are made twice
+LONG = 0.6  # seconds of a first rehearsal that no other follows; of a quarter the next has twice as many rows
+ONCE = 0.7  # of the seconds of fewer rows: below it they were the first to be compiled for
 STEEPEST = 3.0  # most the power of the rows that a fit takes
 
 Arguments = dict[str, Any]
@@ -52,32 +53,35 @@ def rehearse(prepare: Callable[[int], Rehearsal], n: int, within: float = WITHIN
         try:
             with here(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about few rows
-                for _ in range(1 if seen else 2):  # what happens once is not counted
+                for _ in range(1 if seen else 2):  # what happens once, such as compiling, is not counted
                     run = prepare(rows)
                     started = time.perf_counter()
                     share = run()
                     took = time.perf_counter() - started
-                    if took > LONG:
+                    if GROWTH * took > LONG:
                         break
         except Exception:
             if rows == n:
                 raise
         else:
             seen.append((share, max(took, 1e-6)))
-        if len(seen) == 1 and GROWTH * took < LONG:  # two rehearsals tell what few rows take as long for as all
-            left = np.inf
+        growth = GROWTH
+        if len(seen) == 1 and took < LONG:  # two rehearsals tell what few rows take as long for as all
+            left, growth = float("inf"), GROWTH if GROWTH * took < LONG else 2
         else:
-            growth = GROWTH if len(seen) < 2 else max(1.0, seen[-1][1] / seen[-2][1])
-            left = within - (time.perf_counter() - began) - (growth * seen[-1][1] if seen else 0.0)
+            slower = GROWTH if len(seen) < 2 else max(1.0, seen[-1][1] / seen[-2][1])
+            left = within - (time.perf_counter() - began) - (slower * seen[-1][1] if seen else 0.0)
         if rows == n or (seen and left < 0):
             return _of_all(seen, steep)
-        rows = min(n, GROWTH * rows)
+        rows = min(n, growth * rows)
 
 
 def _of_all(seen: list[tuple[float, float]], steep: bool) -> float:
     """Seconds at the share 1."""
     share, took = seen[-1]
     before, earlier = seen[-2] if len(seen) > 1 else (0.0, 0.0)
+    if took < earlier * ONCE:  # something happened once in the first
+        before, earlier = 0.0, 0.0
     if steep and earlier and took / earlier > share / before:
         return float(took * share ** -min(STEEPEST, log(took / earlier) / log(share / before)))
     slope = max(0.0, took - earlier) / (share - before) if share > before else 0.0

@@ -131,7 +131,7 @@ def _planned(model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: 
         return plan
     tasks = plan.fits or ceil((plan.calls or 1) / cluster.grain)
     seconds = rates.on_a_cluster(plan.seconds, max(1, tasks), cluster.threads, 8 * plan.n_predictions)
-    if plan.fits or "blackbox" in plan.engine or seconds < plan.seconds:
+    if plan.fits or plan.n_predictions > CHECKED or seconds < plan.seconds:
         plan = replace(plan, workers=cluster.threads, seconds=seconds)
     return plan
 
@@ -393,7 +393,7 @@ def _shares(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN
     def of_few(rows: int, X: Any, some: Any, arguments: Arguments) -> float:
         budget = None if settings.budget is None else max(20 * rows * request.p, settings.budget * rows // task.n)
         few = check_request(known, X, some, loss, replace(settings, budget=budget), picked(Options, arguments))
-        if not (way.by_model or request.keeps_pairs(task.n)):  # shares of few rows' pairs would fit
+        if way.pairs and not (way.by_model or request.keeps_pairs(task.n)):  # those of few rows would fit
             few = replace(few, task=replace(few.task, budget=replace(few.task.budget, memory=0)))
         predicted = result_by(way, few).n_predictions
         if not way.by_model or way is CONDITIONAL:
