@@ -349,7 +349,7 @@ def test_a_slow_call_is_rehearsed_once(monkeypatch):
 
         return run
 
-    assert rehearsal.rehearse(partial(prepare, seconds=0.7), 1000) == pytest.approx(0.7 * 1000 / 32)
+    assert rehearsal.rehearse(partial(prepare, seconds=1.1), 1000) == pytest.approx(1.1 * 1000 / 32)
     assert rows == [32]
     rows.clear()
     assert rehearsal.rehearse(partial(prepare, seconds=0.3), 1000) == pytest.approx(0.3)  # as long for all

@@ -18,7 +18,7 @@ from losslens.workers import here
 
 FEW, GROWTH = 32, 4  # rows of the first rehearsal, and times more of the next
 WITHIN = 0.3  # seconds of all rehearsals of a call, about
-LONG = 0.6  # seconds of a first rehearsal that no other follows; of a quarter the next has twice as many rows
+LONG, LONGEST = 0.6, 1.0  # seconds beyond which the second has twice the rows, not four times; and of a first alone
 ONCE = 0.7  # of the seconds of fewer rows: below it they were the first to be compiled for
 STEEPEST = 3.0  # most the power of the rows that a fit takes
 
@@ -66,7 +66,7 @@ def rehearse(prepare: Callable[[int], Rehearsal], n: int, within: float = WITHIN
         else:
             seen.append((share, max(took, 1e-6)))
         growth = GROWTH
-        if len(seen) == 1 and took < LONG:  # two rehearsals tell what few rows take as long for as all
+        if len(seen) == 1 and took < LONGEST:  # two rehearsals tell what few rows take as long for as all
             left, growth = float("inf"), GROWTH if GROWTH * took < LONG else 2
         else:
             slower = GROWTH if len(seen) < 2 else max(1.0, seen[-1][1] / seen[-2][1])
