@@ -179,8 +179,9 @@ def _scores(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Pl
     counted = count(task, asked)
     counted = counted.with_curves(count(task, on_grid)) if on_grid else counted
     counted = replace(counted, checked=counted.checked + method.probed)
-    run = _on_few(feature_importance, known.native, task, y, given)
-    return _of_cells(task, counted, run, within, by_rows=True)  # calls of the scorer take longer than predictions
+    some = _first(task, SOME_PLAYERS)
+    run, times = _on_few(feature_importance, known.native, task, y, given | {"features": some}), len(asked) / len(some)
+    return _of_cells(task, counted, run, within, times=times, by_rows=True)  # the scorer takes longer than predictions
 
 
 def _by_output(
@@ -222,8 +223,8 @@ def _pairs(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN)
     if counted.grows:  # the pairs have a fixed number of donors
         counted = count_importances(replace(task, design=Latin(auto.FIXED_DONORS)))
     some = pairs[:: ceil(len(pairs) / SOME_PAIRS)]
-    plan = _of_cells(task, counted, _on_few(pair_interactions, model, task, y, given | {"pairs": some}), within)
-    return plan if counted.by_model else replace(plan, seconds=plan.seconds * len(pairs) / len(some))
+    run, times = _on_few(pair_interactions, model, task, y, given | {"pairs": some}), len(pairs) / len(some)
+    return _of_cells(task, counted, run, within, times=1.0 if counted.by_model else times)
 
 
 def _conditional(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
@@ -293,12 +294,13 @@ def _first(task: Task, count: int) -> dict[str, list[Any]]:
 
 
 def _of_cells(
-    task: Task, counted: Count, run: OnFew, within: float, *, by_rows: bool = False, pilot: OnFew | None = None
-) -> Plan:
+    task: Task, counted: Count, run: OnFew, within: float, *, times: float = 1.0, by_rows: bool = False,
+    pilot: OnFew | None = None,
+) -> Plan:  # fmt: skip
     """The plan of importances or effects; the work is in proportion to predictions or cells, or to rows.
 
-    pilot: the call with the first donors of features that grow: few rows show how many more are needed, and would all
-    be donors otherwise.
+    times: how many times the features of `run` there are. pilot: the call with the first donors of features that grow;
+    few rows show how many more are needed, and would all be donors otherwise.
     """
     cells = any(r.way == "cells" and d.all_pairs for r, (_, d) in zip(counted.routes, counted.asked, strict=True))
     power, expected = 1 + (cells and not by_rows), counted.expected()
@@ -315,7 +317,8 @@ def _of_cells(
             return lambda: call().n_predictions / expected
         return _share(call, (rows / task.n) ** power)
 
-    return _cells_plan(task, counted, _seconds(task, expected * counted.by_model, share, within))
+    seconds = times * _seconds(task, int(expected * counted.by_model / times), share, within)
+    return _cells_plan(task, counted, seconds)
 
 
 def _cells_plan(task: Task, counted: Count, seconds: float) -> Plan:
