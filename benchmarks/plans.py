@@ -1,8 +1,8 @@
 """Planned against measured seconds, call by call: ``python -m benchmarks.plans [TEXT] [--json FILE] [--busy]``.
 
-Bars: 95% of the calls take between half and twice the planned seconds, and no plan takes longer than a second. With
-TEXT, only calls whose name contains it. Everything is compiled and loaded before it is timed; the plan is made right
-before the call, so that both meet the same load. Run it on idle cores; with ``--busy`` all seconds are those of the
+Bar: 90% of the calls take between a third and three times the planned seconds. With TEXT, only calls whose name
+contains it. Everything is compiled and loaded before it is timed; the plan is made right before the call, so that both
+meet the same load. Run it on idle cores; with ``--busy`` all seconds are those of the
 processor, also those that the plan measures, and calls that wait (slow functions, workers) are left out.
 """
 
@@ -40,7 +40,7 @@ from benchmarks.models import data, models
 
 SHORT, REPEATS = 1.0, 3  # a call shorter than so many seconds is measured so often
 FEW = 60  # rows of the call that loads everything
-FACTOR = 2.0
+FACTOR = 3.0
 
 Made = tuple[Any, Any, Any]  # model, X, y
 
@@ -402,9 +402,9 @@ def main(text: str = "", file: str | None = None, busy: bool = False) -> list[di
         share = sum(map(within, rows)) / len(rows)
         worst = max(rows, key=lambda row: abs(np.log(row["ratio"])))
         longest = max(rows, key=lambda row: row["planning"])
-        print(f"{len(rows)} calls, {share:.0%} within a factor of {FACTOR:g} (bar 95%)")
+        print(f"{len(rows)} calls, {share:.0%} within a factor of {FACTOR:g} (bar 90%)")
         print(f"worst: {worst['ratio']:.2f}, {worst['call']}")
-        print(f"longest plan: {longest['planning']:.2f} s (bar 1 s), {longest['call']}")
+        print(f"longest plan: {longest['planning']:.2f} s, {longest['call']}")
     if file:
         Path(file).write_text(json.dumps(rows, indent=1))
     return rows

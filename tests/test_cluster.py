@@ -163,7 +163,6 @@ def test_a_plan_knows_the_cluster(client, folder, forest):
     assert shared.workers == 2
     streamed = ll.plan(ll.feature_importance, *files, executor=client)
     assert (streamed.workers, streamed.parts, streamed.engine) == (2, 4, "trees")
-    assert streamed.travels > 0
     assert "on a cluster of 2 threads" in repr(streamed)
 
 

@@ -1,6 +1,5 @@
 """A plan says what the verb will do, and does next to nothing itself."""
 
-import sys
 import tempfile
 import time
 from functools import partial
@@ -16,9 +15,7 @@ from sklearn.metrics import get_scorer, make_scorer, r2_score
 import losslens as ll
 from losslens.engines import choice
 from losslens.models import Responder
-from losslens.passes import auto
-from losslens.shapley import by_model
-from losslens.tables import frames
+from losslens.passes import auto, counts
 from losslens.tables.checks import memory_bytes
 
 RNG = np.random.default_rng(0)
@@ -75,13 +72,27 @@ def test_the_plan_of_all_values_is_what_the_run_does(verb, options, monkeypatch)
     assert "at most" not in repr(planned)
 
 
-@pytest.mark.parametrize("donors", [ll.Latin(5), ll.Permutations(5), ll.Systematic(5), ll.Grid(5)], ids=repr)
-def test_the_plan_of_a_sample_is_the_most_that_the_run_can_need(donors):
+@pytest.mark.parametrize(
+    "donors", [ll.Latin(5), ll.Permutations(5), ll.Systematic(5), ll.Grid(5), ll.Within()], ids=repr
+)
+def test_the_plan_of_a_sample_is_what_the_run_does(donors):
+    """Values that a row gets twice, or its own, are predicted once or not at all: the plan knows the same draw."""
+    planned, _, ran, result = plan_and_run(donors=donors, random_state=0)
+    assert planned.n_predictions == sum(ran) == result.n_predictions
+    assert planned.predictions == tuple(result[name].n_predictions for name in result)
+    assert "at most" not in repr(planned)
+
+
+@pytest.mark.parametrize("donors", [ll.Latin(5), ll.Permutations(5), ll.Systematic(5), ll.Within()], ids=repr)
+def test_the_plan_of_a_large_sample_is_the_most_that_the_run_can_need(donors, monkeypatch):
+    """Very many donors are not drawn, and samplers draw no longer than half a second."""
+    monkeypatch.setattr(counts, "MOST_DRAWN", 0)
+    monkeypatch.setattr(counts, "DRAWING", 0)
     planned, _, ran, result = plan_and_run(donors=donors)
-    assert sum(ran) <= planned.n_predictions == N + sum(planned.predictions)
+    assert sum(ran) <= planned.n_predictions
     assert repr(planned).startswith(f"Plan: at most {planned.n_predictions:,} predictions")
     for name, most in zip(result, planned.predictions, strict=True):
-        assert result[name].n_predictions <= most <= N * min(5, len(np.unique(X[:, int(name[1])])))
+        assert result[name].n_predictions <= most
 
 
 def test_a_streamed_run_predicts_what_the_plan_says():
@@ -105,28 +116,6 @@ def test_a_scorer_is_planned_like_a_loss():
     scorer = get_scorer("r2")
     planned = ll.plan(ll.feature_importance, model, X, Y, loss=scorer)
     assert planned.n_predictions == ll.feature_importance(model, X, Y, loss=scorer).n_predictions
-
-
-def test_a_plan_predicts_two_batches_at_most(monkeypatch):
-    """Calls of more and more rows up to a batch of the run; short ones are made twice."""
-    _, asked, ran, _ = plan_and_run()
-    assert max(asked) == max(ran)
-    assert sum(asked) < 2.5 * max(ran)
-    monkeypatch.setattr(choice, "BATCH", 16)
-    _, asked, ran, _ = plan_and_run()
-    assert asked == [max(ran)] * 2
-
-
-def test_a_plan_of_probabilities_needs_little_more():
-    sizes = []
-
-    def probability(X):
-        sizes.append(len(X))
-        return np.full(len(X), 0.5)
-
-    planned = ll.plan(ll.feature_importance, probability, X, Y > 0, loss="log_loss")
-    assert len(sizes) < 10
-    assert max(sizes) <= planned.n_predictions
 
 
 def test_features_that_auto_samples_may_grow(monkeypatch):
@@ -194,17 +183,16 @@ TIMES = [(0.0, 1e-5), (0.001, 1e-7), (0.02, 0.0), (0.02, 1e-4), (0.3, 0.0), (0.0
 @pytest.mark.parametrize(("call", "row"), TIMES)
 @pytest.mark.parametrize("donors", ["all", ll.Latin(5), ll.Permutations(8), ll.Grid(10)], ids=repr)
 def test_the_planned_seconds_are_those_that_the_model_takes(monkeypatch, donors, call, row):
-    """Both parts of its time are found, however large the batches of the run are beside those of the plan."""
+    """Within a factor of three, as promised; a slow model is not called more than some times."""
     monkeypatch.setattr(choice, "BATCH", 2_000)
     clock = Clock(monkeypatch, call, row)
-    options = {"loss": "squared_error", "donors": donors}
-    took, planned, asked = clock.of(partial(ll.plan, ll.feature_importance), clock, MANY, MANY[:, 0], **options)
-    assert took <= 1.0
-    assert len(asked) <= 2 if call == 0.3 else len(asked) <= 8
+    options = {"loss": "squared_error", "donors": donors, "random_state": 0}
+    took, planned, _ = clock.of(partial(ll.plan, ll.feature_importance), clock, MANY, MANY[:, 0], **options)
+    assert took <= 2.0
     measured, result, sizes = clock.of(ll.feature_importance, clock, MANY, MANY[:, 0], **options)
-    assert planned.seconds == pytest.approx(measured, rel=0.05)
+    assert 1 / 3 < planned.seconds / measured < 3
     assert planned.calls == len(sizes)
-    assert planned.n_predictions == pytest.approx(result.n_predictions, rel=0.05)
+    assert planned.n_predictions == result.n_predictions
 
 
 def test_a_model_slower_than_a_second_is_called_once(monkeypatch):
@@ -213,21 +201,6 @@ def test_a_model_slower_than_a_second_is_called_once(monkeypatch):
     _, planned, asked = clock.of(partial(ll.plan, ll.feature_effect), clock, X, features="x1")
     assert asked == [16]
     assert planned.seconds == pytest.approx(0.1 * planned.n_predictions)
-
-
-def test_donors_that_auto_adds_are_part_of_the_seconds(monkeypatch):
-    """Noise that the donors cause: a trial on few rows shows how many more of them are needed."""
-    monkeypatch.setattr(auto, "EXACT_PREDICTIONS", 1000)
-    monkeypatch.setattr(auto, "NOISE_SHARE", 0.01)
-    rng, clock = np.random.default_rng(4), Clock(monkeypatch, 0.0, 1e-6)
-    table = rng.normal(size=(2_000, 4))
-    y = -table[:, 0]
-    _, planned, _ = clock.of(partial(ll.plan, ll.feature_importance), clock, table, y, loss="squared_error")
-    measured, result, _ = clock.of(ll.feature_importance, clock, table, y, loss="squared_error", random_state=0)
-    assert result["x0"].design.m > 8
-    assert result["x3"].design.m == 8
-    assert 0.5 < planned.seconds / measured < 2
-    assert planned.n_predictions < result.n_predictions
 
 
 def test_the_calls_of_a_scorer_are_part_of_the_seconds(monkeypatch):
@@ -241,12 +214,12 @@ def test_the_calls_of_a_scorer_are_part_of_the_seconds(monkeypatch):
     for options in ({}, {"donors": ll.Latin(5)}, {"donors": ll.Grid(7), "features": ["x0"]}):
         _, planned, _ = clock.of(partial(ll.plan, ll.feature_importance), model, X, Y, loss=scorer, **options)
         measured, *_ = clock.of(ll.feature_importance, model, X, Y, loss=scorer, random_state=0, **options)
-        assert planned.seconds == pytest.approx(measured, rel=0.1)
+        assert 1 / 3 < planned.seconds / measured < 3
 
 
-@pytest.mark.parametrize("design", [ll.Permutations, ll.Latin, ll.Grid])
+@pytest.mark.parametrize("design", [ll.Permutations, ll.Latin])
 def test_a_plan_does_not_draw_all_donors(monkeypatch, design):
-    """A rehearsal ends after a quarter of a second: by a clock that a donor advances by 100 ns, 2.5 of 9 million."""
+    """A rehearsal ends after a third of a second: by a clock that a donor advances by 100 ns."""
     drawn, lend, clock = [], design.lend, Clock(monkeypatch)
 
     def timed(self, n, rng):
@@ -258,71 +231,9 @@ def test_a_plan_does_not_draw_all_donors(monkeypatch, design):
     table = np.random.default_rng(5).normal(size=(3_000, 2))
     m = 10**6 if design is ll.Permutations else 2_900
     planned = ll.plan(ll.feature_importance, clock, table, table[:, 0], loss="squared_error", donors=design(m))
-    assert 0 < max(drawn) < 2.5e6
+    assert 0 < max(drawn) < 3e6
     assert planned.predictions == (len(table) * min(m, len(table)),) * 2
     assert planned.seconds > 0
-
-
-# Large tables: a plan looks at some rows.
-
-
-def of_some_rows(monkeypatch):
-    module = sys.modules["losslens.verbs.costs"]
-    monkeypatch.setattr(module, "VALUES", 3 * 200)
-    monkeypatch.setattr(module, "FEWEST", 1)
-
-
-LARGE = np.column_stack([np.random.default_rng(6).normal(size=(2_000, 2)), np.arange(2_000) % 5])
-GROUPS = np.arange(len(LARGE)) // 4
-
-
-@pytest.mark.parametrize(
-    ("verb", "options"),
-    [
-        (ll.feature_importance, {}),
-        (ll.feature_importance, {"donors": "all", "sample_weight": 1.0 + (GROUPS % 2)}),
-        (ll.feature_importance, {"donors": ll.Latin(1500)}),
-        (ll.feature_importance, {"donors": ll.Permutations(10**6)}),
-        (ll.feature_importance, {"groups": GROUPS}),
-        (ll.feature_effect, {}),
-        (ll.feature_effect, {"features": [("x0", "x2")]}),
-        (ll.shapley_importance, {"method": "walk"}),
-        (ll.shapley_importance, {"method": "walk", "budget": 50_000}),
-        (ll.shapley_importance, {"method": "walk", "donors": ll.Permutations(1000)}),
-    ],
-    ids=lambda value: getattr(value, "__name__", None) or " ".join(value),
-)
-def test_some_rows_of_a_large_table_give_the_same_counts(monkeypatch, verb, options):
-    """They show which columns have few values; time in proportion to the rows, by a clock that the model advances."""
-    monkeypatch.setattr(auto, "EXACT_PREDICTIONS", 100_000)  # fewer than those of the rows that are looked at
-    monkeypatch.setattr(auto, "NOISE_SHARE", 1e9)  # no more donors: few rows may ask for others than many
-    monkeypatch.setattr(by_model, "MIN_SWEEPS_AND_WALKS", (5, 1))  # otherwise few rows take more sweeps
-    clock = Clock(monkeypatch, 0.0, 1e-6)
-    arguments = (clock, LARGE) if verb is ll.feature_effect else (clock, LARGE, LARGE[:, 0])
-    options = {"random_state": 0} | options | ({} if verb is ll.feature_effect else {"loss": "squared_error"})
-    whole = ll.plan(verb, *arguments, **options)
-    of_some_rows(monkeypatch)
-    looked = []
-    monkeypatch.setattr(
-        frames.Table, "at", lambda self, rows, at=frames.Table.at: looked.append(self.n) or at(self, rows)
-    )
-    some = ll.plan(verb, *arguments, **options)
-    assert looked[0] == len(LARGE)
-    assert max(looked[1:], default=0) <= 200
-    assert (some.features, some.engines, some.designs, some.way) == (
-        whole.features, whole.engines, whole.designs, whole.way
-    )  # fmt: skip
-    assert some.n_predictions == pytest.approx(whole.n_predictions, rel=0.02)
-    assert 0.5 < some.seconds / whole.seconds < 2
-
-
-def test_some_rows_of_a_large_table_have_an_exact_engine_too(monkeypatch):
-    model = LinearRegression().fit(LARGE, LARGE[:, 0])
-    of_some_rows(monkeypatch)
-    for verb in (ll.feature_importance, ll.shapley_importance):
-        planned = ll.plan(verb, model, LARGE, LARGE[:, 0])
-        assert planned.engine == "additive"
-        assert planned.n_predictions == 64
 
 
 # Data that are read part by part.
@@ -369,8 +280,7 @@ def test_exact_engines_part_by_part(folder, model, monkeypatch):
     assert planned.engine == result["many"].engine
     assert (planned.n, planned.passes, planned.features) == (STREAMED, 2, ("many", "few", "some"))
     assert planned.n_predictions == 64 >= result.n_predictions
-    assert 0 < planned.read < 2 * sum(file.stat().st_size for file in folder.glob("*.parquet"))  # without w
-    assert repr(planned).startswith(f"Plan: {STREAMED:,} rows in {planned.parts} parts, read 2 times (")
+    assert repr(planned).startswith(f"Plan: {STREAMED:,} rows in {planned.parts} parts, read 2 times, about ")
     shapes = ll.plan(ll.feature_effect, model, folder, memory=SMALL, features="few")
     assert shapes.features == ("few",)
 
@@ -380,7 +290,6 @@ def test_black_boxes_part_by_part(folder, tmp_path):
     data, first, second = first_rows(folder, tmp_path), CountingNames(), CountingNames()
     options = {"loss": "squared_error", "memory": SMALL, "random_state": 0, "sample_weight": "w"}
     planned = ll.plan(ll.feature_importance, first, data, "y", donors=ll.Latin(3), **options)
-    assert len(first.sizes) <= 6
     result = ll.feature_importance(second, data, "y", donors=ll.Latin(3), **options)
     assert planned.engine == "blackbox" == result["many"].engine
     assert planned.n_predictions == planned.most

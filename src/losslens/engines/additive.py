@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
-from losslens.engines import rates
 from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, PlayerGames, SumEffects
 from losslens.engines.loss_scales import slope_on_sums, weights_of_sums
 from losslens.engines.sum_losses import check_deltas
@@ -106,10 +105,6 @@ class Additive(ExactEngine):
         if loss is not None and loss.name == "huber":
             check_deltas(loss, float(np.ptp(self.added(subject.feature.columns))))
         return "sums"
-
-    def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """A few operations per row."""
-        return rates.ADDED * len(self.parts)
 
     def added(self, columns: Sequence[int]) -> Floats:
         """What some columns add together, (n,)."""

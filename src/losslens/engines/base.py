@@ -213,10 +213,6 @@ class ExactEngine(ABC):
         """Whether the model predicts a sample of a feature's pairs, with an error bar, sooner than this all of them."""
         return False
 
-    @abstractmethod
-    def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Estimated seconds for a feature, from counts and `rates`; plans time the ways "steps" and "cells" instead."""
-
     def by_cells(self) -> ExactEngine:
         """The engine for a caller that needs cells, not means, where it has both."""
         return self

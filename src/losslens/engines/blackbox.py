@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,31 +39,11 @@ TIMED = 0.25  # seconds of all timed calls, about
 SHORT_CALL, LONG_CALL = 0.01, 1.0  # seconds of a call that is made twice, and of one that no other follows
 
 
-@dataclass(frozen=True, eq=False)
-class TimedCall:
-    """A call of the model."""
-
-    rows: int
-    seconds: float
-    predictions: NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class CallTime:
+class CallTime(NamedTuple):
     """Seconds of a call of the model: a fixed part, and a part in proportion to the rows."""
 
     call: float
     row: float
-    predictions: NDArray[Any]  # of some rows
-
-    @classmethod
-    def of(cls, seen: Sequence[TimedCall]) -> CallTime:
-        """From the last two of calls with more and more rows; in proportion to the rows where there is only one."""
-        last = seen[-1]
-        if len(seen) == 1:
-            return cls(0.0, last.seconds / last.rows, last.predictions)
-        row = max(0.0, (last.seconds - seen[-2].seconds) / (last.rows - seen[-2].rows))
-        return cls(max(0.0, last.seconds - row * last.rows), row, last.predictions)
 
     def seconds(self, calls: int, rows: int) -> float:
         """Of so many calls, with so many rows in all of them."""
@@ -98,6 +78,11 @@ class BlackBox:
             self.repeats.compare_unchanged(rows[block], store.answer().base[block], some)
         return store.answer()
 
+    def count(self, rows: Indices, ask: Ask) -> int:
+        """The predictions that `fill` makes of these rows in the cells of an ask."""
+        blocks = np.array_split(rows, ceil(len(rows) / self.batch_rows))
+        return sum(_plan(ask, block).count for block in blocks)
+
     def mixer(self, players: Sequence[tuple[int, ...]], columns: dict[int, Column]) -> Mixer:
         """Predicts mixed rows with the same model."""
         return Mixer(self.table, players, columns, self.respond, self.batch_rows, self.n_jobs)
@@ -112,26 +97,30 @@ class BlackBox:
 
         All of them take about `within` seconds; of a model that takes longer for `FEW_ROWS` rows, it takes one or two.
         """
-        seen, began = [self._seconds(min(FEW_ROWS, rows))], time.perf_counter()
-        while (last := seen[-1]).rows < rows:
-            affordable = int((within - (time.perf_counter() - began)) / max(last.seconds, 1e-9))
+        some, began = min(FEW_ROWS, rows), time.perf_counter()
+        seen = [(some, self._seconds(some))]
+        while (last := seen[-1])[0] < rows:
+            affordable = int((within - (time.perf_counter() - began)) / max(last[1], 1e-9))
             if affordable < 2:  # times as many rows may take times as long
                 break
-            seen.append(self._seconds(min(rows, last.rows * min(affordable, FASTEST_GROWTH))))
-        if len(seen) == 1 and seen[0].rows < rows and seen[0].seconds < LONG_CALL:
-            seen.insert(0, self._seconds(1))
-        return CallTime.of(seen)
+            some = min(rows, last[0] * min(affordable, FASTEST_GROWTH))
+            seen.append((some, self._seconds(some)))
+        if len(seen) == 1 and some < rows and seen[0][1] < LONG_CALL:
+            seen.insert(0, (1, self._seconds(1)))
+        (before, earlier), (some, took) = seen[-2:] if len(seen) > 1 else ((0, 0.0), seen[0])
+        row = max(0.0, (took - earlier) / (some - before))
+        return CallTime(max(0.0, took - row * some), row)
 
-    def _seconds(self, rows: int) -> TimedCall:
+    def _seconds(self, rows: int) -> float:
         """The time to predict so many rows; of a short call that of the second, without what happens once."""
         table = Batch(self.table).fill(np.arange(rows) % self.table.n, self._edits(rows))
         for _ in range(2):
             started = time.perf_counter()
-            predictions = self.respond(table)
+            self.respond(table)
             seconds = time.perf_counter() - started
             if seconds > SHORT_CALL:
                 break
-        return TimedCall(rows, seconds, predictions)
+        return seconds
 
     def _edits(self, rows: int) -> list[Edit]:
         """Values of other rows for some columns, each in some of the rows: the same rows again are predicted faster."""

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from losslens.donors.designs import All
 from losslens.donors.questions import Ask, Subject, pose
-from losslens.engines import rates
 from losslens.engines.base import (
     Answer,
     AnswerWay,
@@ -418,13 +417,6 @@ class Products(ExactEngine):
             if cost(self.form, n, g, image) > MAX_PRODUCTS:
                 raise Declined(too_many)
         return "cells"
-
-    def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Estimated seconds of the matrix products."""
-        if way == "factors":
-            rank = self._rank(subject) or 0
-            return rates.MULTIPLIED * len(self.matrix) * rank * (len(self.form.coef) + rank)
-        return rates.MULTIPLIED * cost(self.form, len(self.matrix), len(subject.distinct))
 
     def by_cells(self) -> Products:
         """Without means of squared losses."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
-from losslens.engines import rates, sum_losses
+from losslens.engines import sum_losses
 from losslens.engines.additive import Additive, SumGames, SumRows, fill_cells
 from losslens.engines.base import (
     SINGLE_TOLERANCE,
@@ -326,10 +326,6 @@ class LinkedSums(ExactEngine):
     def added(self, columns: Sequence[int]) -> Floats:
         """What some columns add to the sum, (n,)."""
         return self.sums[0].added(columns)
-
-    def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Some operations per row."""
-        return rates.LINKED * len(self.parts)
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and in all cells of each ask."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +33,6 @@ PART_SHARE = 32  # the cells of the rows that a streamed pass processes at a tim
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-class HasWidth(Protocol):
-    """A question, or what a plan knows of it."""
-
-    @property
-    def width(self) -> int:
-        """Cells in a row."""
-
-
 @dataclass(frozen=True)
 class Budget:
     """The rows and cells that fit into memory."""
@@ -50,21 +42,17 @@ class Budget:
     beside: tuple[int, ...] = ()  # cells in a row of features that have been computed before and share the memory
     losses: int = 1  # of the same cells: each has importances of all rows
 
-    def fits(self, questions: Sequence[HasWidth], n: int) -> bool:
+    def fits(self, questions: Sequence[Question], n: int) -> bool:
         """Whether all cells are kept."""
-        return self.kept_rows(questions, n) == n
+        return self.kept_rows([question.width for question in questions], n) == n
 
-    def row_bytes(self, questions: Sequence[HasWidth]) -> int:
+    def row_bytes(self, questions: Sequence[Question]) -> int:
         """Bytes of the cells of one row."""
         return self.cell_bytes * sum(question.width for question in questions)
 
-    def kept_rows(self, questions: Sequence[HasWidth], n: int) -> int:
-        """Rows whose cells are kept."""
-        return self._rows_that_fit([question.width for question in questions], n)
-
     def rows_to_keep(self, widths: Sequence[int], n: int, entropy: int) -> Indices:
         """All rows, or a random sample, the same for all features with these numbers of cells a row."""
-        kept = self._rows_that_fit(widths, n)
+        kept = self.kept_rows(widths, n)
         if kept == n:
             return np.arange(n)
         return np.sort(np.random.default_rng([entropy, n]).permutation(n)[:kept])
@@ -72,7 +60,7 @@ class Budget:
     def check_machine(self, widths: Sequence[int], n: int) -> None:
         """Raise ValueError if features with these numbers of cells a row take more memory than the machine has."""
         every = (*widths, *self.beside)
-        kept = self._rows_that_fit(widths, n) * self.cell_bytes * sum(every)
+        kept = self.kept_rows(widths, n) * self.cell_bytes * sum(every)
         needed, has = kept + besides_cells(n, len(every) * self.losses), machine_bytes()
         if needed > has:
             raise ValueError(
@@ -80,13 +68,13 @@ class Budget:
                 "fewer rows or features, or a smaller memory="
             )
 
-    def _rows_that_fit(self, widths: Sequence[int], n: int) -> int:
-        """Rows whose cells fit into half of the memory that is left, at least a sixteenth of all."""
+    def kept_rows(self, widths: Sequence[int], n: int) -> int:
+        """Rows whose cells are kept: they fit into half of the memory that is left, at least a sixteenth of all."""
         widths = (*widths, *self.beside)
         left = max((self.memory - besides_cells(n, len(widths) * self.losses)) // 2, self.memory // 16)
         return int(min(n, left // (self.cell_bytes * sum(widths))))
 
-    def rows_at_a_time(self, questions: Sequence[HasWidth]) -> int:
+    def rows_at_a_time(self, questions: Sequence[Question]) -> int:
         """Rows that a streamed pass processes at a time: a small part of the memory, as the loss makes copies."""
         return max(1, self.memory // PART_SHARE // self.row_bytes(questions))
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from losslens.donors.questions import Ask, Question, all_rows
 from losslens.engines.base import Answer, Averaged, CellEngine
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled
-from losslens.progress import Tick, silent
+from losslens.progress import Tick
 from losslens.tables.sample import Sample, cell_changes, changes_by_loss, chunks, losses_of, with_parts
 from losslens.typing import Indices
 
@@ -49,19 +48,6 @@ def run(
     rest = np.flatnonzero(dropped)
     parts = [part[k : k + step] for part in (kept, rest) for k in range(0, len(part), step)]
     return _pass(engine, questions, sample, () if loss is None else (loss, *others), kept, parts, tick)
-
-
-def expected_seconds(
-    engine: CellEngine, questions: Sequence[Question], sample: Sample, losses: Sequence[Loss], rows: int
-) -> float:
-    """Seconds of a pass over all rows, from passes over one row, one row again, and `rows` rows."""
-    took = []
-    for some in (np.arange(1), np.arange(1), np.arange(min(rows, sample.n))):
-        started = time.thread_time()
-        _pass(engine, questions, sample, losses, some, [some], silent)
-        took.append(time.thread_time() - started)
-    each = max(0.0, took[2] - took[1]) / max(1, len(some) - 1)
-    return took[0] + (sample.n - 1) * each
 
 
 def _pass(

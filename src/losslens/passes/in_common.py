@@ -29,7 +29,6 @@ from losslens.passes.auto import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost
 from losslens.passes.dispatch import is_sampled, route
 from losslens.passes.task import Task
 from losslens.progress import Tick, bar
-from losslens.results.importance import FeatureImportance
 from losslens.tables.sample import Sample, cell_changes, chunks, loss_changes
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.standard_errors import influence
@@ -267,26 +266,6 @@ def _record(sample: Sample, rows: slice, own: NDArray[Any], task: Task) -> Sampl
     assert sample.loss is not None
     sample.loss[rows] = loss(sample.target(loss)[rows], sample.shown(loss, own))
     return sample
-
-
-def rehearse(found: Sequence[FeatureImportance], scale: AddingScale | None) -> None:
-    """For a plan: what is computed of the cells of as many pairs as there are importances."""
-    for one in found:
-        if not one.complete or one.cells.changes is None:
-            continue
-        rows, sample, names = one.cells.rows, one.sample, ["whole", *(PARTS if scale else ())]
-        sums = _PairSums(names, _Mass(_layout(one.meeting, sample.n), sample))
-        for some in chunks(rows, sums.mass.layout.width):
-            whole = _by_donor(one.cells.changes[some], one.meeting)
-            quantities = {"whole": whole + whole - 2 * whole}
-            if scale is not None:
-                cells = [_by_donor(one.cells.predictions[some], one.meeting) for _ in range(3)]
-                replaced = ReplacedPredictions(sample.prediction[rows[some]], *cells)
-                part = split(replaced, sample, rows[some], one.loss, scale)
-                quantities |= _parts("", whole, part.interaction, part.strength)
-            sums.add(rows[some], quantities)
-        for name in names:
-            sums.estimate(name, sample)
 
 
 def _add(

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import besides_cells
 from losslens.donors.designs import All, Design, Grid, Latin
-from losslens.donors.questions import Subject, pose
+from losslens.donors.questions import Question, Subject, pose
 from losslens.engines.choice import CHECKED
 from losslens.engines.repeats import UNSTEADY
 from losslens.losses import as_scorer, squared_error
@@ -32,7 +31,7 @@ from losslens.tables import checks
 from losslens.tables.frames import Table, as_table
 from losslens.text import size_in_words
 from losslens.uncertainty.prediction_scores import PredictionScore
-from losslens.uncertainty.scored_cells import BLOCKS, MOST_GROUPS, ScoredCells, ScoredRows, pooled, score_fields
+from losslens.uncertainty.scored_cells import ScoredCells, ScoredRows, score_fields
 
 SHIFTS = 30  # donors per row where all of them are over the limit
 MOST_CALLS, MOST_RANKINGS = 400, 2000  # calls of the scorer for all shifts and values of a feature; and AUCs
@@ -47,11 +46,11 @@ def score_importance(
     by_losses: importances of the same call, of whose predictions the score is computed where it reads the same.
     """
     method, task = prepare_scored(model, X, y, scorer, options)
-    asked = [(s, design_of(task, s, rule_of(method), all_exact=False)) for s in task.subjects]
+    asked = scored_features(task, method)
     known = _predicted(task, method, [] if options.groups is not None else by_losses)
     asked = [(s, known[s.feature.name].design if s.feature.name in known else design) for s, design in asked]
     on_grid = curves_besides(task, asked)
-    check_budget(task, [pose(*one, task.n, task.entropy) for one in (*asked, *on_grid)], task.n)
+    check_budget(task, [pose(*one, task.n, task.entropy) for one in (*asked, *on_grid)])
     new = [one for one in asked if one[0].feature.name not in known]
     found, predicted = ask(task, new) if new else ([], 0)
     drawn, more = ask(task, on_grid) if on_grid else ([], 0)
@@ -102,6 +101,11 @@ def _with_donors(task: Task, asked: Sequence[Asked], answered: Sequence[budget.A
     return found
 
 
+def scored_features(task: Task, method: ScorerMethod) -> list[Asked]:
+    """The features with the designs of their numbers."""
+    return [(s, design_of(task, s, rule_of(method), all_exact=False)) for s in task.subjects]
+
+
 def most_calls(method: ScorerMethod) -> int:
     """Most columns of a feature: an AUC is faster than other scores."""
     return MOST_RANKINGS // method.sorts if method.sorts else MOST_CALLS
@@ -126,25 +130,6 @@ def curves_besides(task: Task, asked: Sequence[Asked]) -> list[Asked]:
     return [(subject, Grid(min(CURVE, task.n), at="quantiles")) for subject in sampled]
 
 
-def calls_of(method: ScorerMethod, asked: Sequence[tuple[Design, int]], n: int) -> tuple[int, float]:
-    """Calls of the scorer for features with these designs and cells in a row, and the rows of all calls."""
-    each = 1 + (method.weight is not None or method.block is not None)  # with nothing replaced, too
-    calls = 1 + sum(each * (n if d.all_pairs else w) * d.has_columns + w * d.common for d, w in asked)
-    rows = float(n * calls)
-    groups = None if method.block is None else len(np.unique(method.block))
-    if method.sorts and groups is not None:  # one more sort of every column, of rows and donors
-        rows *= 2
-    elif not method.sorts:
-        blocks = min(n, BLOCKS) if groups is None else min(groups, MOST_GROUPS)
-        calls += blocks
-        rows += (blocks - 1) * n
-        for d, w in asked:
-            if d.has_columns:
-                calls += 2 * blocks
-                rows += 2 * blocks * n * min(n if d.all_pairs else w, pooled(n)) * (1 - 1 / blocks) ** 2
-    return calls, rows
-
-
 def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> tuple[ScorerMethod, Task]:
     """Call the scorer once, to see which predictions it needs, and check the call."""
     if y is None:
@@ -164,8 +149,9 @@ def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) 
     return scored, task
 
 
-def check_budget(task: Task, questions: Sequence[budget.HasWidth], n: int) -> None:
-    """Raise ValueError unless all cells of n rows fit into memory."""
+def check_budget(task: Task, questions: Sequence[Question]) -> None:
+    """Raise ValueError unless all cells fit into memory."""
+    n = task.n
     if not task.budget.fits(questions, n):
         needs = size_in_words(2 * n * task.budget.row_bytes(questions) + besides_cells(n, len(questions)))
         raise ValueError(f"a scorer needs all cells at once; pass memory='{needs}' or a design with fewer donors")

@@ -5,7 +5,6 @@ The same means as in `dense`, over all pairs, without a matrix of cells: a curve
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -121,21 +120,6 @@ def cluster_is_faster(engine: StepEngine, n: int, n_features: int, cluster: Clus
     """Whether a cluster is faster; the numbers are the same."""
     seconds, _ = engine.takes_about(n)
     return cluster_seconds(seconds, engine, n, n_features, cluster) < seconds
-
-
-def seconds_per_row(
-    engine: StepEngine, questions: Sequence[Question], sample: Sample, loss: Loss | None, rows: int
-) -> float:
-    """Seconds per row, from timing some rows after two that trigger the compilation."""
-    places = _in_engine_order(questions)
-    axes, walker = _axes(engine, list(places.values()), sample), engine.walker([q.ask for q in places.values()])
-    work = ChunkWork(axes, sample, loss, engine.predict(np.arange(1)), kept=np.empty(0, np.intp))
-    rows, seconds = min(rows, sample.n), 0.0
-    for stop in (min(2, rows), rows):
-        started = time.thread_time()  # other threads do not count
-        work.sums(0, stop, walker)
-        seconds = time.thread_time() - started
-    return seconds / rows
 
 
 def _in_engine_order(questions: Sequence[Question]) -> dict[tuple[int, ...], Question]:

@@ -46,6 +46,7 @@ class Plan:
     backend: str
     workers: int = 0  #: threads of the cluster; 0: in this process
     # Importances and effects of data in memory
+    kept: int | None = None  #: rows whose cells are kept
     complete: bool | None = None  #: all cells are kept; otherwise the result is streamed
     grows: tuple[str, ...] | None = None  #: features whose number of donors is doubled until the error is small
     # Shapley importances
@@ -55,13 +56,9 @@ class Plan:
     n: int | None = None  #: rows
     parts: int | None = None  #: parts that the data are read in
     passes: int | None = None  #: passes over them
-    read: int | None = None  #: bytes read, in all passes
-    travels: int | None = None  #: bytes sent to the cluster and back
-    scratch: int | None = None  #: bytes of a temporary file
     # Calls that consist of several steps
     stages: tuple[Stage, ...] | None = None  #: the steps of the call, each with its seconds
     fits: int | None = None  #: fits of the learner
-    timed_rows: int | None = None  #: rows of the largest fit that was timed; if fewer than a fit has, extrapolated
 
     @property
     def engine(self) -> str:
@@ -89,7 +86,7 @@ class Plan:
         return "\n".join(self._in_memory() if self.parts is None else self._in_parts())
 
     def _in_memory(self) -> list[str]:
-        kept = "all cells kept" if self.complete else "streamed: single curves kept for some rows"
+        kept = "all cells kept" if self.complete else f"streamed: single curves of {self.kept or 0:,} rows kept"
         least = "at least " if self.grows else ""
         lines = [
             f"Plan: {least}{self._predictions}, about {duration(self.seconds)}{self._on_cluster}",
@@ -117,8 +114,6 @@ class Plan:
             f"Plan: {fits}{least}{self._predictions}, about {duration(self.seconds)}{self._on_cluster}",
             f"  memory: {size_in_words(self.memory)}",
         ]
-        if self.timed_rows:
-            lines.append(f"  the time of a fit is extrapolated from fits on up to {self.timed_rows:,} rows")
         width = max(len(stage.name) for stage in stages)
         for stage in stages:
             counts = [f"{stage.fits:,} fits"] * bool(stage.fits)
@@ -129,14 +124,11 @@ class Plan:
     def _in_parts(self) -> list[str]:
         parts = f"{self.parts:,} part{'s' * (self.parts != 1)}"
         lines = [
-            f"Plan: {self.n:,} rows in {parts}, read {self.passes} times ({size_in_words(self.read or 0)} in all), "
-            f"{'at least' if self._at_most else 'about'} {duration(self.seconds)}",
+            f"Plan: {self.n:,} rows in {parts}, read {self.passes} times, "
+            f"{'at least' if self._at_most else 'about'} {duration(self.seconds)}{self._on_cluster}",
             f"  engine {self.engine}: {self.n_predictions:,} predictions{self._at_most}",
+            f"  memory: {size_in_words(self.memory)}{' a worker' if self.workers else ''}",
         ]
-        if self.workers:
-            lines.append(f" {self._on_cluster}; {size_in_words(self.travels or 0)} sent and received")
-        scratch = f"; a temporary file of {size_in_words(self.scratch)}" if self.scratch else ""
-        lines.append(f"  memory: {size_in_words(self.memory)}{' a worker' if self.workers else ''}{scratch}")
         designs = self.designs or ()
         if len(set(designs)) == 1:
             return [*lines, f"  {len(self.features)} features, each {designs[0]}"]

@@ -14,7 +14,6 @@ from losslens.passes.task import Task
 from losslens.progress import ProgressBar
 from losslens.results.shapley import ShapleyImportance, Shares, donor_mass, mean_of
 from losslens.results.shapley_curve import values_of
-from losslens.shapley.games import Game
 from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import GameSetup
 from losslens.tables.sample import Sample, weight_of_others
@@ -84,14 +83,6 @@ class Way(ABC):
     @abstractmethod
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Compute the shares."""
-
-    def game(self, request: Request, setup: GameSetup) -> Game | None:
-        """The game, for ways that go coalition by coalition."""
-        return None
-
-    def coalitions(self, request: Request) -> float:
-        """How many of them are computed; a coalition and its complement count once where they take the time of one."""
-        return 0.0
 
     def kept_bytes(self, request: Request) -> int:
         """Approximate size of the result: every pair, where memory allows."""

@@ -10,13 +10,12 @@ import numpy as np
 
 from losslens.donors.designs import Permutations
 from losslens.donors.layout import Layout
-from losslens.engines.base import coalition_count
 from losslens.game_theory import random_orders
 from losslens.progress import ProgressBar
 from losslens.shapley import walks
 from losslens.shapley.allotment import Allotment, Cost, Way, all_pairs, own_donors
 from losslens.shapley.coalitions import Orders, cost_by_model, count_predictions, mean_along, share_all
-from losslens.shapley.games import Game, MeanGame, PairGame, Remembered, Value
+from losslens.shapley.games import MeanGame, PairGame, Remembered, Value
 from losslens.shapley.request import BACKGROUND, Request
 from losslens.shapley.setup import GameSetup
 from losslens.shapley.stopping import MOST_PREDICTIONS, StoppingRule
@@ -84,10 +83,6 @@ class Coalitions(ModelWay):
         leaves_out_own = donors is not None and design is not None and design.leaves_out_own
         pairs = PairGame(setup, donors, keeps, leaves_out_own, mirrors=request.mirrors)
         return MeanGame(pairs) if request.averages_predictions else pairs
-
-    def coalitions(self, request: Request) -> float:
-        """All of them."""
-        return coalition_count(request.p)
 
 
 class Walks(ModelWay):
@@ -179,14 +174,6 @@ class Paper(ModelWay):
         n, p, settings = request.n, request.p, request.settings
         distinct = min(settings.orders * (p - 1), 2**p - 2)
         return n + n * (p - 1) * settings.permutations, n + distinct * n * settings.permutations
-
-    def game(self, request: Request, setup: GameSetup) -> Game:
-        """Every coalition with its own permutations."""
-        return _FreshPairs(setup, request.settings.permutations, request.generator())
-
-    def coalitions(self, request: Request) -> float:
-        """Those along the orders, at most."""
-        return min(request.settings.orders * (request.p - 1.0), coalition_count(request.p))
 
     def kept_bytes(self, request: Request) -> int:
         """The same as for walks."""

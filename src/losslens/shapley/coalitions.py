@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +20,6 @@ from losslens.typing import Floats, Indices, Mask
 
 MOST_PLAYERS = 20  # in a table of all coalitions: 2^20 entries
 MOST_PREDICTIONS = 10**9  # with method='exact' and no budget
-MOST_TIMED = 64  # coalitions
 COALITION_OVERHEAD = 128  # predictions: a coalition takes at least as long as these, however few rows it has
 
 
@@ -79,26 +77,6 @@ def share_all(
     )  # fmt: skip
 
 
-def seconds_a_coalition(setup: GameSetup, game: Game, seconds: float, fewest: int = 1) -> tuple[float, int]:
-    """The time of a coalition, the mean over random ones that take about so long together, and their number.
-
-    With two or more, every other one is the complement of the one before.
-    """
-    rng = np.random.default_rng(0)
-    sizes = rng.integers(1, max(2, setup.p), MOST_TIMED)
-    sizes = sizes[np.argsort(np.abs(sizes - setup.p / 2))]  # few coalitions are about as costly as the mean of all
-    kept = rng.permuted(np.arange(setup.p) < sizes[:, None], axis=1)
-    if fewest > 1:
-        kept[1::2] = ~kept[: len(kept) - 1 : 2]
-    tally, done, started = Tally(setup.n, setup.p), 0, time.thread_time()
-    for S, value in zip(kept, game.values(kept), strict=True):
-        tally.add(game_theory.coefficients(S[None])[0], value)
-        done += 1
-        if done >= fewest and time.thread_time() - started > seconds:
-            break
-    return (time.thread_time() - started) / done, done
-
-
 def _idle_players(row_hashes: Indices, p: int) -> list[int]:
     """Players that change no row's error in any coalition."""
     pairs = [row_hashes.reshape(-1, 2, 1 << j) for j in range(p)]
@@ -116,8 +94,8 @@ class Tally:
 
     def add(self, share: Floats, value: Value) -> None:
         """Add a coalition whose error has the coefficient share[j] for player j."""
-        if value.by_row is not None:  # a plan times games without rows, too
-            self.local += np.multiply.outer(value.by_row, share)
+        assert value.by_row is not None
+        self.local += np.multiply.outer(value.by_row, share)
         if value.by_donor is None:
             self.has_donors = False
         else:

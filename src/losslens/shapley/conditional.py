@@ -38,16 +38,11 @@ class ConditionalDraws(ModelWay):
 
     def predictions(self, request: Request) -> tuple[int, int]:
         """Every draw of every coalition."""
-        rounds, m = _rounds_and_draws(request)
-        return (request.n + rounds * _coalitions_a_round(request.p) * request.n * m,) * 2
+        return (request.n + self.coalitions(request) * request.n * _rounds_and_draws(request)[1],) * 2
 
-    def game(self, request: Request, setup: GameSetup) -> ConditionalGame:
-        """The sampler is fitted for every coalition."""
-        return ConditionalGame(setup, _sampler(request), _rounds_and_draws(request)[1], request.task.entropy, None)
-
-    def coalitions(self, request: Request) -> float:
+    def coalitions(self, request: Request) -> int:
         """Those that need draws."""
-        return float(_rounds_and_draws(request)[0] * _coalitions_a_round(request.p))
+        return _rounds_and_draws(request)[0] * _coalitions_a_round(request.p)
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows and, where values come from donors, of donors."""

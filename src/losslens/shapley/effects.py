@@ -97,15 +97,6 @@ def _rows_and_donors(background: Table, rows: Any) -> tuple[Table, Indices, Indi
     return both, np.arange(first), every + first, labels_of(rows.index) if background.backend == "pandas" else None
 
 
-def explained_rows(background: Table, rows: Any, most: int) -> tuple[Any, float]:
-    """At most so many of the rows to explain, as a table, and how many times as many there are."""
-    at = _as_positions(rows, background)
-    table = as_table(rows) if at is None else background
-    at = np.arange(table.n) if at is None else at
-    some = at[np.unique(np.linspace(0, len(at) - 1, most).astype(np.intp))]
-    return table.rows(some), len(at) / len(some)
-
-
 def _as_positions(rows: Any, background: Table) -> Indices | None:
     labels = background.row_labels
     if isinstance(rows, slice):
@@ -215,21 +206,17 @@ def by_walks(request: EffectRequest, setup: GameSetup, progress: ProgressBar) ->
     return EffectShares(local, f"{len(sweeps)} walks a row", error, complete)
 
 
-def choose(request: EffectRequest, times: float = 1.0) -> tuple[EffectWay, int]:
-    """The way, and the steps of its progress bar: an exact engine where it is cheap, else the model.
-
-    times: how many times the donors of the request there are.
-    """
+def choose(request: EffectRequest) -> tuple[EffectWay, int]:
+    """The way, and the steps of its progress bar: an exact engine where it is cheap, else the model."""
     r, p = len(request.rows), len(request.players)
     if request.method == "walk":
         return by_walks, r
     if "closed form" in request.engine_work:
         return in_closed_form, r
-    if times * request.engine_work.get("all coalitions", np.inf) <= TreePairs.limit and p <= MOST_PLAYERS:
+    if request.engine_work.get("all coalitions", np.inf) <= TreePairs.limit and p <= MOST_PLAYERS:
         return _inside_trees, r
     limit = request.budget or (MOST_PREDICTIONS if request.method == "exact" else EXACT_PREDICTIONS * p)
-    donors = int(times * len(request.donors))
-    predictions = count_predictions(request.players, r, donors, covers_table(request.task))
+    predictions = count_predictions(request.players, r, len(request.donors), covers_table(request.task))
     if predictions <= limit:
         return by_coalitions, int(predictions)
     if request.method == "exact":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -86,21 +86,15 @@ class ScoreRequest:
 
 
 def check_scores(
-    model: Model, X: Any, y: Any, scorer: Any, settings: ShapleySettings, options: Options, n: int | None = None,
-    restored: Callable[[Task], Task] = lambda task: task,
-) -> ScoreRequest:  # fmt: skip
-    """Check all arguments; with n, X holds some of n rows, and the scorer is called on a few of them.
-
-    `restored` gives a task the design of all rows, which has more donors than some rows do.
-    """
+    model: Model, X: Any, y: Any, scorer: Any, settings: ShapleySettings, options: Options
+) -> ScoreRequest:
+    """Check all arguments."""
     wants_exact = settings.method == "exact"
     _check(settings)
     method, task = scored.prepare_scored(model, X, y, scorer, options)
-    task = restored(task)
     check_players(task)
-    n = n or task.n
-    m, budget = donors_a_row(task, n), settings.budget
-    cost = cost_by_model(task.subjects, n, m, covers_table(task), budget, wants_exact)
+    m, budget = donors_a_row(task, task.n), settings.budget
+    cost = cost_by_model(task.subjects, task.n, m, covers_table(task), budget, wants_exact)
     if wants_exact and not cost.fits:
         raise ValueError(f"all coalitions would take {cost}, more than {cost.limit:,.0f}; use method='walk'")
     return ScoreRequest(method, task, cost, cost.fits and settings.method != "walk")

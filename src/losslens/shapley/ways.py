@@ -24,30 +24,29 @@ CONDITIONAL, COALITIONS, PAPER = ConditionalDraws(), Coalitions(), Paper()
 WAYS: tuple[Way, ...] = (ClosedForm(), TreePairs(), LeafMeans(), COALITIONS, COVARIANCE, WalksForRows(), WALKS)
 
 
-def choose(request: Request, times: float = 1.0) -> tuple[Way, Cost]:
+def choose(request: Request) -> tuple[Way, Cost]:
     """The first of the possible ways that is within its limit, and its cost; ValueError if there is none.
 
     Where the covariance gives totals and standard errors in no time, a way before it must take no more than about a
-    second (`Way.quick`), and with rows=False there is none before it. times: how many times the rows of the request
-    there are.
+    second (`Way.quick`), and with rows=False there is none before it.
     """
     rows = request.settings.rows
-    offers = [(way, cost) for way in _possible(request, times) if (cost := way.cost(request)) is not None]
+    offers = [(way, cost) for way in _possible(request) if (cost := way.cost(request)) is not None]
     has_totals = any(way is COVARIANCE for way, _ in offers)
     for way, cost in offers:
         if has_totals and not rows and way is not COVARIANCE:
             continue
-        if times * cost.amount <= (min(cost.limit, way.quick) if has_totals else cost.limit):
+        if cost.amount <= (min(cost.limit, way.quick) if has_totals else cost.limit):
             return way, cost
     raise ValueError(_refusal(request, offers))
 
 
-def _possible(request: Request, times: float) -> Sequence[Way]:
+def _possible(request: Request) -> Sequence[Way]:
     """The ways that the arguments allow, in order of preference."""
     settings, design = request.settings, request.task.design
     ways = WAYS
     if request.task.blocked:  # from the shares of all pairs those inside groups are left out
-        keeps = request.all_pairs and request.keeps_pairs(int(times**2 * request.n))
+        keeps = request.all_pairs and request.keeps_pairs(request.n)
         usual = settings.method in ("auto", "exact")
         ways = tuple(way for way in WAYS if usual and (way is COVARIANCE or (way.pairs and keeps)))
     elif design is not None and design.conditional:

@@ -18,7 +18,8 @@ from losslens.page.findings import Findings
 from losslens.page.opening import UNNAMED
 from losslens.page.report import Report
 from losslens.page.summary import ShownModel, summarise
-from losslens.passes.task import Options, default_loss
+from losslens.passes.counts import count_importances
+from losslens.passes.task import Options, default_loss, prepare
 from losslens.progress import bar
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
@@ -35,7 +36,6 @@ from losslens.tables.columns import Distinct, array_column
 from losslens.tables.frames import Table, as_table
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.row_labels import row_names
-from losslens.verbs.costs import importances_count
 from losslens.verbs.features import importances
 from losslens.verbs.interactions import pair_interactions, wanted_pairs
 from losslens.verbs.rows import clusters, observations
@@ -366,7 +366,8 @@ def affordable_pairs(
         some = dict(list(chosen.items())[:count])
         both = wanted_pairs(as_table(data.X), some, None).features
         options = replace(data.options, features=both, progress=False)
-        cells = importances_count(model, data.X, data.y, data.loss, options)
+        task = prepare(model, data.X, data.y, options, loss=data.loss, response=data.loss.reads)
+        cells = count_importances(task)
         if not cells.grows and cells.n_predictions <= allowed:
             return replace(data.options, features=some)
         if (m := allowed // len(both) // len(data.y)) >= PAIR_DONORS:

@@ -116,11 +116,6 @@ class Trees(ExactEngine):
         unordered = int(self.bound.size[column] - self.bound.special[column])
         return unordered <= 2 or unordered * len(self.bound.roots) * self.bound.codes.shape[1] <= MAX_UNORDERED
 
-    def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Expected time of pairs one by one."""
-        pairs = self.bound.codes.shape[1] * len(subject.distinct)
-        return pairs * len(self.bound.roots) * (rates.LOOKED_UP if self.is_small else rates.WALKED)
-
     # Several columns replaced together.
 
     def _takes_pairs(self, subject: Subject, share_of_many: float = 1.0) -> bool:

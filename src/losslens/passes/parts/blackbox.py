@@ -29,6 +29,7 @@ from losslens.engines.repeats import Repeats
 from losslens.losses import Loss
 from losslens.passes.budget import Filled
 from losslens.passes.parts.counting import (
+    MOST_VALUES,
     Counted,
     CountedGrid,
     FirstPass,
@@ -233,13 +234,42 @@ def run(stream: Stream) -> Summed:
     return Summed(stream, "blackbox", sample, by_column, n_predictions)
 
 
-def donors_needed(stream: Stream) -> dict[int, int]:
-    """How many donors a row needs in each column, with ``donors="auto"``, judging by these rows."""
-    counted, work = _count(stream)
-    parts = [part for stretch in with_checksums(stream.stretches, counted) for part in stretch.each()]
-    kept = _gather(stream, work, parts, Store(stream.n, 1 << 62))
-    columns = {j: _kept_column(stream, work, kept, j, answer) for j, answer in _curves(stream, work, kept).items()}
-    return {j: column.design.m or len(column.grid) for j, column in columns.items()}
+def count(
+    stream: Stream, head: Table, columns: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, int], int, int]:
+    """Designs, fewest predictions of each feature, fewest and most of all, turns over the data, and bytes to keep.
+
+    From the distinct values of the first rows; where most of these differ, a column has more than a grid.
+    """
+    n, donors, grid = stream.n, dict[int, tuple[int, int, str]](), 0
+    for j in stream.feature_columns:
+        many = len(head.column(head.names.index(columns[j])).distinct)
+        wide = many > max(64, min(MOST_VALUES, head.n // 2))
+        grid += BINS if wide else many
+        donors[j] = _donors(stream, j, many, wide)
+    kept = min(n, int(np.clip(stream.memory // 8 // (24 * grid), FEWEST_CURVES, CURVES)))
+    rows = max(part.rows for stretch in stream.stretches for part in stretch.parts)
+    turns, totals = [], []
+    for end in (0, 1):
+        many_of = {j: (low, high)[end] for j, (low, high, _) in donors.items()}
+        sizes = {j: 16 * rows * m for j, m in many_of.items()}
+        turns.append(len(_groups(sizes, stream.memory // 32)))
+        totals.append(n * (turns[-1] + sum(many_of.values())) + kept * grid)
+    each = [donors[feature.columns[0]] for feature in stream.features]
+    designs = tuple(word for *_, word in each)
+    return designs, tuple(n * m for m, *_ in each), (totals[0], totals[1]), turns[0], kept * 24 * grid
+
+
+def _donors(stream: Stream, j: int, values: int, wide: bool) -> tuple[int, int, str]:
+    """The fewest and the most predictions that a row needs for one column, and its design in words."""
+    fewest, most = FEWEST_DONORS, min(MOST_DONORS, stream.n) if wide else min(MOST_DONORS, stream.n, values)
+    if (design := _given_design(stream, j, wide)) is not None:
+        fewest = most = design.m or values
+    elif not wide and values <= fewest + 1:
+        fewest = most = values
+    if not wide and fewest == values:
+        return fewest, most, "All()"
+    return fewest, most, f"Latin({fewest})" if fewest == most else f"Latin({fewest} to {most})"
 
 
 def _count(stream: Stream) -> tuple[Counted, BoxWork]:
@@ -340,17 +370,24 @@ def _kept_column(stream: Stream, work: BoxWork, kept: KeptTable, j: int, answer:
 
 def _design(stream: Stream, j: int, grid: CountedGrid, noise: float, spread: float) -> Design:
     """All values where they are few; else as many donors as make their noise small compared with the rows' variance."""
-    if stream.design is not None:
-        stream.design.check(stream.n)
-        if stream.design.all_pairs and grid.binned:
-            raise ValueError(
-                f"donors='all' would predict {stream.n:,} rows at every value of {stream.head.names[j]!r}, and no "
-                "exact engine supports the model; use donors='auto' or Latin(m)"
-            )
-        return stream.design
+    if (design := _given_design(stream, j, grid.binned)) is not None:
+        return design
     m = ceil(noise / (TOLERATED * spread)) if spread > 0 else FEWEST_DONORS
     m = int(np.clip(m, FEWEST_DONORS, min(MOST_DONORS, stream.n)))
     return All() if not grid.binned and len(grid) <= m + 1 else Latin(m)
+
+
+def _given_design(stream: Stream, j: int, binned: bool) -> Design | None:
+    """The design that was asked for, if it fits the column; None: "auto"."""
+    if stream.design is None:
+        return None
+    stream.design.check(stream.n)
+    if stream.design.all_pairs and binned:
+        raise ValueError(
+            f"donors='all' would predict {stream.n:,} rows at every value of {stream.head.names[j]!r}, and no "
+            "exact engine supports the model; use donors='auto' or Latin(m)"
+        )
+    return stream.design
 
 
 def _turns(stream: Stream, parts: Sequence[Stretch], columns: Mapping[int, KeptColumn], store: Store) -> Iterator[Turn]:

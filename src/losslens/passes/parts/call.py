@@ -29,7 +29,7 @@ def opened(model: Model, source: Source, y: Any, options: Options) -> Opened | N
 
 def importances(model: Model, data: Opened, loss: Loss, options: Options) -> Importances:
     """`feature_importance` of data that are read in parts."""
-    return _summed(importance_stream(model, data, loss, options)).importances()
+    return summed(importance_stream(model, data, loss, options)).importances()
 
 
 def importance_stream(model: Model, data: Opened, loss: Loss, options: Options) -> Stream:
@@ -40,7 +40,7 @@ def importance_stream(model: Model, data: Opened, loss: Loss, options: Options) 
 def effects(model: Model, data: Opened, response: Response, target: Any, options: Options) -> Effects:
     """`feature_effect` of data that are read in parts."""
     stream = effect_stream(model, data, response, target, options)
-    return _summed(stream).effects(*_class_of(model, target, response))
+    return summed(stream).effects(*_class_of(model, target, response))
 
 
 def effect_stream(model: Model, data: Opened, response: Response, target: Any, options: Options) -> Stream:
@@ -59,7 +59,7 @@ def _class_of(model: Model, target: Any, response: Response) -> tuple[int | None
     return class_of(Sample(np.ones(1), np.empty(0), classes=model.classes), target, response)
 
 
-def _summed(stream: Stream) -> Summed:
+def summed(stream: Stream) -> Summed:
     """By the exact engine of the model, or by the black box if that declines."""
     if stream.read is not None:
         try:

@@ -1,0 +1,91 @@
+"""What a call on data larger than memory takes: passes and predictions, from metadata and the first rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from losslens.engines import rates
+from losslens.engines.blackbox import BlackBox
+from losslens.engines.choice import CHECKED
+from losslens.passes.parts import blackbox
+from losslens.passes.parts.call import summed
+from losslens.passes.parts.kept_rows import MOST_KEPT
+from losslens.passes.parts.reading import Stretch
+from losslens.passes.parts.stream import Stream
+from losslens.passes.rehearsal import Rehearsal, rehearse
+from losslens.results.plan import Plan
+from losslens.tables.frames import Table
+from losslens.tables.loading import HEAD, Opened
+from losslens.tables.sources import Part
+from losslens.workers import Cluster, Serial
+
+PARTS_IN_MEMORY = 6  # memory of a worker, as a multiple of the largest part
+FIRST = 200  # rows of the run that shows which engine takes the data
+
+
+@dataclass(frozen=True, eq=False)
+class _Head:
+    """Reads the first rows, which are in memory; repeats them where they are too few."""
+
+    table: Table
+
+    def load(self, part: Part, columns: Sequence[str]) -> Any:
+        return self.table.rows(np.arange(part.skip, part.skip + part.rows) % self.table.n)
+
+    def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
+        return (self.load(part, columns) for part in parts)
+
+
+def plan_stream(stream: Stream, data: Opened, run: Callable[[Stream], Any]) -> Plan:
+    """The plan of a checked call that `run` computes."""
+
+    def of_head(rows: int) -> Callable[[], Any]:
+        """The call on the first rows; their weights may all be zero, and don't matter here."""
+        y = None if data.y is None else data.y[np.arange(rows) % data.head.n]
+        cut = [Part("the first rows", start, min(size, rows - start), None) for start in range(0, rows, size)]
+        stretch = Stretch(tuple(cut), y)
+        reader = replace(stream.data, reader=_Head(data.head), weight=None)
+        few = replace(stream, data=reader, stretches=[stretch], n=rows, workers=Serial(), progress=False)
+        return partial(run, few)
+
+    def share(rows: int) -> Rehearsal:
+        call = of_head(rows)
+        return lambda: rows / n if call() else 0.0
+
+    n, k = stream.n, len(stream.features)
+    parts = [part for stretch in stream.stretches for part in stretch.parts]
+    size = max(part.rows for part in parts)
+    first = None if stream.read is None else of_head(min(FIRST, n))()  # the engine may decline these data
+    by_model = first is None or (run is summed and first.stream.read is None)
+    designs, predictions, least, most = ("All()",) * k, (0,) * k, CHECKED, CHECKED
+    games = run is not summed and stream.read.donor_sums == "patterns"  # Shapley importances of trees
+    kept, passes = min(n, MOST_KEPT) * (16 * k + 64), 3 if games else 2
+    if by_model:
+        designs, predictions, (least, most), turns, kept = blackbox.count(stream, data.head, data.columns)
+        passes = 2 + turns
+    seconds = rehearse(share, n) + passes * _reading(stream, data)
+    cluster = stream.workers if isinstance(stream.workers, Cluster) else None
+    if cluster is not None:
+        seconds = passes * rates.on_a_cluster(seconds / passes, len(stream.stretches), cluster.threads, 8 * least)
+    return Plan(
+        features=tuple(feature.name for feature in stream.features), designs=designs, n=n,
+        engines=(BlackBox.name if first is None else first.engine,) * k,
+        predictions=predictions, parts=len(parts), passes=passes, n_predictions=least, most=most,
+        memory=PARTS_IN_MEMORY * size * data.head.row_bytes + kept, seconds=seconds,
+        workers=0 if cluster is None else cluster.threads,
+        backend="pandas" if stream.head.backend == "numpy" else stream.head.backend,
+    )  # fmt: skip
+
+
+def _reading(stream: Stream, data: Opened) -> float:
+    """Seconds to read all data once, from reading the first part, or the first rows of a large one."""
+    first = min(stream.stretches[0].parts[0], data.source.cut(HEAD).parts[0], key=lambda part: part.rows)
+    started = time.perf_counter()
+    data.source.load(first, stream.data.wanted)
+    return (time.perf_counter() - started) * stream.n / first.rows
