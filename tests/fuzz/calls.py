@@ -195,8 +195,8 @@ class Fuzzer:
                 chosen[name] = FITS[name](s) if name in FITS else anything(s, name)
                 if name == "ax" and callable(chosen[name]):
                     chosen[name] = chosen[name]()
-        if "loss" in chosen and isinstance(chosen.get("permutations"), int):
-            chosen["permutations"] = min(chosen["permutations"], 6)  # each is a fit
+        if called is ll.permuted_target_test and isinstance(chosen.setdefault("permutations", 6), int):
+            chosen["permutations"] = min(chosen["permutations"], 6)  # each fits every fold again
         return given | chosen
 
     # Results.
