@@ -501,9 +501,9 @@ def test_questions_that_refits_cannot_answer():
         found.curve("X0")
 
 
-@pytest.mark.parametrize("odd", ["1", 3, [1], range(2), pd.DataFrame(), np.array(3)])
+@pytest.mark.parametrize("odd", ["1", 3, [1], range(2), pd.DataFrame(), np.array(3), {1: 2}])
 def test_arguments_of_fit_are_a_mapping(odd):
-    with pytest.raises(TypeError, match="fit_params maps arguments of fit to their values"):
+    with pytest.raises(TypeError, match="fit_params maps names of arguments of fit to their values"):
         ll.feature_importance_cv(LinearRegression(), X, Y, cv=2, fit_params=odd)
 
 

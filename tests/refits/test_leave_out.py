@@ -304,6 +304,8 @@ def test_the_learners_interval_is_nadeau_and_bengios():
         found.given(np.arange(30)).interval(target="learner")
     with pytest.raises(ValueError, match="target='learner'"):
         found.interval(target="sample")
+    with pytest.raises(ValueError, match="target is"):
+        found.interval(target=np.zeros(3))
 
 
 def test_groups_of_rows_average_back_to_the_whole():

@@ -138,3 +138,10 @@ def test_a_single_class_has_a_constant_without_error():
     assert found.error_constant == 0
     with pytest.raises(ValueError, match="exactly 0"):
         _ = found.skill
+
+
+def test_rows_without_weight_have_no_best_constant() -> None:
+    weight = np.r_[0.0, np.ones(N - 1)]
+    part = ll.feature_importance(LINEAR, X, Y, sample_weight=weight).given([0])
+    with pytest.raises(ValueError, match="the best constant needs a row with a weight above zero"):
+        _ = part.error_constant

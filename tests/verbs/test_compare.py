@@ -555,6 +555,8 @@ def parts(shares):
 
 def test_shares_of_different_rows_have_the_variances_of_both():
     found = ll.compare(rich, of_parts(X), of_parts(Y), loss="squared_error", random_state=0, features=["x0", "x1"])
+    with pytest.raises(ValueError, match="of is 'pfi' or 'sfimp'; got array"):
+        found.difference("x0", "first", "second", of=np.zeros(3))
     difference = found.difference("x0", "first", "second", of="sfimp")
     a, b = found.shapley.values()
     assert difference.value == pytest.approx(a.unbiased[0] - b.unbiased[0])

@@ -138,8 +138,8 @@ def learner(
             f"estimator must be a scikit-learn estimator with fit and get_params; got {type(estimator).__name__}. "
             "For a fitted model or a function use feature_importance"
         )
-    if fit_params is not None and not isinstance(fit_params, Mapping):
-        raise TypeError(f"fit_params maps arguments of fit to their values; got {fit_params!r}")
+    if fit_params is not None and not (isinstance(fit_params, Mapping) and all(isinstance(k, str) for k in fit_params)):
+        raise TypeError(f"fit_params maps names of arguments of fit to their values; got {fit_params!r}")
     if not checks.is_one_of(variance, ("corrected", "jackknife")):
         raise ValueError(f"variance is 'corrected' or 'jackknife'; got {variance!r}")
     table = as_table(X)

@@ -80,10 +80,10 @@ class Comparison(Result):
         ``of="sfimp"`` compares Shapley importances, in units of the loss.
         """
         a, b = self._model(first)[feature], self._model(second)[feature]
+        if not is_one_of(of, ("pfi", "sfimp")):
+            raise ValueError(f"of is 'pfi' or 'sfimp'; got {of!r}")
         if of == "sfimp":
             return self._share_difference(feature, first, second, level)
-        if of != "pfi":
-            raise ValueError(f"of is 'pfi' or 'sfimp'; got {of!r}")
         value, grouped = a.unbiased - b.unbiased, self._grouped
         if not self.paired:
             return _unpaired((first, second), value, (a.influence, b.influence), (a._units, b._units), level, grouped)

@@ -14,6 +14,7 @@ from losslens.results.base import Result
 from losslens.results.selection import Grouped, positions, split
 from losslens.results.shapley import mean_of
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable
+from losslens.tables.checks import is_one_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import by_unit, effective_number
 from losslens.text import in_digits
@@ -284,7 +285,7 @@ class LeftOut(Grouped, RowChanges):
             ``"model"``: these fits on new rows, on average over the folds. ``"learner"``: the mean over refits on new
             data of this size, from the variation between the folds.
         """
-        if target == "learner":
+        if is_one_of(target, ("learner",)):
             return self._learner.intervals(level)
         if check_target(target) == "sample":
             raise ValueError("nothing is sampled here; use target='model' or target='learner'")
