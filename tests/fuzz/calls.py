@@ -72,9 +72,9 @@ WORDS = {
     "pair": {"names"},
     "name": {"feature", "model"},
     "against": {"model"},
-    "first": {"feature", "model"},
-    "second": {"feature", "model"},
-    "key": {"feature"},
+    "first": {"feature", "model", "group"},
+    "second": {"feature", "model", "group"},
+    "key": {"feature", "group"},
     "feature": {"features"},
 }
 LEAKS = re.compile(
@@ -259,6 +259,9 @@ class Fuzzer:
             self.tally.of_model += 1
             return
         last = frames[-1]
+        if last.name == "call_read_only":  # a loss of the user's that is written in C
+            self.tally.of_model += 1
+            return
         where = f"{last.filename}:{last.lineno} {last.line}"
         problem = None
         if not at and isinstance(error, TypeError) and re.search(r"argument", text):

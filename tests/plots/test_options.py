@@ -508,3 +508,8 @@ def test_pairs_have_colours_by_name():
     assert [name for name, edge in edges.items() if to_hex(edge) == to_hex("red")] == ["x0 × x2"]
     with pytest.raises(ValueError, match="names \\('x0', 'x9'\\), which is no pair here"):
         result.plot_ranking(colors={("x0", "x9"): "red"})
+
+
+def test_a_ratio_is_a_matter_of_yes_or_no():
+    with pytest.raises(ValueError, match="ratio is True or False; got <NA>"):
+        ll.feature_importance(lambda X: X[:, 0], np.eye(5), np.arange(5), loss="squared_error").plot(ratio=pd.NA)

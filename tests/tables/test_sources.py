@@ -68,6 +68,13 @@ def test_what_is_in_memory_is_no_source(X):
     assert as_source(X) is None
 
 
+def test_a_file_of_another_kind_is_refused_by_its_name(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"X names files that are not all Parquet files: .*table.csv"):
+        as_source(path)
+
+
 def test_files_that_are_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no file .*gone\.parquet"):
         as_source(str(tmp_path / "gone.parquet"))

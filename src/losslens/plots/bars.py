@@ -22,6 +22,7 @@ from losslens.results.importances import Importances
 from losslens.results.scores import Scores
 from losslens.results.segments import WeakSegments
 from losslens.results.table import ResultTable, or_else
+from losslens.tables.checks import check_flag
 from losslens.text import measured
 from losslens.typing import AxisScale, Colors, FeatureLabels, Indices, Sort
 from losslens.uncertainty.cautions import noted
@@ -90,6 +91,7 @@ def plot_ranking(
     >>> [label.get_text() for label in plot_ranking(imp, top=1, labels={"x1": "speed"}).get_yticklabels()]
     ['speed']
     """
+    check_flag(ratio, "ratio")
     bars = _ranked(importances, ratio)
     look = BarLook(top, sort, scale, colors, name_features(labels, list(importances)))
     ax, drawn, width = ranked_bars(ax, bars, look, start=1.0 if ratio else 0.0)

@@ -142,6 +142,7 @@ def _open(paths: Any) -> Any:
     if find_spec("pyarrow") is None:
         raise ImportError("Parquet files need pyarrow; pip install 'losslens[parquet]'")
     import pyarrow.dataset as ds
+    from pyarrow import ArrowInvalid
 
     if isinstance(paths, (str, Path)):
         if "://" in str(paths):
@@ -161,7 +162,10 @@ def _open(paths: Any) -> Any:
     for path in paths:
         if not Path(path).exists():
             raise FileNotFoundError(f"there is no file {path}")
-    return ds.dataset([str(path) for path in paths], format="parquet", partitioning="hive")
+    try:
+        return ds.dataset([str(path) for path in paths], format="parquet", partitioning="hive")
+    except ArrowInvalid as error:
+        raise ValueError(f"X names files that are not all Parquet files: {', '.join(map(str, paths[:3]))}") from error
 
 
 @dataclass(frozen=True, eq=False)
