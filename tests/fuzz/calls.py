@@ -90,6 +90,7 @@ ABSENT = re.compile(
     r"|has no importance, only curves|no standard error|no shares of single rows|no common grid|has no classes"
     r"|is not defined for these rows|no Shapley shares were computed|curves need a single feature"
     r"|no difference of groups|no error of groups|every feature has its own curves"
+    r"|no feature has an importance to rank by"
 )
 STATED = re.compile("X has the target: its column|The groups count as")  # warnings of the library's own
 FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')

@@ -440,6 +440,9 @@ def like_column(series: Any, values: Any) -> Any:
     # The native type holds more than narwhals': pandas' category list and nullable types, arrow's index types.
     native = series.to_native()
     if series.implementation.is_pandas():
+        if native.dtype.name == "category":  # of other values pandas warns; here they are missing, and refused later
+            codes = native.cat.categories.get_indexer_for(values)
+            values = type(native.array).from_codes(codes, dtype=native.dtype)
         return nw.from_native(type(native)(values, dtype=native.dtype, name=native.name), series_only=True)
     if series.implementation.is_polars():
         new = type(native)(native.name, values, dtype=native.dtype).cast(native.dtype)  # old releases may not convert
