@@ -92,7 +92,8 @@ ABSENT = re.compile(
     r"|no difference of groups|no error of groups|every feature has its own curves"
     r"|no feature has an importance to rank by"
 )
-STATED = re.compile("X has the target: its column|The groups count as|answers the same rows differently")  # warnings of the library's own
+# Warnings of the library's own.
+STATED = re.compile("X has the target: its column|The groups count as|the model answers the same rows differently")
 FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
 SIGNATURE = re.compile(r"\w+(\(\)|>\(\)) (takes|missing|got an unexpected)")  # of a function of the user's
 
