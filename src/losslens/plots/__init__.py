@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> ModuleType:
     """A module of this package."""
-    if name.startswith("_"):
-        raise AttributeError(f"module 'losslens.plots' has no attribute {name!r}")
-    return import_module(f"losslens.plots.{name}")
+    module = f"{__name__}.{name}"
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:  # matplotlib, say
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
