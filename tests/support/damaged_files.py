@@ -70,12 +70,12 @@ def saved():
         "left out": ll.leave_one_covariate_out(LinearRegression(), numbers, y, cv=2, random_state=0),
         "compared": ll.compare({"one": predict, "two": lambda X: X["a"] * 1.5}, X, y, shapley=True, **explain),
         "moved": ll.compare(predict, {"a": X[:12], "b": X[12:]}, {"a": y[:12], "b": y[12:]}, shapley=False, **explain),
-        "regions": ll.regions(imp, X, target="importance", random_state=0, permutations=19),
+        "regions": imp.regions(X, target="importance", random_state=0, permutations=19),
         "far": imp.extrapolation,
         "influence": imp["a"].row_influence,
         "over": imp.over(np.arange(len(imp["a"].at))),
-        "observations": ll.observations(shared),
-        "clusters": ll.clusters(shared, X, random_state=0),
+        "observations": shared.rank_rows(),
+        "clusters": shared.clusters(X, random_state=0),
     }
     files = {path.stem: path.read_bytes() for path in sorted(OLD.glob("*.losslens"))}
     with tempfile.TemporaryDirectory() as folder:
