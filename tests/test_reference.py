@@ -117,7 +117,7 @@ def test_what_is_shown_has_a_docstring(members):
     importances = members.result_classes()["losslens.results.Importances"]
     shown = dict(members.members(importances))
     assert {"plot", "test", "ranks", "to_frame", "given", "with_loss", "error"} <= set(shown)
-    assert not {"stored", "kinds", "keys", "values", "estimates"} & set(shown)
+    assert not {"stored", "kinds", "keys", "values"} & set(shown)
 
 
 # -- the command line ---------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from losslens import datasets, losses
 from losslens.donors.designs import All, Derangements, Grid, Latin, Permutations, Systematic
 from losslens.donors.samplers import Residual, Within
 from losslens.results.storage import load
-from losslens.shapley.stopping import Absolute
+from losslens.shapley.stopping import Absolute, Paper
 from losslens.verbs.compare import compare
 from losslens.verbs.conditional import conditional_predictive_impact
 from losslens.verbs.features import feature_effect, feature_importance
@@ -29,6 +29,7 @@ __all__ = [
     "Derangements",
     "Grid",
     "Latin",
+    "Paper",
     "Permutations",
     "Residual",
     "Systematic",

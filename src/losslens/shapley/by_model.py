@@ -18,7 +18,7 @@ from losslens.shapley.coalitions import Orders, cost_by_model, count_predictions
 from losslens.shapley.games import MeanGame, PairGame, Remembered, Value
 from losslens.shapley.request import BACKGROUND, Request
 from losslens.shapley.setup import GameSetup
-from losslens.shapley.stopping import MOST_PREDICTIONS, StoppingRule
+from losslens.shapley.stopping import MOST_PREDICTIONS, Paper, StoppingRule
 from losslens.shapley.walk_kinds import SWEEP_BYTES, LossWalk, MeanWalk, latin_shifts
 from losslens.typing import Mask
 
@@ -163,7 +163,7 @@ class Walks(ModelWay):
 WALKS = Walks()
 
 
-class Paper(ModelWay):
+class PaperOrders(ModelWay):
     """The paper's algorithm: orders of features, and new permutations of rows for each coalition along them."""
 
     name, words = "paper", "the paper's algorithm"
@@ -171,9 +171,9 @@ class Paper(ModelWay):
 
     def predictions(self, request: Request) -> tuple[int, int]:
         """Orders may share coalitions, or not."""
-        n, p, settings = request.n, request.p, request.settings
-        distinct = min(settings.orders * (p - 1), 2**p - 2)
-        return n + n * (p - 1) * settings.permutations, n + distinct * n * settings.permutations
+        n, p, paper = request.n, request.p, _settings(request)
+        distinct = min(paper.m_feat * (p - 1), 2**p - 2)
+        return n + n * (p - 1) * paper.m_obs, n + distinct * n * paper.m_obs
 
     def kept_bytes(self, request: Request) -> int:
         """The same as for walks."""
@@ -181,19 +181,25 @@ class Paper(ModelWay):
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Means over all rows; no shares of single rows."""
-        settings, rng = request.settings, request.generator()
+        paper, rng = _settings(request), request.generator()
         progress.set_total(self.predictions(request)[1])
-        game = Remembered(_FreshPairs(setup, settings.permutations, rng))
-        rounds = [mean_along(game, order[None]) for order in random_orders(settings.orders, setup.p, rng)]
+        game = Remembered(_FreshPairs(setup, paper.m_obs, rng))
+        rounds = [mean_along(game, order[None]) for order in random_orders(paper.m_feat, setup.p, rng)]
         orders = Orders(np.array(rounds))
         nothing = next(iter(game.values(np.zeros((1, setup.p), bool)))).total
         return Allotment(
             sfimp=orders.mean, method="the paper's algorithm", exact=False, error_none=nothing,
             monte_carlo_error=orders.std_error, freedom=orders.freedom,
-            design=f"{settings.orders} orders and {settings.permutations} permutations",
+            design=f"{paper.m_feat} orders and {paper.m_obs} permutations",
             absent="the paper's algorithm averages over rows; use method='walk'",
             remarks=("the Monte-Carlo error is that of the orders; the permutations of rows add to it",),
         )  # fmt: skip
+
+
+def _settings(request: Request) -> Paper:
+    paper = request.settings.method
+    assert isinstance(paper, Paper)  # else this way is not chosen
+    return paper
 
 
 @dataclass(frozen=True, eq=False)

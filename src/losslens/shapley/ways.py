@@ -12,14 +12,15 @@ from losslens.progress import bar
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley.allotment import Cost, Way, as_result, without_own_groups, without_own_pairs
 from losslens.shapley.by_engine import ClosedForm, LeafMeans, TreePairs
-from losslens.shapley.by_model import WALKS, Coalitions, Paper, Walks
+from losslens.shapley.by_model import WALKS, Coalitions, PaperOrders, Walks
 from losslens.shapley.conditional import ConditionalDraws
 from losslens.shapley.covariance import COVARIANCE, WalksForRows
 from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import set_up
+from losslens.shapley.stopping import Paper
 from losslens.text import size_in_words
 
-CONDITIONAL, COALITIONS, PAPER = ConditionalDraws(), Coalitions(), Paper()
+CONDITIONAL, COALITIONS, PAPER = ConditionalDraws(), Coalitions(), PaperOrders()
 # In order of preference: exact shares of rows, exact totals, walks.
 WAYS: tuple[Way, ...] = (ClosedForm(), TreePairs(), LeafMeans(), COALITIONS, COVARIANCE, WalksForRows(), WALKS)
 
@@ -51,7 +52,7 @@ def _possible(request: Request) -> Sequence[Way]:
         ways = tuple(way for way in WAYS if usual and (way is COVARIANCE or (way.pairs and keeps)))
     elif design is not None and design.conditional:
         ways = (CONDITIONAL,)
-    elif settings.method == "paper":
+    elif isinstance(settings.method, Paper):
         ways = (PAPER,)
     elif settings.method == "walk" and request.p > 1:
         ways = (WALKS,)
@@ -92,7 +93,7 @@ def why_asked(request: Request, way: Way) -> str:
     task, method = request.task, request.settings.method
     if not way.by_model or task.declined:
         return str(task.declined) if way.by_model else ""
-    if method in ("walk", "paper"):
+    if method == "walk" or isinstance(method, Paper):
         return f"method={method!r} asks the model"
     what = "shares of single rows" if isinstance(way, WalksForRows) else "these shares"
     return f"the engine {task.exact.name!r} has no closed form of {what}, or one that gives less or takes longer"
