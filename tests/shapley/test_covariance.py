@@ -135,8 +135,8 @@ def agree(found, expected, weight=None, *, apart=False, slack=1e-9):
     np.testing.assert_allclose(found.std_error, full.std_error, **close)
     np.testing.assert_allclose(found.unbiased, full.unbiased, **close)
     np.testing.assert_allclose(found.interval(), full.interval(), **close)
-    np.testing.assert_allclose(found.estimates.covariance, full.estimates.covariance, **close)
-    np.testing.assert_allclose(found.estimates.cubes, full.estimates.cubes, **close)
+    np.testing.assert_allclose(found.estimates().covariance, full.estimates().covariance, **close)
+    np.testing.assert_allclose(found.estimates().cubes, full.estimates().cubes, **close)
     for ask in (lambda result: result.test(), lambda result: result.ranks()):
         one, two = (ask(result).select_dtypes("number").to_numpy(float) for result in (found, full))
         np.testing.assert_allclose(one, two, rtol=1e-6 if slack < SINGLE else 0.1, atol=max(slack, 1e-8))
