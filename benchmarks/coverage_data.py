@@ -169,7 +169,7 @@ def _skewed(n: int, sigma: float, seed: int) -> Counted:
     pairs = [imp.difference(f"x{j}", f"x{k}") for j, k in ((0, 1), (0, 2), (1, 2))]
     models = [both.difference(f"x{j}", "a", "b") for j in range(3)]
     gaps = pfi - 2 * np.array(OTHER) * np.array(LINEAR.beta)
-    _, low, high = imp.estimates.ranks()
+    _, low, high = imp.estimates().ranks()
     wide = ends(imp, 0.99)
     error = numbers(imp)[ERROR]
     above = ends(imp)[0][2:] > 0

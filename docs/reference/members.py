@@ -11,7 +11,7 @@ from types import FunctionType
 
 # In no class: how results are stored, shown and put together.
 INTERNAL = {
-    "at_positions", "backend", "base_influence", "change", "clipped_in_words", "doubted", "estimates", "full_size",
+    "at_positions", "backend", "base_influence", "change", "clipped_in_words", "doubted", "full_size",
     "get", "harm", "headline", "is_auc", "is_error", "items", "keeping", "keys", "kinds", "known_as_streamed",
     "known_extrapolation", "measure", "negative_in_words", "noun", "quantity", "row_labels", "stored", "title",
     "told_as", "trimmed", "untouched", "what",

@@ -29,7 +29,7 @@ from losslens.results.shapley_curve import ShapleyCurve
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.results.storage import load
 from losslens.results.time_blocks import TimeBlocks
-from losslens.shapley.stopping import Absolute
+from losslens.shapley.stopping import Absolute, Paper
 from losslens.verbs.compare import compare
 from losslens.verbs.conditional import conditional_predictive_impact
 from losslens.verbs.features import feature_effect, feature_importance
@@ -68,6 +68,7 @@ __all__ = [
     "LeftOut",
     "Observations",
     "OverTime",
+    "Paper",
     "Permutations",
     "PermutedTarget",
     "Plan",

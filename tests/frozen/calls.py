@@ -137,7 +137,7 @@ WAYS = {  # model, size, options
     "averages of trees in a link": ("boosted odds", {}, {"aggregate": "prediction"}),
     "averages of sums": ("line", {}, {"aggregate": "prediction"}),
     "averages of odds": ("odds", {}, {"aggregate": "prediction"}),
-    "the paper's": ("function", {}, {"method": "paper", "m_feat": 8, "m_obs": 4}),
+    "the paper's": ("function", {}, {"method": ll.Paper(m_feat=8, m_obs=4)}),
     "closed form": ("line", MANY, {}),
     "tree pairs": ("boosting", {"rows": 150}, {"loss": "absolute_error"}),
     "tree pairs of many columns": ("boosting", {"columns": 14}, {"loss": "absolute_error"}),

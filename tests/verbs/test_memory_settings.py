@@ -43,7 +43,7 @@ CALLS = {
     "sage": shares(method="exact", aggregate="prediction"),
     "coalitions": shares(method="exact"),
     "coalitions, a design": shares(method="exact", donors=ll.Latin(9)),
-    "paper": shares(method="paper", m_feat=5, m_obs=4),
+    "paper": shares(method=ll.Paper(5, 4)),
     "neighbours": shares(NEIGHBOURS, method="walk", budget=10_000),
     "forest": shares(FOREST),
     "scorer": shares(NEIGHBOURS, loss=get_scorer("r2"), donors=ll.Latin(4)),

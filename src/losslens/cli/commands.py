@@ -25,7 +25,7 @@ from losslens.cli.arguments import (
     sampled,
 )
 from losslens.cli.errors import check_writable, naming_file, note, stopping_on_interrupt
-from losslens.cli.options import RUNNING, SOURCE, TABLE, Arguments, Verb
+from losslens.cli.options import RUNNING, SOURCE, TABLE, Arguments, Method, Verb
 from losslens.cli.printing import Output, Sheet, digits, plain, probability, records
 from losslens.cli.running import takes
 from losslens.cli.tables import LoadedRows, rows_with
@@ -116,7 +116,7 @@ def shapley(args: Arguments) -> Output:
     chosen = None if args.gap is None else rows_with(rows, args.gap)
     shap = ll.shapley_importance(
         model, rows.X, rows.y, loss=loss_of(args.loss), features=features_of(args), donors=donors_of(args.donors),
-        method=args.method.value, aggregate=args.aggregate.value, rows=args.local or chosen is not None or "auto",
+        method=_method(args), aggregate=args.aggregate.value, rows=args.local or chosen is not None or "auto",
         precision=args.precision, budget=args.budget, sample_weight=rows.weight, **run_options(args),
     )  # fmt: skip
     columns = ["feature", "share", "sfimp", "std_error", "low", "high"]
@@ -202,7 +202,7 @@ def plan(args: Arguments) -> Output:
     if args.verb is not Verb.curves:
         options["loss"] = loss_of(args.loss)
     if args.verb is Verb.shapley:
-        options |= {"method": args.method.value, "aggregate": args.aggregate.value}
+        options |= {"method": _method(args), "aggregate": args.aggregate.value}
         options |= {"rows": args.local or "auto", "precision": args.precision, "budget": args.budget}
     planned = ll.plan(verbs[args.verb], model, rows.X, rows.y, **options, **run_options(args))
     facts = {name: value for name, value in asdict(planned).items() if name != "backend" and value is not None}
@@ -213,6 +213,10 @@ def plan(args: Arguments) -> Output:
 def _against_constant(result: ll.Importances | ll.ShapleyImportance) -> dict[str, float | None]:
     """The error of the best constant and the skill; None where they are not known."""
     return {name: or_else(partial(getattr, result, name), None) for name in ("error_constant", "skill")}
+
+
+def _method(args: Arguments) -> Any:
+    return ll.Paper() if args.method is Method.paper else args.method.value
 
 
 def _weights(rows: dict[str, LoadedRows], several: bool) -> Any:

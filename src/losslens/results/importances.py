@@ -24,7 +24,6 @@ from losslens.text import claim, in_digits, size_in_words
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
-from losslens.uncertainty.standard_errors import degrees_of_freedom
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +106,7 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         return Extrapolations({name: one for name, one in results.items() if one is not None}, self._first.backend)
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def _estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance, for features with a standard error."""
         errors = {name: or_else(partial(getattr, f, "std_error"), None) for name, f in self.features.items()}
         features = {name: f for name, f in self.features.items() if errors[name] is not None}
@@ -118,12 +117,12 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         covariance, whole = cross_products(moved), self._first.whole
         # The noise of sampled donors is independent between features: it is part of the variances only.
         np.fill_diagonal(covariance, [one.variance for one in influences])
-        return Estimates(
-            tuple(features), np.array([f.unbiased for f in features.values()]), covariance,
-            degrees_of_freedom(self._first._units),
-            np.array([one.skewness for one in influences]), np.array([one.noise for one in influences]),
-            cubed_differences(moved) * (1.0 if whole is None else np.sqrt(len(moved) / whole.units)),
-            grouped=self._first.sample.block is not None,
+        return Estimates.of_covariance(
+            tuple(features), np.array([f.unbiased for f in features.values()]), covariance, self._first._units,
+            skewness=np.array([one.skewness for one in influences]), noise=np.array([one.noise for one in influences]),
+            cubes=cubed_differences(moved) * (1.0 if whole is None else np.sqrt(len(moved) / whole.units)),
+            grouped=self._first.sample.block is not None, influences=tuple(influences),
+            doubts=tuple(f._doubts for f in features.values()),
         )  # fmt: skip
 
     def subset(self, rows: Any) -> Self:
@@ -218,9 +217,6 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
 
     def _said_of(self, names: Sequence[str]) -> list[str]:
         return [self.features[name].caution for name in names]
-
-    def _doubts_of(self, names: Sequence[str]) -> list[str]:
-        return [self[name]._doubts for name in names]
 
     def _table(self) -> ResultTable:
         order = self._ranked

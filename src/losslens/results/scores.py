@@ -402,19 +402,20 @@ class Scores(Importances):
         return [*super().notes, *([undefined] if undefined else [])]
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def _estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance, for features with a standard error."""
         features = {name: f for name, f in self.features.items() if f.without is not None}
         if not features:
             one = self.one
             one.influence  # noqa: B018 - raises, with the reason
         first = next(iter(features.values()))
-        moved = np.stack([f.influence.moved for f in features.values()], axis=1)
-        blocks = first.units == "blocks"
-        return Estimates(
-            tuple(features), np.array([f.unbiased for f in features.values()]), cross_products(moved),
-            standard_errors.degrees_of_freedom(first.effective), np.array([f.skewness for f in features.values()]),
+        influences = tuple(f.influence for f in features.values())
+        moved, blocks = np.stack([one.moved for one in influences], axis=1), first.units == "blocks"
+        return Estimates.of_covariance(
+            tuple(features), np.array([f.unbiased for f in features.values()]), cross_products(moved), first.effective,
+            skewness=np.array([f.skewness for f in features.values()]),
             cubes=np.zeros((0, 0)) if blocks else cubed_differences(moved), grouped=first._grouped,
+            influences=influences,
         )  # fmt: skip
 
     @property

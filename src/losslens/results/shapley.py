@@ -309,17 +309,16 @@ class ShapleyImportance(Grouped, Result, Inference):
         return self._influences[position_of(feature, self.features)]
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def _estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance."""
         if np.isnan(self.std_error).any():
             raise ValueError("no test and no difference: the Monte-Carlo error of the shares is unknown")
         exact = self.both is not None or self.covariance is not None
         covariance, cubes = self._exact_moments() if exact else self._moments_of_differences()
-        freedom = standard_errors.degrees_of_freedom(self._units)
-        grouped = self.sample.block is not None
-        return Estimates(
-            self.features, self.unbiased, covariance, freedom, self._skewness, cubes=cubes, grouped=grouped
-        )
+        return Estimates.of_covariance(
+            self.features, self.unbiased, covariance, self._units, skewness=self._skewness, cubes=cubes,
+            grouped=self.sample.block is not None,
+        )  # fmt: skip
 
     def _exact_moments(self) -> tuple[Floats, Floats]:
         """Covariances, and third moments of differences: influences on these are differences, as nothing is sampled."""

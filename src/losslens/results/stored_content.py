@@ -136,7 +136,9 @@ FILLED = {  # at least one of each
     "OverTime": ("start",), "ReplacedRows": ("columns", "drawn.*"),
     "Regions": ("features",), "Sample": ("classes",), "ScoredRows": ("at",), "ShapleyEffect": ("local",),
 }  # fmt: skip
-LISTED = "Clusters Gap Interactions OverTime PermutedTarget RowChanges ShapleyEffect ShapleyImportance".split()
+LISTED = (
+    "Clusters", "Gap", "Interactions", "OverTime", "PermutedTarget", "RowChanges", "ShapleyEffect", "ShapleyImportance",
+)  # fmt: skip
 DIFFERENT = {"ByGroup": "labels"} | dict.fromkeys(LISTED, "features")  # at least one, and none twice
 NAMED = {  # the class of what stands under its own name
     "Effects": "FeatureEffect", "Extrapolations": "Extrapolation", "Importances": "FeatureImportance",

@@ -29,13 +29,13 @@ from losslens.tables.frames import Table, as_table
 from losslens.tables.leaked_target import warn_of_target
 from losslens.uncertainty.standard_errors import Influence
 from losslens.verbs.features import feature_importance
-from losslens.workers import with_executor
+from losslens.verbs.running import verb
 
 KIND = "PFI_j + PFI_l - PFI_jl"
 INTERACTION = "the model's interaction"
 
 
-@with_executor
+@verb
 def pair_interactions(
     model: Any,
     X: Any,
