@@ -56,6 +56,7 @@ def saved():
         "labels": ll.feature_importance(classes, numbers, y > 1, loss="zero_one", random_state=0),
         "custom": ll.feature_importance(predict, X, y, loss=lambda y, p: abs(y - p), random_state=0),
         "scores": ll.feature_importance(linear, numbers, y, loss=get_scorer("r2"), random_state=0),
+        "auc": ll.feature_importance(classes, numbers, y > 1, loss="roc_auc", random_state=0),
         "effects": ll.feature_effect(predict, X),
         "class effects": ll.feature_effect(classes, numbers, target=True),
         "shapley": shared,

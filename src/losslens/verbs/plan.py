@@ -34,6 +34,7 @@ from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import as_estimator, leave_out_fits
 from losslens.results.plan import Plan, Stage
 from losslens.rows.segments import MOST_ROWS
+from losslens.shapley.conditional import drawn_coalitions
 from losslens.shapley.effects import by_coalitions, by_walks, explain_by
 from losslens.shapley.effects import choose as choose_effects
 from losslens.shapley.request import check_request
@@ -386,7 +387,7 @@ def _shares(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN
     task, (way, cost) = request.task, choose(request)
     (least, most), times = way.predictions(request), 1.0
     if way is CONDITIONAL:  # of two players the sampler draws one in each of two coalitions, of all half in each
-        times = max(1.0, CONDITIONAL.coalitions(request) * request.p / 4)
+        times = max(1.0, drawn_coalitions(request) * request.p / 4)
         given = given | {"features": _first(task, 2)}
 
     def share(rows: int) -> Rehearsal:
