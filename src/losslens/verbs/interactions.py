@@ -18,7 +18,7 @@ from losslens.models import Model, as_model
 from losslens.passes import in_common
 from losslens.passes.dispatch import route
 from losslens.passes.importances import until_precise
-from losslens.passes.in_common import PARTS, PairMean, Pair, settled
+from losslens.passes.in_common import PARTS, Pair, PairMean, settled
 from losslens.passes.scored import score_importance
 from losslens.passes.task import Options, default_loss, prepare
 from losslens.results.importance import FeatureImportance
