@@ -414,7 +414,7 @@ def test_bent_axes_of_curves(skewed, shares):
     assert ax.get_yscale() == "symlog"
     assert ax.get_ylim()[1] > skewed.ici.max()
     assert shares.curve("x0").plot(scale="symlog").get_yscale() == "symlog"
-    assert ll.observations(shares).plot(scale="symlog").get_yscale() == "symlog"
+    assert shares.rank_rows().plot(scale="symlog").get_yscale() == "symlog"
     assert shares.plot_local(scale="symlog").get_xscale() == "symlog"
 
 
@@ -466,7 +466,7 @@ def test_regions_pass_their_options_on():
         return 3 * X["x0"].to_numpy() * (X["x1"].to_numpy() > 0)
 
     imp = ll.feature_importance(predict, X, predict(X), loss="squared_error")
-    found = ll.regions(imp, X, target="importance", permutations=19)
+    found = imp.regions(X, target="importance", permutations=19)
     (rule, *_) = [region.rule for region in found.of("x0") if region.leaf]
     ax = looked_at(found.plot("x0", colors={rule: "tab:red"}, labels={"x0": ("speed", "km/h"), "x1": "wind"}))
     assert ax.get_xlabel() == "speed (km/h)"

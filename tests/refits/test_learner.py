@@ -234,7 +234,7 @@ def test_the_jackknife_leaves_out_a_fold_in_training_and_in_test(cv, groups):
     covariance = (k - 1) / k * centred.T @ centred
     np.testing.assert_allclose(found.std_error, np.sqrt(np.diag(covariance)), rtol=1e-9)
     plain = refit(cv=cv, groups=groups, donors="all")
-    middle = plain.estimates.value
+    middle = plain.estimates().value
     reach = student.ppf(0.975, k - 1) * found.std_error
     np.testing.assert_allclose(found.interval(), [middle - reach, middle + reach], rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(found.per_fold, plain.per_fold)

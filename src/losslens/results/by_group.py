@@ -571,7 +571,7 @@ def _on_base(part: Any) -> Influence:
 
 def _units(part: Any) -> float:
     """The effective number of what is left out: rows, groups of rows, or blocks of rows of a score."""
-    return float(part.estimates.freedom + 1 if isinstance(part, LeftOut) else _first(part)._units)
+    return float(part.estimates().units if isinstance(part, LeftOut) else _first(part)._units)
 
 
 def _effective(part: Any) -> float:
@@ -615,7 +615,7 @@ def _of_left_out(every: LeftOut, parts: tuple[LeftOut, LeftOut], rows: tuple[Mas
             weight = np.zeros(len(local))
             weight[chosen] = part._counted_weight
             moved.append(influence_on_mean(local, weight, every.block)[:, 0])
-        first, second = (float(part.estimates.covariance[j, j]) for part in parts)
+        first, second = (float(part.estimates().covariance[j, j]) for part in parts)
         both = Influence(moved[0] - moved[1], total=max(first + second - 2 * float(moved[0] @ moved[1]), 0.0))
         value = float(parts[0].importance[j] - parts[1].importance[j])
         freedom = welch((first, second), (_units(parts[0]), _units(parts[1])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
 from typing import Any, Literal, cast
@@ -186,7 +186,7 @@ class Refits(Result, Inference):
     @property
     def std_error(self) -> Floats:
         """Standard error of `importance` for the learner: refitted on, and explained with, new data, (p,)."""
-        return self.estimates.std_error
+        return self._estimates.std_error
 
     def interval(self, level: float = 0.95, target: Target = "learner") -> tuple[Floats, Floats]:
         """Low and high ends for each feature: of the mean importance over refits on new data of this size."""
@@ -197,22 +197,24 @@ class Refits(Result, Inference):
                 f"target={target!r} is about one fitted model, and each fold has its own; use folds[k].interval(...) "
                 "of a Shapley result, or folds[k][name].interval(...)"
             )
-        return self.estimates.intervals(level)
+        return self._estimates.intervals(level)
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def _estimates(self) -> Estimates:
         """The learner's importances (U-statistics of the folds) and their covariance."""
         if self.without is None:
             return self._corrected
         count, apart = len(self.without), self.without - self.without.mean(axis=0)
         covariance = cross_products(apart, (count - 1) / count)
-        return Estimates(self.features, self._corrected.value, covariance, count - 1)
+        known = {"doubts": self._corrected.doubts}
+        return Estimates.of_covariance(self.features, self._corrected.value, covariance, count, **known)
 
     @cached_property
     def _corrected(self) -> Estimates:
         """The importances with the corrected covariance of the folds."""
         per_fold = np.stack([numbers(fold, unbiased=True) for fold in self.folds])
-        return Estimates.of_folds(self.features, per_fold, self.correction)
+        estimates = Estimates.of_folds(self.features, per_fold, self.correction)
+        return replace(estimates, doubts=self.caution)
 
     @property
     def _tested(self) -> Estimates:
@@ -221,9 +223,6 @@ class Refits(Result, Inference):
     def _said_of(self, names: Sequence[str]) -> list[str]:
         said = dict(zip(self.features, self.caution, strict=True))
         return [said[name] for name in names]
-
-    def _doubts_of(self, names: Sequence[str]) -> list[str]:
-        return self._said_of(names)  # of the draws alone
 
     @property
     def caution(self) -> tuple[str, ...]:

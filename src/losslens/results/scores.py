@@ -253,6 +253,7 @@ class FeatureScore(Grouped, Tabular):
     rows = _absent("the list of kept rows")
     cells = _absent("a matrix of changes of loss")
     drop = _absent("the importance without some rows")
+    regions = _absent("a search for regions")
     row_influence = _absent("the influence of single rows")
     conditioning: ClassVar[None] = None
 
@@ -382,6 +383,10 @@ class Scores(Importances):
         """Raises: importance over time needs a loss of each row."""
         self.one.over(times)
 
+    def regions(self, X: Any, **options: Any) -> NoReturn:
+        """Raises: single rows have no score."""
+        raise self._refusal
+
     def with_loss(self, loss: Any) -> NoReturn:
         """Raises: the predictions are not kept."""
         raise self._refusal
@@ -397,19 +402,20 @@ class Scores(Importances):
         return [*super().notes, *([undefined] if undefined else [])]
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def _estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance, for features with a standard error."""
         features = {name: f for name, f in self.features.items() if f.without is not None}
         if not features:
             one = self.one
             one.influence  # noqa: B018 - raises, with the reason
         first = next(iter(features.values()))
-        moved = np.stack([f.influence.moved for f in features.values()], axis=1)
-        blocks = first.units == "blocks"
-        return Estimates(
-            tuple(features), np.array([f.unbiased for f in features.values()]), cross_products(moved),
-            standard_errors.degrees_of_freedom(first.effective), np.array([f.skewness for f in features.values()]),
+        influences = tuple(f.influence for f in features.values())
+        moved, blocks = np.stack([one.moved for one in influences], axis=1), first.units == "blocks"
+        return Estimates.of_covariance(
+            tuple(features), np.array([f.unbiased for f in features.values()]), cross_products(moved), first.effective,
+            skewness=np.array([f.skewness for f in features.values()]),
             cubes=np.zeros((0, 0)) if blocks else cubed_differences(moved), grouped=first._grouped,
+            influences=influences,
         )  # fmt: skip
 
     @property
@@ -440,9 +446,9 @@ class Scores(Importances):
 
     @property
     def extrapolation(self) -> NoReturn:
-        """Raises: `losslens.extrapolation` needs the table."""
+        """Raises: results of scorers hold no rows."""
         raise ValueError(
-            "a score doesn't hold the rows: losslens.extrapolation(imp, X) tells which are unlike real ones"
+            "a score doesn't hold the rows: the importances by a loss tell which replaced rows are unlike real ones"
         )
 
     def _table(self) -> ResultTable:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -60,33 +60,27 @@ class Allotment:
     complete: bool = True
 
 
-class Way(ABC):
+def kept_pairs(request: Request) -> int:
+    """The bytes of every pair's shares, as far as memory allows."""
+    return min(8 * request.n**2 * request.p, request.task.budget.memory // CELLS_SHARE)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Way:
     """One way to compute Shapley values."""
 
-    name: ClassVar[str]  # also that of the engine's offer, see `Request.engine_work`
-    words: ClassVar[str]  # description in a plan
-    unit: ClassVar[str]  # of the progress bar
-    exact: ClassVar[bool]  # draws no orders, and no donors beyond those of the design
-    by_model: ClassVar[bool]  # the model predicts mixed rows; else an exact engine computes
-    rows: ClassVar[bool] = True  # gives shares of single rows
-    pairs: ClassVar[bool] = False  # and of all pairs, where memory allows
-    quick: ClassVar[float] = 0.0  # operations of about a second: so many are worth it for the rows' sake alone
-
-    @abstractmethod
-    def cost(self, request: Request) -> Cost | None:
-        """Operations and limit; None where the way does not apply."""
-
-    @abstractmethod
-    def predictions(self, request: Request) -> tuple[int, int]:
-        """The smallest and the largest number of rows that the model predicts."""
-
-    @abstractmethod
-    def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        """Compute the shares."""
-
-    def kept_bytes(self, request: Request) -> int:
-        """Approximate size of the result: every pair, where memory allows."""
-        return min(8 * request.n**2 * request.p, request.task.budget.memory // CELLS_SHARE)
+    name: str  # also that of the engine's offer, see `Request.engine_work`
+    words: str  # description in a plan
+    run: Callable[[Request, GameSetup, ProgressBar], Allotment]
+    cost: Callable[[Request], Cost | None]  # operations and limit; None where the way does not apply
+    predictions: Callable[[Request], tuple[int, int]]  # the fewest and the most rows that the model predicts
+    unit: str = "predictions"  # of the progress bar
+    exact: bool = False  # draws no orders, and no donors beyond those of the design
+    by_model: bool = True  # the model predicts mixed rows; else an exact engine computes
+    rows: bool = True  # gives shares of single rows
+    pairs: bool = False  # and of all pairs, where memory allows
+    quick: float = 0.0  # operations of about a second: so many are worth it for the rows' sake alone
+    kept_bytes: Callable[[Request], int] = kept_pairs  # approximate size of the result
 
 
 def all_pairs(n: int, leaves_out_own: bool = False) -> CommonGrid:
@@ -94,21 +88,9 @@ def all_pairs(n: int, leaves_out_own: bool = False) -> CommonGrid:
     return CommonGrid(np.arange(n), np.arange(n), n, leaves_out_own)
 
 
-def own_donors(
-    donors: Indices,
-    *,
-    repeats: bool = False,
-    fresh: bool = False,
-    leaves_out_own: bool = False,
-    alone: bool = False,
-    mirrored: bool = False,
-) -> OwnDonors:
+def own_donors(donors: Indices, **known: bool) -> OwnDonors:
     """Each row has its own donors, (n, m)."""
-    n = len(donors)
-    return OwnDonors(
-        donors, np.arange(n), n, leaves_out_own=leaves_out_own, repeats=repeats, fresh=fresh, alone=alone,
-        mirrored=mirrored,
-    )  # fmt: skip
+    return OwnDonors(donors, np.arange(len(donors)), len(donors), **known)
 
 
 def without_own_pairs(allotment: Allotment, sample: Sample) -> Allotment:

@@ -24,7 +24,7 @@ from losslens.shapley.coalitions import Orders, all_coalitions, cost_by_model, m
 from losslens.shapley.games import Game, PairGame, Remembered, Value
 from losslens.shapley.request import check_players, covers_table
 from losslens.shapley.setup import GameSetup, set_up
-from losslens.shapley.stopping import ShapleySettings
+from losslens.shapley.stopping import Paper, ShapleySettings
 from losslens.typing import Floats, Indices, Mask
 
 DEFAULT_DONORS = 10  # of a row
@@ -111,7 +111,7 @@ def _check(settings: ShapleySettings) -> None:
         raise ValueError("aggregate='prediction' needs a loss of each row; a scorer gives one number for all rows")
     if settings.precision is not None:
         raise ValueError("precision needs a loss of each row; with a scorer use budget=, or Latin(m) for more donors")
-    if settings.method == "paper":
+    if isinstance(settings.method, Paper):
         raise ValueError("the paper's algorithm needs a loss of each row; with a scorer use method='auto'")
 
 
