@@ -424,7 +424,7 @@ def draw_regions(data, design, part):
     if len(data.y) < 3:
         return
     imp = ask(data, "all", some(data.names))
-    for name, found in ((f, ll.regions(one, data.X, target="importance", permutations=19)) for f, one in imp.items()):
+    for name, found in ((f, one.regions(data.X, target="importance", permutations=19)) for f, one in imp.items()):
         yield found.plot(name)
 
 
@@ -449,7 +449,7 @@ def draw_over_time(data, design, part):
 
 
 def draw_observations(data, design, part):
-    yield ll.observations(_restricted(shares(data), part)).plot()
+    yield _restricted(shares(data), part).rank_rows().plot()
 
 
 def draw_extrapolation(data, design, part):
@@ -462,7 +462,7 @@ def draw_clusters(data, design, part):
     result = shares(data)
     many = len(np.unique(result.local.round(9), axis=0))
     for k in {1, min(many, 2), min(many, 5)} if part == "half" else {None}:
-        yield ll.clusters(result, data.X, k=k, random_state=0, starts=2).plot()
+        yield result.clusters(data.X, k=k, random_state=0, starts=2).plot()
 
 
 def draw_segments(data, design, part):

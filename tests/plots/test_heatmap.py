@@ -13,6 +13,7 @@ from sklearn.metrics import get_scorer
 import losslens as ll
 from losslens.plots.feature import plot_effect, plot_importance
 from losslens.plots.heatmap import EMPTY, MOST_POINTS, OBSERVED, SPREAD, empty_cells, reach
+from losslens.results import Importances
 from pictures import caption, looked_at, texts
 
 N = 80
@@ -102,7 +103,7 @@ def test_rows_keep_their_places_in_parts_and_files(tmp_path):
     np.testing.assert_array_equal(one.subset(chosen).observed, one.observed[chosen])
     np.testing.assert_array_equal(one.effect.observed, one.observed)
     np.testing.assert_array_equal(one.with_loss("absolute_error").observed, one.observed)
-    ll.Importances({one.name: one}, 0).save(tmp_path / "pair.losslens")
+    Importances({one.name: one}, 0).save(tmp_path / "pair.losslens")
     np.testing.assert_array_equal(ll.load(tmp_path / "pair.losslens")[one.name].observed, one.observed)
 
 

@@ -15,6 +15,7 @@ from losslens.plots import options
 from losslens.plots.canvas import BAND, SINGLE
 from losslens.plots.importance_axis import extent
 from losslens.plots.subgroups import name_rules
+from losslens.results import ByGroup, Comparison, FeatureEffect, FeatureImportance, Importances, ShapleyImportance
 from losslens.results.base import Displayed
 from pictures import LONG, caption, legend, looked_at, named, texts
 from results_to_draw import importance, response, shapley, slopes, table, three_models
@@ -96,10 +97,10 @@ def test_options_are_documented_with_an_example(plot):
 @pytest.mark.parametrize(
     ("method", "plot"),
     [
-        (ll.Importances.plot, plots.plot_ranking), (ll.FeatureImportance.plot, plots.plot_importance),
-        (ll.FeatureEffect.plot, plots.plot_effect), (ll.ShapleyImportance.plot, plots.plot_shapley),
-        (ll.Comparison.plot, plots.plot_comparison), (ll.Comparison.plot_shares, plots.plot_shares),
-        (ll.ByGroup.plot, plots.plot_by_group), (ll.ByGroup.plot_curves, plots.plot_groups),
+        (Importances.plot, plots.plot_ranking), (FeatureImportance.plot, plots.plot_importance),
+        (FeatureEffect.plot, plots.plot_effect), (ShapleyImportance.plot, plots.plot_shapley),
+        (Comparison.plot, plots.plot_comparison), (Comparison.plot_shares, plots.plot_shares),
+        (ByGroup.plot, plots.plot_by_group), (ByGroup.plot_curves, plots.plot_groups),
     ],
 )  # fmt: skip
 def test_methods_have_the_options_of_their_plots(method, plot):
@@ -424,7 +425,7 @@ def test_bent_axes_of_curves(skewed, shares):
     assert ax.get_yscale() == "symlog"
     assert ax.get_ylim()[1] > skewed.ici.max()
     assert shares.curve("x0").plot(scale="symlog").get_yscale() == "symlog"
-    assert ll.observations(shares).plot(scale="symlog").get_yscale() == "symlog"
+    assert shares.rank_rows().plot(scale="symlog").get_yscale() == "symlog"
     assert plots.plot_local(shares, scale="symlog").get_xscale() == "symlog"
 
 
@@ -476,7 +477,7 @@ def test_regions_pass_their_options_on():
         return 3 * X["x0"].to_numpy() * (X["x1"].to_numpy() > 0)
 
     imp = ll.feature_importance(predict, X, predict(X), loss="squared_error")
-    found = ll.regions(imp, X, target="importance", permutations=19)
+    found = imp.regions(X, target="importance", permutations=19)
     (rule, *_) = [region.rule for region in found.of("x0") if region.leaf]
     ax = looked_at(found.plot("x0", colors={rule: "tab:red"}, labels={"x0": ("speed", "km/h"), "x1": "wind"}))
     assert ax.get_xlabel() == "speed (km/h)"

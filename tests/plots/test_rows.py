@@ -25,7 +25,7 @@ def table(n=200, wrong=()):
 
 def observed(n=200, wrong=()):
     X, y = table(n, wrong)
-    return ll.observations(ll.shapley_importance(predict, X, y, loss="squared_error", random_state=0))
+    return ll.shapley_importance(predict, X, y, loss="squared_error", random_state=0).rank_rows()
 
 
 def numbered(ax):
@@ -98,7 +98,7 @@ def test_rows_with_labels_have_no_numbers():
         return predict(X.to_numpy())
 
     one = ll.feature_importance(model, X, y, loss="squared_error", features="a")["a"]
-    found = ll.observations(ll.shapley_importance(model, X, y, loss="squared_error", random_state=0))
+    found = ll.shapley_importance(model, X, y, loss="squared_error", random_state=0).rank_rows()
     for ax, said in (
         (plot_row_influence(one.row_influence), "labels: rows with the largest total influence"),
         (plot_observations(found), "diamonds, with their labels"),
@@ -119,7 +119,7 @@ def clusters():
         return np.where(X[names[2]] == 1, 5 * X[names[0]], 5 * X[names[1]])
 
     shapley = ll.shapley_importance(model, X, model(X), loss="squared_error", features=names[:2], method="exact")
-    return ll.clusters(shapley, X, random_state=0)
+    return shapley.clusters(X, random_state=0)
 
 
 def test_clusters_have_their_profiles_sizes_and_rules(clusters):
@@ -137,7 +137,7 @@ def test_clusters_have_their_profiles_sizes_and_rules(clusters):
 def test_one_cluster_is_one_row_of_colours(clusters):
     X, y = table()
     shapley = ll.shapley_importance(predict, X, y, loss="squared_error")
-    ax = looked_at(plot_clusters(ll.clusters(shapley, X, k=1)))
+    ax = looked_at(plot_clusters(shapley.clusters(X, k=1)))
     (mesh,) = [some for some in ax.collections if isinstance(some, QuadMesh)]
     assert np.asarray(mesh.get_array()).size == 3
     assert abs(mesh.get_window_extent().height) > 20

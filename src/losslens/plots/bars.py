@@ -111,7 +111,7 @@ def plot_extrapolation(
     Parameters
     ----------
     extrapolations
-        What `losslens.extrapolation` gives, or ``.extrapolation`` of importances.
+        ``.extrapolation`` of importances.
     top
         How many features to draw, those with the largest shares; all that fit by default.
     sort

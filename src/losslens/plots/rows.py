@@ -90,7 +90,7 @@ def plot_observations(
     Parameters
     ----------
     observations
-        What `losslens.observations` gives.
+        What `ShapleyImportance.rank_rows` gives.
     scale
         Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
     colors
@@ -103,7 +103,7 @@ def plot_observations(
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
     >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-    >>> plot_observations(ll.observations(shares)).get_xlabel()
+    >>> plot_observations(shares.rank_rows()).get_xlabel()
     "squared error, the row's own"
     """
     x, y, marked = observations.loss, observations.importance, observations.flagged
@@ -210,7 +210,7 @@ def plot_clusters(
     Parameters
     ----------
     clusters
-        What `losslens.clusters` gives.
+        What `ShapleyImportance.clusters` gives.
     top
         How many features to draw, the most important ones; all that fit by default.
     sort
@@ -227,7 +227,7 @@ def plot_clusters(
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
     >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-    >>> [label.get_text() for label in plot_clusters(ll.clusters(shares, X, k=1)).get_yticklabels()]
+    >>> [label.get_text() for label in plot_clusters(shares.clusters(X, k=1)).get_yticklabels()]
     ['0: 50 rows (100%)']
     """
     own, colour_scale = ax is None, colour_map(colors, "PuOr_r")

@@ -44,7 +44,7 @@ class Clusters(Result):
     >>> X = np.random.default_rng(0).normal(size=(300, 3))
     >>> X[:, 2] = X[:, 2] > 0
     >>> f = lambda X: np.where(X[:, 2] == 1, X[:, 0], 10 + X[:, 1])
-    >>> found = ll.clusters(ll.shapley_importance(f, X, f(X), loss="squared_error"), X, k=2, random_state=0)
+    >>> found = ll.shapley_importance(f, X, f(X), loss="squared_error").clusters(X, k=2, random_state=0)
     >>> found.k, found.profiles.shape, bool(len(found.rows(0)) == found.sizes[0])
     (2, (2, 3), True)
     """
@@ -137,7 +137,7 @@ class Clusters(Result):
         >>> import numpy as np, losslens as ll
         >>> X = np.random.default_rng(0).normal(size=(50, 2))
         >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-        >>> [label.get_text() for label in ll.clusters(shares, X, k=1).plot().get_yticklabels()]
+        >>> [label.get_text() for label in shares.clusters(X, k=1).plot().get_yticklabels()]
         ['0: 50 rows (100%)']
         """
         from losslens.plots.rows import plot_clusters

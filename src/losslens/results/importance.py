@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.bands import Band
 from losslens.uncertainty.leave_one_out import leave_one_out
 from losslens.uncertainty.standard_errors import Influence, Target, check_target
+
+if TYPE_CHECKING:
+    from losslens.results.regions import Regions, RegionTarget
 
 Pick = Callable[[NDArray[Any]], NDArray[Any]]
 CURVES_ONLY = "curves only"  # shown instead of a number for pairs and for grids without weights
@@ -296,6 +299,15 @@ class FeatureImportance(FeatureResult, Tabular):
             The probability that the band contains the importance in all stretches.
         """
         return over_time({self.name: self}, times, bins, width, level)
+
+    def regions(
+        self, X: Any, *, target: RegionTarget = "interaction", depth: int = 3, level: float = 0.05,
+        permutations: int = 499, random_state: Any = 0,
+    ) -> Regions:  # fmt: skip
+        """Regions of the data in which the importance differs; arguments as in `Importances.regions`."""
+        from losslens.rows.regions import find_regions
+
+        return find_regions({self.name: self}, X, target, depth, level, permutations, random_state)
 
     def to_frame(self) -> Any:
         """The curves as a data frame: value, weight, importance."""

@@ -17,6 +17,7 @@ from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import CURVES_ONLY, NUMBERS, FeatureImportance, number_of
 from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
+from losslens.results.regions import Regions, RegionTarget
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
@@ -161,6 +162,60 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         if not features:
             self._first._need_donors("importance over time")
         return over_time(features, times, bins, width, level)
+
+    def regions(
+        self, X: Any, *, target: RegionTarget = "interaction", depth: int = 3, level: float = 0.05,
+        permutations: int = 499, random_state: Any = 0,
+    ) -> Regions:  # fmt: skip
+        """Find regions of the data in which a feature's importance differs, as a small tree with readable rules.
+
+        The split on another column is chosen that separates the rows best, and a permutation test compares it with the
+        best split under chance; then the same within either side. No prediction is made.
+
+        The level holds for all features together: if nothing differs, some feature is split in one run of twenty. `p`
+        and the 95% intervals of `difference` and `ratio` are of the importance on one side of a split against the
+        other, and allow for the choice of the rule: with ``target="interaction"`` a row counts for the side that the
+        best split without that row puts it on; with ``target="importance"`` the difference is compared with the largest
+        of all splits under chance. `p` is multiplied by the number of features. `sentences` tells what is sure. `pfi`,
+        `low` and `high` are those of the region's rows, as if its rule had been given.
+
+        Clustered rows (``groups=`` of `feature_importance`) are left out together, and standard errors and tests count
+        groups, not rows. A split needs at least five groups with rows on either side. Instead of permutations, signs of
+        groups are drawn: a large-sample test, which needs some thirty groups.
+
+        Parameters
+        ----------
+        X
+            The table that was explained; further columns may be used in rules.
+        target
+            ``"interaction"``: where the effect of the feature in the *model* is stronger, whatever the labels; none in
+            a model without interactions. ``"importance"``: where its importance differs for any reason.
+        depth
+            The most splits from root to leaf.
+        level
+            The probability that any feature is split although nothing differs.
+        permutations
+            Of the test of each split (or draws of signs), in which all rows with positive weight are exchangeable; more
+            if the number of features requires it.
+        random_state
+            A seed or a NumPy generator, for the permutations: the same data have the same regions by default, and
+            another seed changes only what is about to be chance.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(300, 3))
+        >>> X[:, 2] = X[:, 2] > 0
+        >>> f = lambda X: X[:, 0] * (1 + X[:, 2]) + X[:, 1]
+        >>> found = ll.feature_importance(f, X, f(X), loss="squared_error").regions(X)
+        >>> found.sentences[0]
+        'x0 matters 4.0 times as much (95% interval 3.4 to 4.9) where x2 = 1 (150 rows) as elsewhere.'
+        >>> [region.rule for region in found.of("x0")]
+        ['', 'x2 = 0', 'x2 = 1']
+        """
+        from losslens.rows.regions import find_regions
+
+        return find_regions(self, X, target, depth, level, permutations, random_state)
 
     def _need_all_cells(self, what: str) -> None:
         if self._first.whole is not None:

@@ -36,7 +36,7 @@ class Observations(Result):
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> y = X[:, 0] + 0.1 * X[:, 1]
     >>> y[7] = -10 * X[7, 0]  # a wrong target
-    >>> found = ll.observations(ll.shapley_importance(lambda X: X[:, 0], X, y, loss="squared_error"))
+    >>> found = ll.shapley_importance(lambda X: X[:, 0], X, y, loss="squared_error").rank_rows()
     >>> found.suspicious, bool(found.importance[7] < found.fence)
     (array([7]), True)
     """
@@ -131,7 +131,7 @@ class Observations(Result):
         >>> import numpy as np, losslens as ll
         >>> X = np.random.default_rng(0).normal(size=(50, 2))
         >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-        >>> ll.observations(shares).plot().get_xlabel()
+        >>> shares.rank_rows().plot().get_xlabel()
         "squared error, the row's own"
         """
         from losslens.plots.rows import plot_observations

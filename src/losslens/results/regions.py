@@ -17,7 +17,7 @@ from losslens.tables.frames import make_frame
 from losslens.text import claim, in_digits
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels
 
-Target = Literal["interaction", "importance"]
+RegionTarget = Literal["interaction", "importance"]
 CONFIRMED = 0.05  # largest p of differences that sentences mention
 MODELS_PART = 0.5  # least share of a difference of importances that the model's effect must explain
 SENTENCES = 2  # in the title of the table
@@ -33,7 +33,7 @@ class Region(Stored):
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> X[:, 1] = X[:, 1] > 0
     >>> f = lambda X: X[:, 0] * (1 + X[:, 1])
-    >>> _, first, second = ll.regions(ll.feature_importance(f, X, f(X), loss="squared_error"), X).of("x0")
+    >>> _, first, second = ll.feature_importance(f, X, f(X), loss="squared_error").regions(X).of("x0")
     >>> first.rule, second.rule, first.n + second.n, bool(first.pfi < second.pfi)
     ('x1 = 0', 'x1 = 1', 300, True)
     """
@@ -75,14 +75,14 @@ class Regions(Result):
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> X[:, 1] = X[:, 1] > 0
     >>> f = lambda X: X[:, 0] * (1 + X[:, 1])
-    >>> found = ll.regions(ll.feature_importance(f, X, f(X), loss="squared_error"), X)
+    >>> found = ll.feature_importance(f, X, f(X), loss="squared_error").regions(X)
     >>> found.found, [region.rule for region in found.of("x0")]
     (('x0', 'x1'), ['', 'x1 = 0', 'x1 = 1'])
     """
 
     regions: tuple[Region, ...]  #: by feature, all rows first
     features: dict[str, FeatureImportance]
-    target: Target
+    target: RegionTarget
 
     def of(self, feature: str) -> tuple[Region, ...]:
         """The regions of one feature, all rows first."""
@@ -200,7 +200,7 @@ class Regions(Result):
         >>> X = np.random.default_rng(0).normal(size=(200, 2))
         >>> f = lambda X: X[:, 0] * (X[:, 1] > 0)
         >>> imp = ll.feature_importance(f, X, f(X), loss="squared_error", features=["x0"])
-        >>> found = ll.regions(imp, X, target="importance", permutations=19)
+        >>> found = imp.regions(X, target="importance", permutations=19)
         >>> found.plot("x0", labels={"x0": ("speed", "m/s")}).get_xlabel()
         'speed (m/s)'
         """

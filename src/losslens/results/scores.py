@@ -251,6 +251,7 @@ class FeatureScore(Grouped, Tabular):
     rows = _absent("the list of kept rows")
     cells = _absent("a matrix of changes of loss")
     drop = _absent("the importance without some rows")
+    regions = _absent("a search for regions")
     row_influence = _absent("the influence of single rows")
     conditioning: ClassVar[None] = None
 
@@ -387,6 +388,10 @@ class Scores(Importances):
         """Raises: importance over time needs a loss of each row."""
         self.one.over(times)
 
+    def regions(self, X: Any, **options: Any) -> NoReturn:
+        """Raises: single rows have no score."""
+        raise self._refusal
+
     def with_loss(self, loss: Any) -> NoReturn:
         """Raises: the predictions are not kept."""
         raise self._refusal
@@ -446,9 +451,9 @@ class Scores(Importances):
 
     @property
     def extrapolation(self) -> NoReturn:
-        """Raises: `losslens.extrapolation` needs the table."""
+        """Raises: results of scorers hold no rows."""
         raise ValueError(
-            "a score doesn't hold the rows: losslens.extrapolation(imp, X) tells which are unlike real ones"
+            "a score doesn't hold the rows: the importances by a loss tell which replaced rows are unlike real ones"
         )
 
     def _table(self) -> ResultTable:

@@ -15,8 +15,11 @@ from losslens.cells.matrix import Cells, Means, means
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.losses import Loss
 from losslens.results.base import Result, Stored
+from losslens.results.clusters import Clusters
 from losslens.results.gap import Gap, gap_between
+from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
+from losslens.results.observations import Observations
 from losslens.results.selection import Grouped, positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
 from losslens.results.table import ERROR, FEATURE, ResultTable, or_else
@@ -432,6 +435,72 @@ class ShapleyImportance(Grouped, Result, Inference):
             features=self.features, title=self.title, backend=self.backend, covers_table=self.covers_table,
             remarks=(remark,) if donors_as_they_are else (),
         )  # fmt: skip
+
+    def rank_rows(self, importances: Importances | None = None) -> Observations:
+        """How much the model gains for each row, which rows look wrong, and which rows are influential.
+
+        ``O_i = mean_k L(f(x_k), y_i) - L(f(x_i), y_i)``: the mean loss of a row with the predictions of all rows less
+        that with its own. It is the sum of the row's local SFIMP. No prediction is made.
+
+        Parameters
+        ----------
+        importances
+            The result of `feature_importance` for the same rows: adds the influence of each row on the importance of
+            the feature that would change most without it.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> y = X[:, 0] + 0.1 * X[:, 1]
+        >>> y[7] = -10 * X[7, 0]  # a wrong target
+        >>> shares = ll.shapley_importance(lambda X: X[:, 0], X, y, loss="squared_error")
+        >>> shares.rank_rows().suspicious
+        array([7])
+        """
+        from losslens.rows.observations import rank_rows
+
+        return rank_rows(self, importances)
+
+    def clusters(
+        self, X: Any, *, k: int | None = None, depth: int = 3, starts: int = 10, random_state: Any = None
+    ) -> Clusters:
+        """Cluster rows by their local SFIMP: by how much the model gains from each feature for a row.
+
+        k-means on the rows' local SFIMP, n x p. All features share one scale, that of the loss, so that a feature which
+        the model ignores doesn't count: ``z = asinh(local / s)``, s the median length of a row's local SFIMP. Within s
+        that is linear; beyond it is logarithmic, so that a few rows with huge losses do not form a cluster. A small
+        tree on the columns of X describes the clusters. No prediction is made. Shares from few walks are noisy for
+        single rows: call `shapley_importance` with a higher precision or an exact method.
+
+        Parameters
+        ----------
+        X
+            The table that was explained; further columns may be used in rules.
+        k
+            Number of clusters. None: the largest number from 2 to 6 that is stable (`Clusters.stability` of 0.8 or
+            more), with 1% of the rows or more in each cluster and a valley between every two of them, where the density
+            is less than half of that at the lower peak; 1 if there is none, because a continuum has no natural cut.
+        depth
+            The most conditions in a rule.
+        starts
+            Random starts of k-means; the best result is taken.
+        random_state
+            A seed or a NumPy generator.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(300, 3))
+        >>> X[:, 2] = X[:, 2] > 0
+        >>> f = lambda X: np.where(X[:, 2] == 1, X[:, 0], 10 + X[:, 1])
+        >>> found = ll.shapley_importance(f, X, f(X), loss="squared_error").clusters(X, k=2, random_state=0)
+        >>> int(found.sizes.sum()), len(found.rules)
+        (300, 2)
+        """
+        from losslens.rows.clusters import find_clusters
+
+        return find_clusters(self, X, k, depth, starts, random_state)
 
     # -- where ----------------------------------------------------------------------------------------------------
 
