@@ -35,6 +35,7 @@ from losslens.refits.leave_out import as_estimator, leave_out_fits
 from losslens.results.plan import Plan, Stage
 from losslens.rows.segments import MOST_ROWS
 from losslens.shapley import effects
+from losslens.shapley.conditional import drawn_coalitions
 from losslens.shapley.request import check_request
 from losslens.shapley.scores import MAX_ROUNDS, MIN_ROUNDS, check_scores, donors_a_row
 from losslens.shapley.stopping import MOST_PREDICTIONS, ShapleySettings
@@ -50,7 +51,6 @@ from losslens.verbs.conditional import checked_task, conditional_predictive_impa
 from losslens.verbs.features import feature_effect, feature_importance
 from losslens.verbs.interactions import pair_interactions, wanted_pairs
 from losslens.verbs.report import affordable_pairs, checked_report, report
-from losslens.verbs.rows import clusters, extrapolation, observations, regions
 from losslens.verbs.segments import checked_segments, weak_segments
 from losslens.verbs.shapley import checked_effects, shapley_effect, shapley_importance
 from losslens.verbs.time_blocks import time_blocks
@@ -73,7 +73,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     ----------
     verb
         Any verb that takes a model or an estimator, such as `losslens.shapley_importance`, `losslens.report` or
-        `losslens.feature_importance_cv`. Those that take a finished result predict nothing, and have no plan.
+        `losslens.feature_importance_cv`; `time_blocks` predicts nothing, and has no plan.
     model, X, y, options
         The arguments of that verb, `executor` included; for `shapley_effect` the rows in place of `y`.
 
@@ -90,8 +90,8 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
 
 
 def _refusal(verb: Any) -> str:
-    if verb in OF_RESULTS:
-        return f"{verb.__name__} makes no predictions: there is nothing to plan"
+    if verb is time_blocks:
+        return "time_blocks makes no predictions: there is nothing to plan"
     names = ", ".join(one.__name__ for one in PLANNED)
     return f"the first argument of plan is one of {names}; got {verb!r}"
 
@@ -289,7 +289,7 @@ def _shares(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Pl
     task, (way, cost) = request.task, choose(request)
     (least, most), times = way.predictions(request), 1.0
     if way is CONDITIONAL:  # of two players the sampler draws one in each of two coalitions, of all half in each
-        times = max(1.0, CONDITIONAL.coalitions(request) * request.p / 4)
+        times = max(1.0, drawn_coalitions(request) * request.p / 4)
         given = given | {"features": _first(task, 2)}
 
     def in_this_way(model: Any, X: Any, y: Any, **arguments: Any) -> Any:
@@ -596,4 +596,3 @@ PLANNED: dict[Callable[..., Any], Callable[[Any, Any, Any, Arguments, float], Pl
     refits.shapley_importance_cv: partial(_refits, shapley_importance),
     refits.permuted_target_test: _permuted_targets, refits.leave_one_covariate_out: _left_out,
 }  # fmt: skip
-OF_RESULTS = (regions, clusters, observations, extrapolation, time_blocks)
