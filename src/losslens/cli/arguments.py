@@ -197,9 +197,10 @@ SET_BY: dict[str, Callable[[Arguments], Any]] = {
     "random_state": attrgetter("seed"),
     "n_jobs": attrgetter("jobs"),
     "progress": lambda args: False if args.quiet else None,
-} | {
-    name: attrgetter(name)
-    for name in ("budget", "depth", "level", "memory", "precision", "shapley", "target_name", "title")
+    **{
+        name: attrgetter(name)
+        for name in ("budget", "depth", "level", "memory", "precision", "shapley", "target_name", "title")
+    },
 }
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import fields
+from operator import getitem
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -35,7 +36,7 @@ def takes(*names: str) -> Callable[[Body], Callable[..., None]]:
         parameters = [inspect.Parameter("ctx", keyword, annotation=typer.Context)]
         for field in chosen:
             default = inspect.Parameter.empty if field.name in ("model", "data") else field.default
-            typed = Annotated[hints[field.name], field.metadata["typed"]]
+            typed = getitem(Annotated, (hints[field.name], field.metadata["typed"]))
             parameters.append(inspect.Parameter(field.name, keyword, default=default, annotation=typed))
         command.__name__, command.__doc__ = body.__name__, body.__doc__
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
