@@ -9,10 +9,10 @@ import numpy as np
 from losslens import game_theory
 from losslens.engines.choice import CHECKED
 from losslens.progress import ProgressBar
-from losslens.results.shapley import Shares
-from losslens.shapley.allotment import Allotment, Cost, all_pairs
+from losslens.results.shapley import ShapleyImportance, Shares
 from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup
+from losslens.shapley.way import Cost, all_pairs, result
 from losslens.tables.sample import chunks
 from losslens.typing import Floats
 
@@ -39,7 +39,7 @@ def checked_rows(request: Request) -> tuple[int, int]:
     return (min(request.n, CHECKED),) * 2
 
 
-def closed_form(request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+def closed_form(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
     """Squared loss of a sum: ``phi_j(i, k) = (c_ij - c_kj) (2 r_i + C_i - C_k)``, c centred, C their sum, r = y - f.
 
     In SAGE's game ``phi_j(i) = c_ij (2 (y_i - mean f) - C_i)``.
@@ -64,43 +64,34 @@ def closed_form(request: Request, setup: GameSetup, progress: ProgressBar) -> Al
     parts *= (total - weight @ reach)[:, None]  # from here on what a row causes as a donor: not held twice
     parts += lent
     np.fill_diagonal(index, 0.0)
-    return Allotment(
-        sfimp=sfimp, method="closed form", error_none=sample.error + float(sfimp.sum()),
-        shares=Shares(local, parts, all_pairs(setup.n), cells), gains=local.sum(axis=1),
-        monte_carlo_error=np.zeros(setup.p), index=index,
-    )  # fmt: skip
+    shares = Shares(local, parts, all_pairs(setup.n), cells)
+    return result(setup, sfimp, "closed form", shares=shares, index=index)
 
 
-def _of_means(parts: Floats, setup: GameSetup) -> Allotment:
+def _of_means(parts: Floats, setup: GameSetup) -> ShapleyImportance:
     """SAGE's shares of rows; donors have none of their own."""
     sample, weight, total = setup.sample, setup.sample.weight, parts.sum(axis=1)
     reach = 2 * (np.asarray(sample.y, float) - sample.prediction) + total  # f = its mean + C
     index = -2 * (parts * weight[:, None]).T @ parts  # j and l together: (c_j + c_l)^2 has 2 c_j c_l
     np.fill_diagonal(index, 0.0)
     parts *= reach[:, None]
-    sfimp = weight @ parts
-    return Allotment(
-        sfimp=sfimp, method="closed form", error_none=sample.error + float(sfimp.sum()),
-        shares=Shares(parts, None, all_pairs(setup.n)), gains=parts.sum(axis=1),
-        monte_carlo_error=np.zeros(setup.p), index=index,
-    )  # fmt: skip
+    return result(setup, weight @ parts, "closed form", shares=Shares(parts, None, all_pairs(setup.n)), index=index)
 
 
-def tree_pairs(request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+def tree_pairs(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
     """All coalitions of all pairs, inside the trees, for any loss."""
     progress.set_total(request.task.games.pair_work)
     shares = request.task.games.pair_shares(
         setup.sample, request.loss, keep_cells=request.keeps_pairs(setup.n),
         n_jobs=request.task.n_jobs, tick=progress,
     )  # fmt: skip
-    return Allotment(
-        sfimp=setup.sample.weight @ shares.local, method="all coalitions", error_none=float(shares.errors[0]),
-        shares=Shares(shares.local, shares.caused, all_pairs(setup.n), shares.cells),
-        gains=shares.local.sum(axis=1), table=shares.errors, monte_carlo_error=np.zeros(setup.p),
+    return result(
+        setup, setup.sample.weight @ shares.local, "all coalitions", error_none=float(shares.errors[0]),
+        shares=Shares(shares.local, shares.caused, all_pairs(setup.n), shares.cells), table=shares.errors,
     )  # fmt: skip
 
 
-def leaf_means(request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+def leaf_means(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
     """SAGE's game where predictions are sums of leaves: so are their means over donors, which have no shares."""
     n, p, weight = setup.n, setup.p, setup.sample.weight
     means = request.task.games.mean_predictions(weight)
@@ -111,8 +102,5 @@ def leaf_means(request: Request, setup: GameSetup, progress: ProgressBar) -> All
         local[i] = game_theory.values(losses)
         table += weight[i] * losses
         progress(1)
-    return Allotment(
-        sfimp=weight @ local, method="all coalitions", error_none=float(table[0]),
-        shares=Shares(local, None, all_pairs(n)), gains=local.sum(axis=1), table=table,
-        monte_carlo_error=np.zeros(p),
-    )  # fmt: skip
+    shares = Shares(local, None, all_pairs(n))
+    return result(setup, weight @ local, "all coalitions", error_none=float(table[0]), shares=shares, table=table)

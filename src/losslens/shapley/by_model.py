@@ -13,14 +13,15 @@ from losslens.donors.designs import Permutations
 from losslens.donors.layout import Layout
 from losslens.game_theory import random_orders
 from losslens.progress import ProgressBar
+from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import walks
-from losslens.shapley.allotment import Allotment, Cost, all_pairs, own_donors
 from losslens.shapley.coalitions import Orders, cost_by_model, count_predictions, mean_along, share_all
 from losslens.shapley.games import MeanGame, PairGame, Remembered, Value
 from losslens.shapley.request import BACKGROUND, Request
 from losslens.shapley.setup import GameSetup
 from losslens.shapley.stopping import MOST_PREDICTIONS, Paper, StoppingRule
 from losslens.shapley.walk_kinds import SWEEP_BYTES, LossWalk, MeanWalk, latin_shifts
+from losslens.shapley.way import Cost, all_pairs, own_donors, result
 from losslens.typing import Mask
 
 MIN_SWEEPS_AND_WALKS = 5, 2000  # from single donors, before the first stopping decision
@@ -51,7 +52,7 @@ def coalition_cost(request: Request) -> Cost:
     )  # fmt: skip
 
 
-def coalitions(request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+def coalitions(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
     """Shares of rows, donors and, where memory allows, pairs."""
     progress.set_total(coalition_predictions(request)[1])
     design, donors, words = request.task.design, None, "all pairs"
@@ -100,7 +101,7 @@ def _sweep_cost(request: Request, donors: int) -> int:
     return request.n * (request.p - int(request.covers_table)) * donors
 
 
-def by_walks(request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+def by_walks(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
     """Shares of rows, donors and the pairs that were drawn."""
     walk = _walk(request, setup)
     walked = walks.run(walk, progress)
@@ -109,11 +110,11 @@ def by_walks(request: Request, setup: GameSetup, progress: ProgressBar) -> Allot
         donors = len(walk.donors)
         if donors < int(np.sum(setup.sample.weight > 0)):
             remarks = [f"{donors:,} donors were drawn for all rows; standard errors do not include this draw"]
-        return walk.allotment(walked, f"{sweeps} of walks from {donors:,} donors", remarks)
+        return walk.result(walked, f"{sweeps} of walks from {donors:,} donors", remarks)
     if walk.gain is None:
         remarks = [TOTAL_ESTIMATED]
     words = "of Latin walks" if request.all_pairs else f"of walks, {request.task.design!r}"
-    return walk.allotment(walked, f"{sweeps} {words}", remarks)
+    return walk.result(walked, f"{sweeps} {words}", remarks)
 
 
 def _walk(request: Request, setup: GameSetup) -> LossWalk | MeanWalk:
@@ -149,7 +150,7 @@ def paper_predictions(request: Request) -> tuple[int, int]:
     return n + n * (p - 1) * paper.m_obs, n + distinct * n * paper.m_obs
 
 
-def paper_orders(request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+def paper_orders(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
     """Orders of features, and new permutations of rows for each coalition along them: means over all rows."""
     paper, rng = _settings(request), request.generator()
     progress.set_total(paper_predictions(request)[1])
@@ -157,11 +158,10 @@ def paper_orders(request: Request, setup: GameSetup, progress: ProgressBar) -> A
     rounds = [mean_along(game, order[None]) for order in random_orders(paper.m_feat, setup.p, rng)]
     orders = Orders(np.array(rounds))
     nothing = next(iter(game.values(np.zeros((1, setup.p), bool)))).total
-    return Allotment(
-        sfimp=orders.mean, method="the paper's algorithm", exact=False, error_none=nothing,
-        monte_carlo_error=orders.std_error, freedom=orders.freedom,
-        design=f"{paper.m_feat} orders and {paper.m_obs} permutations",
-        absent="the paper's algorithm averages over rows; use method='walk'",
+    return result(
+        setup, orders.mean, "the paper's algorithm", exact=False, error_none=nothing,
+        design=f"{paper.m_feat} orders and {paper.m_obs} permutations", monte_carlo_error=orders.std_error,
+        freedom=orders.freedom, absent="the paper's algorithm averages over rows; use method='walk'",
         remarks=("the Monte-Carlo error is that of the orders; the permutations of rows add to it",),
     )  # fmt: skip
 

@@ -15,12 +15,12 @@ from losslens.donors.conditional import BoundSampler
 from losslens.donors.samplers import DrawnValues
 from losslens.passes.auto import EXACT_PREDICTIONS
 from losslens.progress import ProgressBar, Tick
-from losslens.results.shapley import Shares, with_mean
-from losslens.shapley.allotment import Allotment, all_pairs, own_donors
+from losslens.results.shapley import ShapleyImportance, Shares, with_mean
 from losslens.shapley.coalitions import Tally, all_coalitions
 from losslens.shapley.games import Value
 from losslens.shapley.request import Request
 from losslens.shapley.setup import FullGain, GameSetup, full_gain
+from losslens.shapley.way import all_pairs, own_donors, result
 from losslens.tables.frames import Batch, Edit
 from losslens.typing import Floats, Indices, Mask
 
@@ -39,7 +39,7 @@ def drawn_coalitions(request: Request) -> int:
     return _rounds_and_draws(request)[0] * _coalitions_a_round(request.p)
 
 
-def draws(request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+def draws(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
     """All coalitions of few players, those along some orders of many; shares of donors where values come from them."""
     design, p, entropy = _sampler(request), setup.p, request.task.entropy
     rng, names = np.random.default_rng([entropy, 18]), [player.feature.name for player in setup.players]
@@ -58,10 +58,9 @@ def draws(request: Request, setup: GameSetup, progress: ProgressBar) -> Allotmen
     repeats = by_draw[0] if all_of_them else np.array([drawn.mean(axis=0) for drawn in by_draw])
     caused = with_mean(tally.caused, weight, sfimp) if tally.has_donors else None
     pairs = own_donors(np.arange(setup.n)[:, None], alone=True) if caused is None else all_pairs(setup.n)
-    return Allotment(
-        sfimp=sfimp, method="all coalitions" if all_of_them else "cyclic orders", exact=False,
+    return result(
+        setup, sfimp, "all coalitions" if all_of_them else "cyclic orders", exact=False,
         design=f"{m} draws a row by {design!r}", shares=Shares(tally.local, caused, pairs),
-        error_none=float(setup.sample.error + sfimp.sum()), gains=tally.local.sum(axis=1),
         monte_carlo_error=repeats.std(axis=0, ddof=1) / np.sqrt(len(repeats)), freedom=float(len(repeats) - 1),
         remarks=(
             "replaced values are drawn given those that a coalition keeps; whether they look like real ones is not "

@@ -20,12 +20,12 @@ import numpy as np
 
 from losslens.losses import log_loss
 from losslens.progress import ProgressBar, Tick, silent
-from losslens.results.shapley import donor_mass
-from losslens.shapley.allotment import Allotment, Cost
+from losslens.results.shapley import ShapleyImportance, donor_mass
 from losslens.shapley.by_engine import engine_cost
 from losslens.shapley.by_model import TOTAL_ESTIMATED, as_predicted, by_walks, walk_predictions
 from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup, full_gain
+from losslens.shapley.way import Cost, result
 from losslens.tables.sample import Sample
 from losslens.typing import Floats
 
@@ -47,15 +47,14 @@ def number_bytes(request: Request) -> int:
     return 8 * request.n * request.p
 
 
-def totals(request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+def totals(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
     """Totals, and what each row adds to them in both roles, from an exact engine."""
     progress.set_total(setup.n)
     both = over_pairs(request, setup.sample, progress)
     sfimp = mean_of_both(both, setup.sample)
     gain = full_gain(setup, FEW_LOSSES) if setup.sample.block is None else None
-    return Allotment(
-        sfimp=sfimp, method="covariance", error_none=setup.sample.error + float(sfimp.sum()), both=both,
-        gains=None if gain is None else gain.by_row, monte_carlo_error=np.zeros(setup.p), absent=ABSENT,
+    return result(
+        setup, sfimp, "covariance", both=both, gains=None if gain is None else gain.by_row, absent=ABSENT,
         design="all pairs" if setup.sample.block is None else "all pairs of rows of different groups",
         remarks=(UNCLIPPED,) if _may_be_clipped(request) else (),
     )  # fmt: skip
@@ -68,7 +67,7 @@ def row_walk_cost(request: Request) -> Cost | None:
     return as_predicted(walk_predictions)(request)
 
 
-def walks_for_rows(request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+def walks_for_rows(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
     """Totals and standard errors by the covariance; walks distribute them over single rows and donors.
 
     Half of what the walks miss in both roles of a row together is added to either.

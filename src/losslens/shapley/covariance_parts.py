@@ -294,9 +294,7 @@ def run_linked(stream: Stream) -> tuple[Counted, SharesOfParts]:
     unwrapped, read = stream.unwrapped, stream.read
     assert unwrapped is not None
     assert stream.loss is not None
-    linked = read
-    if not isinstance(read, LinkedLinear):
-        linked = LinkedLinear(read.coef[None], np.array([read.intercept]), "identity", "values")
+    linked = read.linked if read.donor_sums == "moments" else read
     columns, outputs = tuple(feature.columns[0] for feature in stream.features), len(linked.coef)
     site = stream.site(stream.head)
     engine = check_predictions(read.engine(unwrapped, site), stream.model.responder(stream.response), site)

@@ -14,13 +14,13 @@ import numpy as np
 from losslens.progress import bar
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import by_engine, by_model, conditional, covariance
-from losslens.shapley.allotment import Cost, Way, as_result, without_own_groups, without_own_pairs
 from losslens.shapley.by_engine import MOST_CELLS, QUICK_CELLS
 from losslens.shapley.by_model import as_predicted
 from losslens.shapley.coalitions import MOST_PLAYERS
 from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import set_up
 from losslens.shapley.stopping import Paper
+from losslens.shapley.way import Cost, Way, stated, without_own_groups, without_own_pairs
 from losslens.text import size_in_words
 
 COALITIONS = Way(
@@ -162,18 +162,16 @@ def result_by(way: Way, request: Request) -> ShapleyImportance:
     exact = None if way.by_model else task.exact
     with bar(request.n, "Shapley values", task.progress, way.unit) as progress:
         setup = set_up(task, exact, progress)
-        allotment = way.run(request, setup, progress)
+        found = way.run(request, setup, progress)
     if task.blocked and way.pairs:
-        allotment = without_own_groups(allotment, setup.sample)
+        found = without_own_groups(found, setup.sample)
     u_statistic = request.leaves_out_own and not task.blocked
     if request.all_pairs and u_statistic and way not in (WALKS, WALKS_FOR_ROWS):  # walks never draw these pairs
-        allotment = without_own_pairs(allotment, setup.sample)
-    engine, remarks = engine_name(request, way), list(allotment.remarks)
-    declined = why_asked(request, way)
-    if not allotment.exact and declined and declined == task.declined and not _wanted(request):
-        remarks.append(f"no exact engine: {declined}")
-    return as_result(
-        replace(allotment, remarks=tuple(remarks)), task, setup, title=request.loss.title, loss=request.loss,
-        aggregate=request.settings.aggregate, engine=engine, error_all=setup.sample.error,
-        leaves_out_own=request.leaves_out_own, declined=declined,
+        found = without_own_pairs(found, setup.sample)
+    remarks, declined = found.remarks, why_asked(request, way)
+    if not found.exact and declined and declined == task.declined and not _wanted(request):
+        remarks = (*remarks, f"no exact engine: {declined}")
+    return stated(
+        found, setup, declined=declined, engine=engine_name(request, way), aggregate=request.settings.aggregate,
+        leaves_out_own=request.leaves_out_own, remarks=remarks,
     )  # fmt: skip

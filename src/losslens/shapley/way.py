@@ -1,18 +1,16 @@
-"""A way to compute Shapley values (`Way`), its cost (`Cost`), and what it returns (`Allotment`)."""
+"""A way to compute Shapley values (`Way`), its cost (`Cost`), and the result that it makes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
 from losslens.donors.layout import CommonGrid, OwnDonors
-from losslens.losses import Loss
-from losslens.passes.task import Task
 from losslens.progress import ProgressBar
-from losslens.results.shapley import ShapleyImportance, Shares, donor_mass, mean_of
+from losslens.results.shapley import ShapleyImportance, donor_mass, mean_of
 from losslens.results.shapley_curve import values_of
 from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import GameSetup
@@ -39,27 +37,6 @@ class Cost:
         return f"{self.amount:,.0f} {self.unit}" if self.amount < 1e15 else f"{self.amount:.1e} {self.unit}"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Allotment:
-    """Each player's share of the error that all players remove, and how it was computed."""
-
-    sfimp: Floats
-    method: str
-    design: str = "all pairs"
-    exact: bool = True
-    error_none: float
-    shares: Shares | None = None
-    both: Floats | None = None  # (n, p): each row's shares in both roles, where they were computed together
-    gains: Floats | None = None
-    table: Floats | None = None
-    monte_carlo_error: Floats
-    freedom: float = np.inf  # degrees of freedom of the Monte-Carlo error
-    index: Floats | None = None  # (p, p): interactions, where they need no table of coalitions
-    absent: str = ""  # why there are no shares of single rows, and what to do
-    remarks: tuple[str, ...] = ()
-    complete: bool = True
-
-
 def kept_pairs(request: Request) -> int:
     """The bytes of every pair's shares, as far as memory allows."""
     return min(8 * request.n**2 * request.p, request.task.budget.memory // CELLS_SHARE)
@@ -71,7 +48,7 @@ class Way:
 
     name: str  # also that of the engine's offer, see `Request.engine_work`
     words: str  # description in a plan
-    run: Callable[[Request, GameSetup, ProgressBar], Allotment]
+    run: Callable[[Request, GameSetup, ProgressBar], ShapleyImportance]
     cost: Callable[[Request], Cost | None]  # operations and limit; None where the way does not apply
     predictions: Callable[[Request], tuple[int, int]]  # the fewest and the most rows that the model predicts
     unit: str = "predictions"  # of the progress bar
@@ -93,7 +70,7 @@ def own_donors(donors: Indices, **known: bool) -> OwnDonors:
     return OwnDonors(donors, np.arange(len(donors)), len(donors), **known)
 
 
-def without_own_pairs(allotment: Allotment, sample: Sample) -> Allotment:
+def without_own_pairs(found: ShapleyImportance, sample: Sample) -> ShapleyImportance:
     """The U-statistic: without the pairs of a row with itself, in which every share is 0."""
     weight, error_all = sample.weight, sample.error
     others = weight_of_others(weight)
@@ -103,15 +80,15 @@ def without_own_pairs(allotment: Allotment, sample: Sample) -> Allotment:
         )
     up = 1 / float(weight @ others)
     new = replace(
-        allotment, sfimp=allotment.sfimp * up, monte_carlo_error=allotment.monte_carlo_error * up,
-        error_none=error_all + up * (allotment.error_none - error_all),
-        design="all pairs of different rows" if allotment.exact else f"{allotment.design}, pairs of different rows",
-        index=None if allotment.index is None else allotment.index * up,
-        table=None if allotment.table is None else error_all + up * (allotment.table - error_all),
-        gains=None if allotment.gains is None else allotment.gains / others,
-        both=None if allotment.both is None else allotment.both / others[:, None],
+        found, sfimp=found.sfimp * up, monte_carlo_error=found.monte_carlo_error * up,
+        error_none=error_all + up * (found.error_none - error_all),
+        design="all pairs of different rows" if found.exact else f"{found.design}, pairs of different rows",
+        index=None if found.index is None else found.index * up,
+        table=None if found.table is None else error_all + up * (found.table - error_all),
+        gains=None if found.gains is None else found.gains / others,
+        both=None if found.both is None else found.both / others[:, None],
     )  # fmt: skip
-    shares = allotment.shares
+    shares = found.shares
     if shares is None or shares.caused is None:
         return new
     pairs = all_pairs(sample.n, leaves_out_own=True)
@@ -123,9 +100,9 @@ def without_own_pairs(allotment: Allotment, sample: Sample) -> Allotment:
     )
 
 
-def without_own_groups(allotment: Allotment, sample: Sample) -> Allotment:
+def without_own_groups(found: ShapleyImportance, sample: Sample) -> ShapleyImportance:
     """Without the pairs of rows of the same group, from the shares of all pairs."""
-    shares, block = allotment.shares, sample.block
+    shares, block = found.shares, sample.block
     assert shares is not None  # of a way with shares of pairs, which
     assert shares.cells is not None
     assert block is not None
@@ -138,32 +115,29 @@ def without_own_groups(allotment: Allotment, sample: Sample) -> Allotment:
         raise ValueError("one group has all the weight, so no pair of rows of different groups has any; weight others")
     sfimp = mean_of(local, mass)
     return replace(
-        allotment, sfimp=sfimp, design="all pairs of rows of different groups", gains=local.sum(axis=1), table=None,
+        found, sfimp=sfimp, design="all pairs of rows of different groups", gains=local.sum(axis=1), table=None,
         index=None, both=None, error_none=sample.error + float(sfimp.sum()),
         shares=replace(shares, local=local, caused=caused),
     )  # fmt: skip
 
 
-def as_result(
-    allotment: Allotment, task: Task, setup: GameSetup, *, title: str, loss: Loss | None, engine: str, error_all: float,
-    aggregate: Literal["loss", "prediction"] = "loss", leaves_out_own: bool = False, declined: str = "",
-) -> ShapleyImportance:  # fmt: skip
-    """The result that users see; it has all fields of the allotment."""
-    unsteady = task.engine.repeats.declined
+def result(setup: GameSetup, sfimp: Floats, method: str, **known: Any) -> ShapleyImportance:
+    """What a way computed; by default nothing was drawn, and every row gains the sum of its shares."""
+    task, loss, sample, shares = setup.task, setup.loss, setup.sample, known.get("shares")
+    usual: dict[str, Any] = {
+        "design": "all pairs", "exact": True, "error_all": sample.error, "monte_carlo_error": np.zeros(setup.p),
+        "error_none": sample.error + float(sfimp.sum()), "gains": None if shares is None else shares.local.sum(axis=1),
+        "title": "" if loss is None else loss.title, "aggregate": "loss", "engine": "",
+    }  # fmt: skip
     return ShapleyImportance(
-        **vars(allotment) | {"exact": allotment.exact and not unsteady},
-        features=tuple(player.feature.name for player in setup.players),
-        error_all=error_all,
-        title=title,
-        loss=loss,
-        aggregate=aggregate,
-        engine=engine,
-        n_predictions=setup.counter.rows,
-        sample=setup.sample,
-        at=task.every,
-        values=values_of(setup.players, task.table.names),
-        leaves_out_own=leaves_out_own,
-        declined=unsteady or declined,
-        covers_table=sum(len(player.feature.columns) for player in setup.players) == len(task.table.names),
-        backend=task.table.backend,
-    )
+        features=tuple(player.feature.name for player in setup.players), sfimp=sfimp, method=method, loss=loss,
+        n_predictions=setup.counter.rows, sample=sample, at=task.every, covers_table=setup.covers_table,
+        values=values_of(setup.players, task.table.names), backend=task.table.backend, **usual | known,
+    )  # fmt: skip
+
+
+def stated(found: ShapleyImportance, setup: GameSetup, *, declined: str, **more: Any) -> ShapleyImportance:
+    """The result with what a way doesn't know: how much was predicted, and whether the model repeats its answers."""
+    unsteady = setup.task.engine.repeats.declined
+    exact, n_predictions = found.exact and not unsteady, setup.counter.rows
+    return replace(found, exact=exact, n_predictions=n_predictions, declined=unsteady or declined, **more)
