@@ -9,7 +9,7 @@ import pytest
 import typer
 
 import losslens
-from losslens import datasets, losses, plots, results
+from losslens import datasets, losses, results
 from losslens.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -61,7 +61,6 @@ def public():
     yield from (f"losslens.{name}" for name in losslens.__all__ if not inspect.ismodule(getattr(losslens, name)))
     yield from (f"losslens.results.{name}" for name in results.__all__)
     yield from (f"losslens.losses.{name}" for name in losses.__all__ if name not in NOT_FOR_USERS)
-    yield from (f"losslens.plots.{name}" for name in plots.__all__)
     yield "losslens.sklearn.permutation_importance"
     for name, one in vars(datasets).items():
         if inspect.isfunction(one) and not name.startswith("_"):

@@ -19,10 +19,9 @@ import brute
 import losslens as ll
 from losslens.engines import choice
 from losslens.engines.choice import CHECKED
-from losslens.plots import plot_groups, plot_ranking
 from losslens.sklearn import permutation_importance
 from losslens.text import in_digits
-from pictures import caption
+from pictures import caption, plot_groups
 
 RNG = np.random.default_rng(0)
 N = 14
@@ -464,7 +463,7 @@ def test_an_error_that_a_scorer_negates_is_told_as_an_error():
     assert found.headline.startswith("increase in mean absolute percentage error; ")
     assert f"; {in_digits(error)} with nothing replaced" in found.headline
     assert "increase in mean absolute percentage error" in repr(found["x0"])
-    assert plot_ranking(found).get_xlabel() == "increase in mean absolute percentage error"
+    assert found.plot().get_xlabel() == "increase in mean absolute percentage error"
     shares = ll.shapley_importance(LINEAR, X, Y, loss=scorer)
     assert shares.error_all == pytest.approx(error)
     assert shares.headline.startswith("decrease in mean absolute percentage error that each feature earns; ")

@@ -8,10 +8,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens.plots.subgroups import plot_groups
 from losslens.results.extrapolation import Extrapolation, Extrapolations
 from losslens.results.replaced_rows import ReplacedRows
 from losslens.tables import column_scores
+from pictures import plot_groups
 
 N = 300
 

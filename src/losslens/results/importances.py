@@ -9,9 +9,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from losslens import plots
 from losslens.donors.conditional import common_condition
 from losslens.losses import Loss, OutputsLoss, same_outputs
 from losslens.losses import resolve as resolve_loss
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result, ResultMapping
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import CURVES_ONLY, NUMBERS, FeatureImportance, number_of
@@ -292,28 +294,17 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
             formats={"importance": lambda number: in_digits(number) if np.isfinite(number) else CURVES_ONLY},
         )  # fmt: skip
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, ratio: bool = False, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the ranking.
+        """Draw the importances, the largest on top.
 
         Parameters
         ----------
         ratio
             Draw the error with the feature replaced divided by the error with nothing replaced, not their difference.
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-        colors
-            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default, as high as the features need.
 
         Examples
         --------
@@ -325,9 +316,24 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         >>> [label.get_text() for label in imp.plot(top=1, labels={"x1": "speed"}).get_yticklabels()]
         ['speed']
         """
-        from losslens.plots.bars import plot_ranking
+        return plots.bars.plot_ranking(self, ax, Look(top, sort, scale, colors, labels), ratio)
 
-        return plot_ranking(self, ratio=ratio, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+    @draws("rows")
+    def plot_local(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the importance of each feature for single rows: a line of dots each, the most important on top.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text().split()[0] for label in imp.plot_local().get_yticklabels()]
+        ['x1', 'x0']
+        """
+        return plots.cells.plot_local(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
     def _known_warning(self) -> list[str]:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result, Stored
 from losslens.results.importance import FeatureImportance
 from losslens.results.table import INTERVAL, NONE, ResultTable
@@ -175,6 +177,7 @@ class Regions(Result):
     def _frame(self, columns: Mapping[str, Any]) -> Any:
         return make_frame(columns, next(iter(self.features.values())).backend)
 
+    @draws("curve")
     def plot(
         self, feature: str | None = None, ax: Axes | None = None, *, scale: AxisScale = "linear",
         colors: Colors | None = None, labels: FeatureLabels | None = None,
@@ -185,14 +188,10 @@ class Regions(Result):
         ----------
         feature
             Whose regions; of the first feature that has some by default.
-        scale
-            Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
         colors
             One colour for all regions, a list in the order of the legend, or a mapping from rules to colours.
         labels
             Names to show instead of those of the features, also in rules: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default, as high as the rules need.
 
         Examples
         --------
@@ -207,14 +206,12 @@ class Regions(Result):
         if feature is None and not self.found:
             raise ValueError("no feature has regions; draw the result of feature_importance instead")
         name = next(iter(self._told), self.found[0]) if feature is None else feature
-        from losslens.plots.subgroups import name_rules, plot_groups
-
         leaves = {region.rule or "all rows": region.rows for region in self.of(name) if region.leaf}
-        shown = name_rules(list(leaves), list(self.features), labels, own=ax is None)
+        shown = plots.subgroups.name_rules(list(leaves), list(self.features), labels, own=ax is None)
         if isinstance(colors, Mapping):
             colors = {shown.get(rule, rule): colour for rule, colour in colors.items()}
         parts = {shown[rule]: self.features[name].given(rows) for rule, rows in leaves.items()}
-        return plot_groups(parts, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.subgroups.plot_groups(parts, ax, Look(scale=scale, colors=colors, labels=labels))
 
 
 def _name(region: Region) -> str:

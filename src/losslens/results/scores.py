@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
 from losslens.donors.designs import Design
+from losslens.plots.look import Look, draws
 from losslens.results.base import Tabular
 from losslens.results.effects import curve_columns
 from losslens.results.importance import number_of
@@ -299,6 +301,7 @@ class FeatureScore(Grouped, Tabular):
         """The PI curve as a data frame: value, importance."""
         return self._frame(curve_columns(self, {"importance": self.pi}))
 
+    @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None,
         labels: FeatureLabels | None = None,
@@ -307,14 +310,8 @@ class FeatureScore(Grouped, Tabular):
 
         Parameters
         ----------
-        scale
-            Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
         colors
             Colour of the PI curve; of a pair, a colour map or its name.
-        labels
-            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -326,9 +323,7 @@ class FeatureScore(Grouped, Tabular):
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('speed (m/s)', 'decrease in r2_score')
         """
-        from losslens.plots.feature import plot_importance
-
-        return plot_importance(self, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.feature.plot_importance(self, ax, Look(scale=scale, colors=colors, labels=labels))
 
     def _table(self) -> ResultTable:
         low, high = (number_of(self, name) for name in ("low", "high"))

@@ -10,10 +10,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from losslens import game_theory
+from losslens import game_theory, plots
 from losslens.cells.matrix import Cells, Means, means
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.losses import Loss
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result, Stored
 from losslens.results.clusters import Clusters
 from losslens.results.gap import Gap, gap_between
@@ -637,26 +638,12 @@ class ShapleyImportance(Grouped, Result, Inference):
             formats={} if total > 0 else {"share": lambda share: ""},
         ).ordered(self._order)  # fmt: skip
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the features' shares, the largest on top.
-
-        Parameters
-        ----------
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-        colors
-            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default, as high as the features need.
+        """Draw each feature's Shapley importance, the largest on top, with its share of the total.
 
         Examples
         --------
@@ -666,9 +653,48 @@ class ShapleyImportance(Grouped, Result, Inference):
         >>> [label.get_text() for label in result.plot().get_yticklabels()]
         ['x1', 'x0']
         """
-        from losslens.plots.shapley import plot_shapley
+        return plots.shapley.plot_shapley(self, ax, Look(top, sort, scale, colors, labels))
 
-        return plot_shapley(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+    @draws("rows")
+    def plot_local(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the importance of each feature for single rows: a line of dots each, the most important on top.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text().split()[0] for label in shares.plot_local().get_yticklabels()]
+        ['x1', 'x0']
+        """
+        return plots.cells.plot_local(self, ax, Look(top, sort, scale, colors, labels))
+
+    @draws("rows")
+    def plot_waterfall(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the steps from the error with all values from other rows to that with their own, the largest first.
+
+        Parameters
+        ----------
+        top
+            How many features have a step of their own, the largest shares; the others are one step.
+        colors
+            Two colours: of features that harm and of those that help.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text() for label in shares.plot_waterfall().get_yticklabels()]
+        ['no feature', 'x1', 'x0', 'all features']
+        """
+        return plots.shares.plot_waterfall(self, ax, Look(top, sort, colors=colors, labels=labels))
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
