@@ -62,7 +62,7 @@ def plot_by_group(
     """
     if isinstance(groups.every, Effects):
         raise ValueError("every feature has its own curves; name one: plot_curves('x')")
-    if groups._is_mapped:
+    if not groups.every._of_one:
         return _of_several(groups, top, sort, scale, colors, labels, ax)
     return _of_one(groups, scale, colors, labels, ax)
 

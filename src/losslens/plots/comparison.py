@@ -75,7 +75,7 @@ def plot_comparison(
     for k, ((_, importances), name) in enumerate(zip(shown, short_labels(models, 30), strict=True)):
         pfi = [importances[feature].pfi for feature in order]
         ends = np.array([known_interval(importances[feature]) or (np.nan, np.nan) for feature in order])
-        label = f"{name}: {comparison.told_as} {number(importances.base)}"
+        label = f"{name}: {comparison._measure} {number(importances.base)}"
         draw_series(ax, k, len(shown), pfi, ends, label, fill[k])
     separate_rows(ax, len(order))
     zero = [] if scale == "log" else [ax.axvline(0, color=INK, linewidth=0.8, zorder=1)]

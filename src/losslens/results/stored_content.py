@@ -99,7 +99,8 @@ class Retired(Exception):  # noqa: N818 - said of a file
     """The file holds what an earlier release computed, and this one has no place for."""
 
 
-RETIRED = {("ShapleyImportance", "sampling")}  # fields of earlier states, which most results left empty
+# Fields of earlier states, which most results left empty.
+RETIRED = {("ShapleyImportance", "sampling"), ("FeatureScore", "known_as_streamed")}
 RETIRED_KINDS = {"BreimanImportance"}
 
 
@@ -123,7 +124,8 @@ def check_fields(kind: type, content: dict[str, Any]) -> None:
     own = {field.name: field for field in fields(kind) if field.init}
     for name in content.keys() - own.keys():
         need((kind.__name__, name) in RETIRED, f"{kind.__name__} has no field {name}")
-        if content.pop(name) is not None:
+        empty = content.pop(name)
+        if empty is not None and empty is not False:
             raise Retired(f"was written by an earlier losslens, and this one has no {name}: compute the result again")
     for name, field in own.items():
         if name in content:

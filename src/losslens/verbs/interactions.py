@@ -193,7 +193,7 @@ def _from_importances(
     first = next(iter(of.values()))
     condition = common_condition(one.conditioning for one in of.values())
     kind = f"{KIND}, values drawn {condition}" if condition else KIND
-    return _Found(title, first._units, first._grouped, n_predictions, whole, {}, absent=absent, kind=kind)
+    return _Found(title, first._units, first._unit == "groups", n_predictions, whole, {}, absent=absent, kind=kind)
 
 
 def _whole(first: _One, second: _One, both: _One) -> Estimate:
