@@ -308,7 +308,7 @@ def _suspicious(noise: str, loss: str, seed: int) -> Counted:
     y = X @ np.array([1.0, 0.5, 0.0]) + scale[noise] * rng.normal(size=2000)
     fitted = LinearRegression().fit(X[:1000], y[:1000])
     shares = ll.shapley_importance(fitted, X[1000:], y[1000:], loss=loss, budget=20_000, random_state=0, progress=False)
-    return {"share": np.array([len(ll.observations(shares).flagged) / 1000])}
+    return {"share": np.array([len(shares.rank_rows().flagged) / 1000])}
 
 
 PARTS = {

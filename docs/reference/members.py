@@ -34,30 +34,19 @@ INTERNAL_IN = {
     "ShapleyCurve": {"of"},
     "ShapleyImportance": {"whole"},
 }
-# Results that verbs and methods return, beside those that `losslens` names.
-OTHERS = (
-    "losslens.results.outputs.Outputs",
-    "losslens.results.refits.RefitCurve",
-    "losslens.results.scores.FeatureScore",
-    "losslens.results.scores.Scores",
-    "losslens.uncertainty.inference.Difference",
-)
+# What verbs and methods return, beside the classes that `losslens.results` names.
+OTHERS = ("losslens.page.report.Report", "losslens.uncertainty.inference.Difference")
 
 
 def result_classes():
     """Classes that users get and never construct, by their full names in the reference."""
-    import losslens
+    from losslens import results
 
-    found = {f"losslens.{name}": getattr(losslens, name) for name in losslens.__all__}
-    found = {name: one for name, one in found.items() if inspect.isclass(one) and made_by_verbs(one)}
+    found = {f"losslens.results.{name}": getattr(results, name) for name in results.__all__}
     for name in OTHERS:
         module, _, own = name.rpartition(".")
         found[name] = getattr(import_module(module), own)
     return found
-
-
-def made_by_verbs(one):
-    return one.__module__.startswith(("losslens.results.", "losslens.page.", "losslens.uncertainty."))
 
 
 def tables():

@@ -241,9 +241,9 @@ OF_IMPORTANCES = {
     "difference": lambda found, s: found.difference("x0", "x1"),
     "by of a feature": lambda found, s: found["x0"].by(LABELS),
     "effect of a group": lambda found, s: found["x0"].given(SOME_ROWS).effect,
-    "extrapolation": lambda found, s: ll.extrapolation(found, s.X, random_state=0),
-    "regions": lambda found, s: ll.regions(found, s.X, permutations=99),
-    "regions of importance": lambda found, s: ll.regions(found["x0"], s.X, target="importance", permutations=99),
+    "extrapolation": lambda found, s: found.extrapolation,
+    "regions": lambda found, s: found.regions(s.X, permutations=99),
+    "regions of importance": lambda found, s: found["x0"].regions(s.X, target="importance", permutations=99),
     "time blocks": lambda found, s: ll.time_blocks(TIMES, like=found),
     "saved and loaded": lambda found, s: saved(found),
 }
@@ -254,9 +254,9 @@ OF_SHARES = {
     "curve": lambda found, s: {by: found.curve("x0", by=by) for by in ("own", "donor")},
     "influence": lambda found, s: found.influence("x0"),
     "difference": lambda found, s: found.difference("x0", "x1"),
-    "observations": lambda found, s: ll.observations(found),
-    "clusters": lambda found, s: ll.clusters(found, s.X, k=3, random_state=0),
-    "clusters of any number": lambda found, s: ll.clusters(found, s.X, random_state=0, starts=3),
+    "observations": lambda found, s: found.rank_rows(),
+    "clusters": lambda found, s: found.clusters(s.X, k=3, random_state=0),
+    "clusters of any number": lambda found, s: found.clusters(s.X, random_state=0, starts=3),
     "saved and loaded": lambda found, s: saved(found),
 }
 

@@ -154,7 +154,6 @@ FITS = {
     "level": level,
     "k": one_of(None, 2, 3),
     "starts": whole(1, 4),
-    "classifier": one_of(None),
     "verb": one_of(ll.feature_importance, ll.feature_effect, ll.shapley_importance),
     "path": one_of("result", "other.zip"),
     "target": lambda s: s.pick([None, "model", "learner", "importance", "interaction", "loss", *s.classes]),

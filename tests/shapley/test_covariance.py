@@ -32,7 +32,7 @@ import losslens as ll
 from losslens import losses
 from losslens.donors.layout import CommonGrid
 from losslens.results.shapley import Shares
-from losslens.shapley import by_engine, by_model
+from losslens.shapley import ways
 
 N = 13
 SMALL = {"max_iter": 6, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
@@ -315,8 +315,7 @@ def test_rows_come_where_they_are_cheap_or_wanted():
 def test_rows_by_walks_agree_with_the_covariance(monkeypatch):
     """Where no exact way gives rows: shares of rows and donors are estimated, their sums are known."""
     native, respond, y, judge = fitted("boosting, 3 classes")
-    for way in (by_engine.TreePairs, by_model.Coalitions):
-        monkeypatch.setattr(way, "cost", lambda self, request: None)
+    monkeypatch.setattr(ways, "WAYS", (ways.COVARIANCE, ways.WALKS_FOR_ROWS, ways.WALKS))
     exact = share(native, X, y, "log_loss")
     for donors in ("all", ll.Derangements()):
         exact = share(native, X, y, "log_loss", donors=donors)
@@ -345,8 +344,7 @@ def test_errors_of_rows_by_walks_are_as_large_as_their_deviations(weight, donors
     y = mean(Z) + 0.4 * rng.normal(size=len(Z))
     native, options = fitted("boosting")[0], {"rows": True, "sample_weight": weight, "donors": donors}
     truth = ll.shapley_importance(native, Z, y, **options).local
-    for way in (by_engine.TreePairs, by_model.Coalitions):
-        monkeypatch.setattr(way, "cost", lambda self, request: None)
+    monkeypatch.setattr(ways, "WAYS", (ways.COVARIANCE, ways.WALKS_FOR_ROWS, ways.WALKS))
     squares = []
     for seed in range(10):
         found = ll.shapley_importance(native, Z, y, random_state=seed, **options)

@@ -23,7 +23,7 @@ import brute
 import coalitions
 import losslens as ll
 from losslens import losses
-from losslens.shapley.by_model import PaperOrders
+from losslens.shapley.by_model import paper_predictions
 
 RNG = np.random.default_rng(0)
 N = 14
@@ -290,7 +290,7 @@ def test_the_papers_algorithm_predicts_no_fewer_and_no_more_coalitions_than_orde
     chains = [{frozenset(order[:k]) for k in range(1, p)} for order in permutations(range(p))]
     counts = [len(set().union(*chosen)) for chosen in combinations_with_replacement(chains, orders)]
     request = SimpleNamespace(n=10, p=p, settings=SimpleNamespace(method=ll.Paper(orders, 5)))
-    assert PaperOrders().predictions(request) == (10 + 50 * min(counts), 10 + 50 * max(counts))
+    assert paper_predictions(request) == (10 + 50 * min(counts), 10 + 50 * max(counts))
 
 
 def test_a_result_says_why_the_model_was_asked():

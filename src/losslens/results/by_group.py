@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.selection import Compared, Numbers
 from losslens.results.table import NONE, ResultTable
@@ -173,6 +175,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         lines = [numbers[feature] for numbers in self._numbers.values() for feature in self._ranked]
         return self._frame(data | {key: [line[key] for line in lines] for key in lines[0]})
 
+    @draws("rows")
     def plot(
         self, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
         colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
@@ -181,18 +184,8 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
 
         Parameters
         ----------
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
         colors
             One colour for all groups, a list in the order of those drawn, or a mapping from their labels to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -205,10 +198,9 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         """
         if self.every._of_one and not self.every._is_ranked:
             return self.plot_curves(colors=colors, labels=labels, ax=ax)
-        from losslens.plots.by_group import plot_by_group
+        return plots.by_group.plot_by_group(self, ax, Look(top, sort, scale, colors, labels))
 
-        return plot_by_group(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
-
+    @draws("curve")
     def plot_curves(
         self, feature: str | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None,
         labels: FeatureLabels | None = None, ax: Axes | None = None,
@@ -219,14 +211,8 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         ----------
         feature
             Whose curves; may be omitted if there is one feature only.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
         colors
             One colour for all groups, a list in the order of those drawn, or a mapping from their labels to colours.
-        labels
-            The name to show instead of the feature's, or a name and a unit: a mapping from the feature.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -238,11 +224,9 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         """
         if not self.every._has_curves:
             raise ValueError(f"{type(self.every).__name__} has no curves of single features by group")
-        from losslens.plots.subgroups import plot_groups
-
         name = self._feature(feature)
         parts = {label: part if part._of_one else part[name] for label, part in self.items()}
-        return plot_groups(parts, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.subgroups.plot_groups(parts, ax, Look(scale=scale, colors=colors, labels=labels))
 
     @property
     def what(self) -> str:

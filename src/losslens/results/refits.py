@@ -11,6 +11,8 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result, Tabular
 from losslens.results.importances import Importances
 from losslens.results.scores import Scores
@@ -71,24 +73,19 @@ class RefitCurve(Tabular):
         }
         return self._frame(data)
 
+    @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, curves: bool = True, scale: AxisScale = "linear",
         colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the curves of the folds and their mean.
+        """Draw the PI curve of each fold thin and their mean strong, with the learner's interval at each value.
 
         Parameters
         ----------
         curves
             Whether single folds are drawn.
-        scale
-            Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
         colors
             Colour of the mean and its interval.
-        labels
-            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -99,9 +96,7 @@ class RefitCurve(Tabular):
         >>> refits.curve("x1").plot().get_xlabel()
         'x1'
         """
-        from losslens.plots.refits import plot_refit_curve
-
-        return plot_refit_curve(self, curves=curves, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.refits.plot_refit_curve(self, ax, Look(scale=scale, colors=colors, labels=labels, curves=curves))
 
     def _table(self) -> ResultTable:
         from losslens.plots.wording import value_label
@@ -318,26 +313,12 @@ class Refits(Result, Inference):
         table = ResultTable(f"Refits: {self.headline}", columns, RANKED, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the ranking with a dot for each fold.
-
-        Parameters
-        ----------
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-        colors
-            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
+        """Draw a learner's importances, the largest on top, with a dot for each fold.
 
         Examples
         --------
@@ -348,9 +329,7 @@ class Refits(Result, Inference):
         >>> [label.get_text() for label in refits.plot().get_yticklabels()]
         ['x1', 'x0']
         """
-        from losslens.plots.refits import plot_refits
-
-        return plot_refits(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.refits.plot_refits(self, ax, Look(top, sort, scale, colors, labels))
 
 
 def numbers(fold: Fold, unbiased: bool = False) -> Floats:

@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from losslens import plots
 from losslens.donors.conditional import Conditioning
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.selection import Compared, Grouped, positions, split
 from losslens.results.shapley import mean_of
@@ -139,26 +141,12 @@ class RowChanges(Result, Inference):
         table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the ranking.
-
-        Parameters
-        ----------
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-        colors
-            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
+        """Draw what each feature adds beyond the others, the largest on top.
 
         Examples
         --------
@@ -169,9 +157,7 @@ class RowChanges(Result, Inference):
         >>> [label.get_text() for label in impact.plot().get_yticklabels()]
         ['x1', 'x0']
         """
-        from losslens.plots.refits import plot_impact
-
-        return plot_impact(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.refits.plot_impact(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
     def _counted(self) -> Indices:

@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
 from losslens.donors.designs import Design
+from losslens.plots.look import Look, draws
 from losslens.results.effects import curve_columns
 from losslens.results.importances import Importances
 from losslens.results.one_number import OneNumber, number_of
@@ -30,7 +32,7 @@ NEED_A_LOSS = {
     "ici": "an ICI curve", "band": "a band", "effect": "the effect", "effect_of": "the effect",
     "subset": "the importance on a subset", "with_loss": "another loss", "rows": "the list of kept rows",
     "cells": "a matrix of changes of loss", "drop": "the importance without some rows",
-    "row_influence": "the influence of single rows", "over": "importance over time",
+    "row_influence": "the influence of single rows", "over": "importance over time", "regions": "a search for regions",
     **dict.fromkeys(("ratio", "ratio_std_error", "ratio_interval"), "the ratio of errors"),
 }  # fmt: skip
 
@@ -99,7 +101,9 @@ class FeatureScore(OneNumber):
 
     def _why_absent(self, name: str) -> str:
         if name == "extrapolation":
-            return "a score doesn't hold the rows: losslens.extrapolation(imp, X) tells which are unlike real ones"
+            return (
+                "a score doesn't hold the rows: the importances by a loss tell which replaced rows are unlike real ones"
+            )
         if name not in NEED_A_LOSS:
             return ""
         return (
@@ -253,6 +257,7 @@ class FeatureScore(OneNumber):
         """The PI curve as a data frame: value, importance."""
         return self._frame(curve_columns(self, {"importance": self.pi}))
 
+    @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None,
         labels: FeatureLabels | None = None,
@@ -261,14 +266,8 @@ class FeatureScore(OneNumber):
 
         Parameters
         ----------
-        scale
-            Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
         colors
             Colour of the PI curve; of a pair, a colour map or its name.
-        labels
-            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -280,9 +279,7 @@ class FeatureScore(OneNumber):
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('speed (m/s)', 'decrease in r2_score')
         """
-        from losslens.plots.feature import plot_importance
-
-        return plot_importance(self, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.feature.plot_importance(self, ax, Look(scale=scale, colors=colors, labels=labels))
 
     def _table(self) -> ResultTable:
         low, high = (number_of(self, name) for name in ("low", "high"))

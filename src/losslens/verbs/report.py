@@ -38,7 +38,6 @@ from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.row_labels import row_names
 from losslens.verbs.features import importances
 from losslens.verbs.interactions import pair_interactions, wanted_pairs
-from losslens.verbs.rows import clusters, observations
 from losslens.verbs.running import verb
 from losslens.verbs.segments import segments_of
 from losslens.verbs.shapley import share_out
@@ -280,8 +279,8 @@ def _findings(
     pairs, how = (None, "") if most == 0 else _pairs(model, data, first, most)
     rows = None
     if share is not None:
-        rows = or_else(lambda: observations(share, first), None) or or_else(lambda: observations(share), None)
-    parts = None if share is None else or_else(lambda: clusters(share, table, random_state=seed), None)
+        rows = or_else(lambda: share.rank_rows(first), None) or or_else(share.rank_rows, None)
+    parts = None if share is None else or_else(lambda: share.clusters(table, random_state=seed), None)
 
     return Findings(pairs, how, rows, parts, *_where(table, first), *_weak(table, first, data))
 
