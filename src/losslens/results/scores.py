@@ -108,7 +108,7 @@ class FeatureScore(OneNumber):
             return ""
         return (
             f"{NEED_A_LOSS[name]} doesn't exist for the scorer {self.title}: it gives one number for all rows "
-            "together. Use a loss, such as loss='log_loss' or 'squared_error'"
+            "together; use a loss, such as loss='log_loss' or 'squared_error'"
         )
 
     @property

@@ -105,12 +105,12 @@ class Estimates(Frozen):
     rows can be compared. A covariance is known where differences between the names are.
     """
 
-    names: tuple[str, ...]
-    value: Floats  # (p,): the centres of intervals
-    std_error: Floats  # (p,)
-    units: float  # the effective number of rows, groups of rows, or folds: degrees of freedom are one less
+    names: tuple[str, ...]  #: what the numbers are of
+    value: Floats  #: the centres of intervals, (p,)
+    std_error: Floats  #: standard errors, (p,)
+    units: float  #: the effective number of rows, groups of rows, or folds: degrees of freedom are one less
     skewness: Floats = field(default_factory=lambda: np.zeros(0))  # (p,), or empty where it is unknown
-    unit: Unit = "rows"  # what is left out
+    unit: Unit = "rows"  #: what is left out: "rows", "groups", "blocks" or "folds"
     influences: tuple[Influence, ...] = ()  # p of them, or none
     covariance: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # (p, p)
     noise: Floats = field(
@@ -135,15 +135,15 @@ class Estimates(Frozen):
         known |= {"skewness": np.array([one.skewness for one in influences]), "influences": tuple(influences)}
         known |= {"unit": unit} | ({"noise": np.array([one.noise for one in influences])} if sampled else {})
         variance = np.array([one.variance for one in influences])
+        covariance = np.diag(variance)
         if len(influences) > 1:
             moved = np.stack([one.moved for one in influences], axis=1)
             covariance = cross_products(moved)
             if sampled:
                 np.fill_diagonal(covariance, variance)
-            known["covariance"], variance = covariance, np.diag(covariance)
             if unit != "blocks":  # too few to estimate a skewness
                 known["cubes"] = cubed_differences(moved) * (np.sqrt(len(moved) / rows) if rows else 1.0)
-        return cls(names, np.asarray(value, float), np.sqrt(np.maximum(variance, 0.0)), units, **known)
+        return cls.of_covariance(names, np.asarray(value, float), covariance, units, **known)
 
     @classmethod
     def of_covariance(
