@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.tables.frames import Table
 from losslens.typing import Floats
 from losslens.workers import Serial, Workers
+
+if TYPE_CHECKING:
+    from losslens.engines.trees.small_trees import Tables
 
 FEW = 64  # rows whose leaves are found without a kernel: every call compares so many with the model
 STEPS_PER_YIELD = 1 << 16  # steps that a search yields at a time, about: they stay in the processor's cache
@@ -72,6 +75,25 @@ class BoundEnsemble:
     class_of: tuple[ClassRuns, ...]  # (p,): of the distinct values of each column
     ensemble: Ensemble
 
+    @property
+    def trees(self) -> tuple[NDArray[Any], ...]:
+        """As kernels take them, `node_rules.TREES`."""
+        return self.nodes, self.roots, self.size, self.special, self.sets, self.leaf_at, self.value, self.output
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether every tree has few enough leaves for `tables`."""
+        return int(np.diff(self.leaf_at).max()) <= node_rules.SMALL_TREE_LEAVES
+
+    @cached_property
+    def tables(self) -> Tables | None:
+        """The masks of small trees; None if a tree is too large for them."""
+        if not self.is_small:
+            return None
+        from losslens.engines.trees.small_trees import tables  # each kernel is compiled when it is first needed
+
+        return tables(self)
+
     @cached_property
     def depth(self) -> int:
         """The length of the longest path."""
@@ -84,9 +106,7 @@ class BoundEnsemble:
         """Sums of leaf values of rows with these classes, (m, outputs)."""
         raw = np.zeros((codes.shape[1], self.ensemble.outputs), np.int64)
         if codes.shape[1] > FEW:
-            node_rules.add_own_leaves(
-                np.ascontiguousarray(codes), self.nodes, self.roots, self.size, self.sets, self.value, self.output, raw
-            )
+            node_rules.add_own_leaves(np.ascontiguousarray(codes), self.trees, raw)
             return raw
         tree, row = (part.ravel() for part in np.indices((len(self.roots), codes.shape[1])))
         at = self.roots[tree]

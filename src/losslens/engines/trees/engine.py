@@ -17,7 +17,7 @@ from losslens.engines.readers.ensemble import Ensemble, is_affine
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
 from losslens.engines.trees.fixed_point import PRECISION, fixed_point, in_one_digit
-from losslens.engines.trees.node_rules import FEATURE, SMALL_TREE_LEAVES
+from losslens.engines.trees.node_rules import FEATURE
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.typing import Floats
@@ -77,20 +77,6 @@ class Trees(ExactEngine):
             return self.bound
         return replace(self.bound, value=value, unit=unit, ensemble=one)
 
-    @cached_property
-    def is_small(self) -> bool:
-        """Whether every tree has few enough leaves for `tables`."""
-        return int(np.diff(self.bound.leaf_at).max()) <= SMALL_TREE_LEAVES
-
-    @cached_property
-    def tables(self) -> Any:
-        """The masks of small trees; None if a tree is too large for them."""
-        if not self.is_small:
-            return None
-        from losslens.engines.trees.small_trees import tables  # each kernel is compiled when it is first needed
-
-        return tables(self.bound)
-
     def predict(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Predictions of some rows."""
         codes = self.bound.codes
@@ -126,7 +112,7 @@ class Trees(ExactEngine):
         from losslens.engines.trees import two_columns
 
         columns, pairs = subject.feature.columns, self.bound.codes.shape[1] * len(subject.distinct)
-        most = MAX_SMALL_TREES if self.is_small else MAX_LARGE_TREES
+        most = MAX_SMALL_TREES if self.bound.is_small else MAX_LARGE_TREES
         if pairs * len(self.bound.roots) <= most * (1.0 if len(columns) == 2 else share_of_many):
             return True
         return two_columns.is_feasible(self.bound, self._grid_cost(columns), pairs)
@@ -176,11 +162,11 @@ class Trees(ExactEngine):
 
         cost = self._grid_cost(replaced.tolist())
         if two_columns.is_feasible(self.bound, cost, len(rows) * donor_codes.shape[1]) and (
-            not self.is_small or two_columns.is_cheaper(self.bound, cost, donor_codes.shape[1])
+            not self.bound.is_small or two_columns.is_cheaper(self.bound, cost, donor_codes.shape[1])
         ):
             return two_columns.grid_table(self.bound, replaced, donor_codes, rows)
         kept = np.setdiff1d(np.arange(len(self.bound.size)), replaced)
-        return pair_table(self.bound, self.tables, kept, donor_codes, rows)
+        return pair_table(self.bound, self.bound.tables, kept, donor_codes, rows)
 
     # Curves of single columns.
 
@@ -190,7 +176,7 @@ class Trees(ExactEngine):
 
     def takes_about(self, n: int) -> tuple[float, int]:
         """Expected seconds of n rows, and bytes that would be sent to workers."""
-        per_tree = rates.SMALL_TREE if self.is_small else rates.LARGE_TREE
+        per_tree = rates.SMALL_TREE if self.bound.is_small else rates.LARGE_TREE
         return n * len(self.bound.roots) * per_tree, self.bound.codes.nbytes + self.bound.nodes.nbytes
 
     def walker(self, asks: Sequence[Ask]) -> Walker:
@@ -205,13 +191,13 @@ class Trees(ExactEngine):
 
     def search(self, wanted: NDArray[np.uint8], bound: BoundEnsemble) -> Search:
         """Search for curves of the wanted columns, in one thread; `bound` may have other rows with the same classes."""
-        if self.tables is None:
+        if (tables := self.bound.tables) is None:
             from losslens.engines.trees.large_trees import LargeTrees
 
             return LargeTrees(bound, wanted, self.memory)
         from losslens.engines.trees.small_trees import SmallTrees
 
-        return SmallTrees(bound, self.tables, wanted)
+        return SmallTrees(bound, tables, wanted)
 
 
 @dataclass(frozen=True, eq=False)
