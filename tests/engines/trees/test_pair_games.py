@@ -157,7 +157,7 @@ class Case:
         ensemble, columns = read(as_model(model), response), as_table(X)
         distinct = [columns.column(j).distinct for j in range(X.shape[1])]
         images = {j: (np.array([j]), ensemble.numbers(j, values.values)[:, None]) for j, values in enumerate(distinct)}
-        self.bound, self.known = bind(ensemble, len(distinct[0].codes), distinct, images), {}
+        self.bound, self.known = bind(ensemble, len(distinct[0].codes), distinct, images.get), {}
         self.sample = Sample(WEIGHT, self.predict(X), y).with_loss(self.loss)
 
     def said(self, players, kept):

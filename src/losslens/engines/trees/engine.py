@@ -47,14 +47,12 @@ class Trees(ExactEngine):
     @classmethod
     def of(cls, ensemble: Ensemble, unwrapped: UnwrappedModel, site: Site) -> Self:
         """An ensemble on the columns of a table."""
-        needed = site.requested | ensemble.used(unwrapped)
-        workers = in_process(site.n_jobs if site.table.n * len(needed) > FEW_VALUES else 1)
-        columns = _ColumnValues(site, sorted(needed))
-        if unwrapped.transform is not None:  # images of all columns come first
-            for _ in workers.map(_distinct, columns, columns.needed):
-                pass
-        images = tree_images(ensemble, unwrapped, site.table, columns)
-        bound = bind(ensemble, site.table.n, _AllValues(columns), images, workers)
+        n, columns = site.table.n, {j: site.column(j) for j in sorted(site.requested | ensemble.used(unwrapped))}
+        workers = in_process(site.n_jobs if n * len(columns) > FEW_VALUES else 1)
+        values = dict(zip(columns, workers.map(_distinct, columns, columns), strict=True))
+        images = tree_images(ensemble, unwrapped, site.table, {j: (columns[j], values[j]) for j in columns})
+        unused = Distinct(np.zeros(1), np.zeros(n, np.intp), np.zeros(1, np.intp), ordered=True)
+        bound = bind(ensemble, n, [values.get(j, unused) for j in range(len(site.table.names))], images, workers)
         return cls(bound, site.memory // 8)
 
     @property
@@ -200,44 +198,8 @@ class Trees(ExactEngine):
         return SmallTrees(bound, tables, wanted)
 
 
-@dataclass(frozen=True, eq=False)
-class _ColumnValues(Mapping[int, tuple[Column, Distinct]]):
-    """The columns that trees or features use, and their distinct values: sorted when they are read."""
-
-    site: Site
-    needed: Sequence[int]
-
-    def __getitem__(self, j: int) -> tuple[Column, Distinct]:
-        column = self.site.column(j)
-        return column, column.distinct
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.needed)
-
-    def __len__(self) -> int:
-        return len(self.needed)
-
-
-def _distinct(columns: _ColumnValues, j: int, _: Tick) -> Distinct:
-    return columns[j][1]
-
-
-@dataclass(frozen=True, eq=False)
-class _AllValues(Sequence[Distinct]):
-    """The distinct values of all columns of the table; those that nothing uses have one."""
-
-    columns: _ColumnValues
-
-    def __getitem__(self, j: Any) -> Any:
-        return self.columns[j][1] if j in self.columns.needed else self._constant
-
-    def __len__(self) -> int:
-        return len(self.columns.site.table.names)
-
-    @cached_property
-    def _constant(self) -> Distinct:
-        n = self.columns.site.table.n
-        return Distinct(np.zeros(1), np.zeros(n, np.intp), np.zeros(1, np.intp), ordered=True)
+def _distinct(columns: Mapping[int, Column], j: int, _: Tick) -> Distinct:
+    return columns[j].distinct
 
 
 @dataclass(frozen=True, eq=False)
