@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsRegressor
 import losslens as ll
 from losslens.passes import rehearsal
 from losslens.shapley import scores
-from losslens.verbs.plan import OF_RESULTS, PLANNED
+from losslens.verbs.plan import PLANNED
 
 N = 60
 X = np.random.default_rng(0).normal(size=(N, 4))
@@ -73,10 +73,10 @@ CALLS = {
 
 
 def test_every_verb_has_a_plan_or_needs_none():
-    """A verb takes a model, learner or forest and X, or a result; `load` and `plan` are no verbs."""
+    """A verb takes a model or learner and X; `load`, `plan` and `time_blocks` are no verbs."""
     public = [getattr(ll, name) for name in ll.__all__]
-    verbs = {one for one in public if inspect.isfunction(one)} - {ll.load, ll.plan}
-    assert verbs == set(PLANNED) | set(OF_RESULTS)
+    verbs = {one for one in public if inspect.isfunction(one)} - {ll.load, ll.plan, ll.time_blocks}
+    assert verbs == set(PLANNED)
     assert set(CALLS) == set(PLANNED)
 
 
@@ -92,10 +92,9 @@ def test_every_verb_is_planned(verb):
     assert repr(planned).startswith("Plan: ")
 
 
-@pytest.mark.parametrize("verb", OF_RESULTS, ids=lambda verb: verb.__name__)
-def test_verbs_of_results_have_no_plan(verb):
-    with pytest.raises(ValueError, match=f"{verb.__name__} makes no predictions"):
-        ll.plan(verb, None, X)
+def test_blocks_of_time_have_no_plan():
+    with pytest.raises(ValueError, match="time_blocks makes no predictions"):
+        ll.plan(ll.time_blocks, None, X)
 
 
 # Counts.
@@ -189,7 +188,7 @@ def test_a_report_is_the_sum_of_its_results():
 def test_shares_of_a_scorer_take_the_planned_predictions(p, monkeypatch):
     """All coalitions of 10 donors a row; along orders of many features no more different ones than these pass."""
     if p == 12:
-        monkeypatch.setattr(scores, "cost_by_model", lambda *a: scores.Cost(2.0, "predictions", 1.0))
+        monkeypatch.setattr(scores, "cost_by_model", lambda players, *a: scores.Cost(len(players), "predictions", 4.0))
         monkeypatch.setattr(scores, "MAX_ROUNDS", 6)
     table = np.random.default_rng(2).normal(size=(12, p))
     model = KNeighborsRegressor(2).fit(table, table[:, 0] - table[:, 1])  # which no exact engine reads
@@ -345,7 +344,6 @@ def test_a_slow_call_is_rehearsed_once(monkeypatch):
         def run():
             rows.append(some)
             now[0] += seconds
-            return some / 1000
 
         return run
 

@@ -13,15 +13,12 @@ import numpy as np
 import losslens as ll
 from losslens.cli.arguments import (
     class_of,
-    donors_of,
-    features_of,
     first_and_more,
     groups_of,
-    loss_of,
     one_model,
+    options_for,
     pairs,
     rows_of,
-    run_options,
     sampled,
 )
 from losslens.cli.errors import check_writable, naming_file, note, stopping_on_interrupt
@@ -29,6 +26,7 @@ from losslens.cli.options import RUNNING, SOURCE, TABLE, Arguments, Verb
 from losslens.cli.printing import Output, Sheet, digits, plain, probability, records
 from losslens.cli.running import takes
 from losslens.cli.tables import LoadedRows, rows_with
+from losslens.results import Comparison, FeatureImportance, Importances, ShapleyImportance, TimeBlocks
 from losslens.results.table import ResultTable, or_else
 from losslens.tables.frames import as_table
 from losslens.text import size_in_words
@@ -46,10 +44,8 @@ def importance(args: Arguments) -> Output:
     rows = rows_of(args, [model], args.data)
 
     def explain(groups: Any = None) -> Any:
-        return ll.feature_importance(
-            model, rows.X, rows.y, loss=loss_of(args.loss), features=features_of(args), donors=donors_of(args.donors),
-            sample_weight=rows.weight, groups=groups, **run_options(args),
-        )  # fmt: skip
+        options = options_for(ll.feature_importance, args, sample_weight=rows.weight, groups=groups)
+        return ll.feature_importance(model, rows.X, rows.y, **options)
 
     groups = groups_of(args, rows, explain)
     imp = explain(groups)
@@ -71,7 +67,7 @@ def importance(args: Arguments) -> Output:
         "design": imp.design,
     }
     facts |= {"n_rows": len(rows.y), "n_predictions": imp.n_predictions}
-    blocks = [repr(groups).split("\n")[0], groups.chosen] if isinstance(groups, ll.TimeBlocks) else []
+    blocks = [repr(groups).split("\n")[0], groups.chosen] if isinstance(groups, TimeBlocks) else []
     notes = [*sampled(rows), *filter(None, blocks), *imp.notes, *imp.cautions]
     return Output(f"Importance: {imp.headline}", [sheet], notes, entries, facts, imp)
 
@@ -84,16 +80,16 @@ def curves(args: Arguments) -> Output:
     """
     model = one_model(args, args.model)
     rows = rows_of(args, [model], args.data, needs_target=False)
-    shared = {"features": features_of(args, args.curves_of), "donors": donors_of(args.donors)}
-    shared |= {"sample_weight": rows.weight, **run_options(args)}
     label = class_of(model, args.label)
     result: Any
     if rows.y is None:
         if args.loss is not None:
             raise ValueError("--loss needs the true values: name their column with --target")
-        result = ll.feature_effect(model, rows.X, target=label, **shared)
+        options = options_for(ll.feature_effect, args, sample_weight=rows.weight, target=label)
+        result = ll.feature_effect(model, rows.X, **options)
     else:
-        result = ll.feature_importance(model, rows.X, rows.y, loss=loss_of(args.loss), **shared)
+        options = options_for(ll.feature_importance, args, sample_weight=rows.weight)
+        result = ll.feature_importance(model, rows.X, rows.y, **options)
     notes, entries, sheets = sampled(rows), [], []
     for name, one in result.items():
         of_one = _curve(one, label, notes)
@@ -114,11 +110,8 @@ def shapley(args: Arguments) -> Output:
     model = one_model(args, args.model)
     rows = rows_of(args, [model], args.data)
     chosen = None if args.gap is None else rows_with(rows, args.gap)
-    shap = ll.shapley_importance(
-        model, rows.X, rows.y, loss=loss_of(args.loss), features=features_of(args), donors=donors_of(args.donors),
-        method=args.method.value, aggregate=args.aggregate.value, rows=args.local or chosen is not None or "auto",
-        precision=args.precision, budget=args.budget, sample_weight=rows.weight, **run_options(args),
-    )  # fmt: skip
+    options = options_for(ll.shapley_importance, args, sample_weight=rows.weight)
+    shap = ll.shapley_importance(model, rows.X, rows.y, **options | ({} if chosen is None else {"rows": True}))
     columns = ["feature", "share", "sfimp", "std_error", "low", "high"]
     sheets = [Sheet(columns, shap._table().texts(columns))]
     facts: dict[str, Any] = {"loss": shap.title, "error_all": shap.error_all, "error_none": shap.error_none}
@@ -144,10 +137,8 @@ def segments(args: Arguments) -> Output:
     model = one_model(args, args.model)
     rows = rows_of(args, [model], args.data)
     groups = None if args.groups is None else np.asarray(rows.column(args.groups))
-    found = ll.weak_segments(
-        model, rows.X, rows.y, loss=loss_of(args.loss), sample_weight=rows.weight, groups=groups, level=args.level,
-        depth=args.depth, **run_options(args),
-    )  # fmt: skip
+    options = options_for(ll.weak_segments, args, sample_weight=rows.weight, groups=groups)
+    found = ll.weak_segments(model, rows.X, rows.y, **options)
     columns = ["rule", "n", "share", "error", "low", "high", "other", "ratio", "p"]
     table = found._table()
     sheets = [Sheet(columns, table.texts(columns), words=("rule",))] if found.segments else []
@@ -174,9 +165,8 @@ def compare(args: Arguments) -> Output:
         next(iter(models.values())) if several else models,
         {name: part.X for name, part in rows.items()} if several else one.X,
         {name: part.y for name, part in rows.items()} if several else one.y,
-        loss=loss_of(args.loss), features=features_of(args), donors=donors_of(args.donors), shapley=args.shapley,
-        sample_weight=_weights(rows, several), **run_options(args),
-    )  # fmt: skip
+        **options_for(ll.compare, args, sample_weight=_weights(rows, several)),
+    )
     differences = records(comparison.differences())
     moved = records(comparison.moved()) if several else []
     facts = {"loss": comparison.title, "errors": records(comparison.errors()), "differences": differences}
@@ -193,24 +183,19 @@ def plan(args: Arguments) -> Output:
     """
     model = one_model(args, args.model)
     rows = rows_of(args, [model], args.data, needs_target=args.verb is not Verb.curves)
-    options = {"features": features_of(args), "donors": donors_of(args.donors), "sample_weight": rows.weight}
     verbs: dict[Verb, Callable[..., Any]] = {
         Verb.importance: ll.feature_importance,
         Verb.curves: ll.feature_effect,
         Verb.shapley: ll.shapley_importance,
     }
-    if args.verb is not Verb.curves:
-        options["loss"] = loss_of(args.loss)
-    if args.verb is Verb.shapley:
-        options |= {"method": args.method.value, "aggregate": args.aggregate.value}
-        options |= {"rows": args.local or "auto", "precision": args.precision, "budget": args.budget}
-    planned = ll.plan(verbs[args.verb], model, rows.X, rows.y, **options, **run_options(args))
+    verb = verbs[args.verb]
+    planned = ll.plan(verb, model, rows.X, rows.y, **options_for(verb, args, sample_weight=rows.weight))
     facts = {name: value for name, value in asdict(planned).items() if name != "backend" and value is not None}
     facts = {"verb": args.verb.value, "engine": planned.engine} | facts
     return Output(repr(planned), [], sampled(rows), records(planned.to_frame()), facts)
 
 
-def _against_constant(result: ll.Importances | ll.ShapleyImportance) -> dict[str, float | None]:
+def _against_constant(result: Importances | ShapleyImportance) -> dict[str, float | None]:
     """The error of the best constant and the skill; None where they are not known."""
     return {name: or_else(partial(getattr, result, name), None) for name in ("error_constant", "skill")}
 
@@ -225,7 +210,7 @@ def _weights(rows: dict[str, LoadedRows], several: bool) -> Any:
 def _curve(one: Any, label: Any, notes: list[str]) -> list[dict[str, Any]]:
     """One record a value; with a loss, the effect beside the importance."""
     entries, effect, remark = records(one.to_frame()), one, ""
-    if isinstance(one, ll.FeatureImportance):
+    if isinstance(one, FeatureImportance):
         try:
             effect = one.effect if label is None else one.effect_of(label)
             for row, value in zip(entries, np.ravel(effect.pd).tolist(), strict=True):
@@ -254,7 +239,7 @@ def _short(name: str, rows: list[dict[str, Any]], points: int) -> Sheet:
 
 
 def _side_by_side(
-    comparison: ll.Comparison, differences: list[dict[str, Any]], moved: list[dict[str, Any]]
+    comparison: Comparison, differences: list[dict[str, Any]], moved: list[dict[str, Any]]
 ) -> list[Sheet]:
     table, head = comparison._table(), ["feature", *comparison.names]
     sheets = [Sheet(head, table.texts(list(table.columns)))]
@@ -303,11 +288,20 @@ def report(args: Arguments) -> None:
     together = True if args.interactions is None else args.interactions or False
     with stopping_on_interrupt():  # before anything is written
         page = make(
-            models[own], rows.X, rows.y, models={name: models[name] for name in others} or None,
-            loss=loss_of(args.loss), features=features_of(args), by=by, title=args.title,
-            target_name=args.target_name, rows=args.rows or PAGE_ROWS, embed=args.embed.value,
-            shapley=not args.no_shapley, interactions=together, sample_weight=rows.weight, **run_options(args),
-        )  # fmt: skip
+            models[own],
+            rows.X,
+            rows.y,
+            models={name: models[name] for name in others} or None,
+            **options_for(
+                make,
+                args,
+                sample_weight=rows.weight,
+                by=by,
+                rows=args.rows or PAGE_ROWS,
+                shapley=not args.no_shapley,
+                interactions=together,
+            ),
+        )
     with naming_file(args.output):
         page.save(args.output)
         size = Path(args.output).stat().st_size

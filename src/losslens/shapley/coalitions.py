@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,10 +11,10 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Subject
 from losslens.engines.base import coalition_count
 from losslens.passes.auto import EXACT_PREDICTIONS
-from losslens.results.shapley import Shares, mean_of, monte_carlo_error, with_mean
-from losslens.shapley.allotment import Allotment, Cost
+from losslens.results.shapley import ShapleyImportance, Shares, mean_of, monte_carlo_error, with_mean
 from losslens.shapley.games import Game, Value
 from losslens.shapley.setup import GameSetup
+from losslens.shapley.way import Cost, result
 from losslens.typing import Floats, Indices, Mask
 
 MOST_PLAYERS = 20  # in a table of all coalitions: 2^20 entries
@@ -56,7 +55,7 @@ def cost_by_model(
 
 def share_all(
     setup: GameSetup, game: Game, pairs: Layout, *, keeps: bool = False, design: str = "all pairs"
-) -> Allotment:
+) -> ShapleyImportance:
     """Every coalition once, of a game with errors of rows; shares of donors and pairs where it has theirs."""
     kept, weight = all_coalitions(setup.p), setup.sample.weight
     tally, table, row_hashes = Tally(setup.n, setup.p, keeps), np.empty(len(kept)), np.zeros(len(kept), np.int64)
@@ -70,8 +69,8 @@ def share_all(
             ends[at > 0] = value.by_row
     sfimp, shares = game_theory.values(table), tally.shares(pairs, weight, _idle_players(row_hashes, setup.p))
     noise = np.zeros(setup.p) if exact else monte_carlo_error(shares, setup.sample, np.arange(setup.n))
-    return Allotment(
-        sfimp=sfimp, method="all coalitions", design=design, exact=exact, shares=shares,
+    return result(
+        setup, sfimp, "all coalitions", design=design, exact=exact, shares=shares,
         error_none=float(table[0] if exact else setup.sample.error + sfimp.sum()),
         gains=ends[0] - ends[1], table=table, monte_carlo_error=noise,
     )  # fmt: skip
@@ -122,28 +121,11 @@ class Tally:
 # Some orders.
 
 
-@dataclass(frozen=True, eq=False)
-class Orders:
-    """Mean shares along some orders, one row for each independent round."""
-
-    rounds: Floats  # (rounds, p)
-
-    @property
-    def mean(self) -> Floats:
-        """The estimate."""
-        return np.asarray(self.rounds.mean(axis=0))
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom of the standard error."""
-        return float(len(self.rounds) - 1)
-
-    @property
-    def std_error(self) -> Floats:
-        """Standard error of the mean; NaN for a single round."""
-        if len(self.rounds) < 2:
-            return np.full(self.rounds.shape[1], np.nan)
-        return np.asarray(self.rounds.std(axis=0, ddof=1) / np.sqrt(len(self.rounds)))
+def over_rounds(rounds: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """The mean over independent rounds of orders, (p,), and its standard error; NaN for a single round."""
+    each = np.array(rounds)
+    error = each.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.full(each.shape[1], np.nan)
+    return each.mean(axis=0), error
 
 
 def mean_along(game: Game, orders: Indices) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from losslens.results.selection import in_order
 from losslens.results.shapley_curve import values_of
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import walks
-from losslens.shapley.by_engine import TreePairs
+from losslens.shapley.by_engine import MOST_CELLS
 from losslens.shapley.coalitions import MOST_PLAYERS, MOST_PREDICTIONS, all_coalitions, count_predictions
 from losslens.shapley.request import check_players, covers_table
 from losslens.shapley.setup import GameSetup, set_up
@@ -213,7 +214,7 @@ def choose(request: EffectRequest) -> tuple[EffectWay, int]:
         return by_walks, r
     if "closed form" in request.engine_work:
         return in_closed_form, r
-    if request.engine_work.get("all coalitions", np.inf) <= TreePairs.limit and p <= MOST_PLAYERS:
+    if request.engine_work.get("all coalitions", np.inf) <= MOST_CELLS and p <= MOST_PLAYERS:
         return _inside_trees, r
     limit = request.budget or (MOST_PREDICTIONS if request.method == "exact" else EXACT_PREDICTIONS * p)
     predictions = count_predictions(request.players, r, len(request.donors), covers_table(request.task))
@@ -240,7 +241,7 @@ def explain_by(way: EffectWay, steps: int, request: EffectRequest) -> ShapleyEff
         if by_model:
             setup = set_up(of_one_number(request), None, progress)
         else:
-            setup = set_up(task, _Picked(request), progress)
+            setup = set_up(task, SimpleNamespace(predict=lambda rows: request.pick(task.exact.predict(rows))), progress)
         shares = way(request, setup, progress)
     engine = task.engine.name if by_model else task.exact.name
     prediction = setup.sample.prediction
@@ -271,19 +272,5 @@ def explain_by(way: EffectWay, steps: int, request: EffectRequest) -> ShapleyEff
 
 def of_one_number(request: EffectRequest) -> Task:
     """The task with a model that predicts only the explained class."""
-    if request.column is None:
-        return request.task
-    engine: Any = request.task.engine
-    respond, column = engine.respond, request.column
-    return replace(request.task, engine=replace(engine, respond=lambda table: respond(table)[:, column]))
-
-
-@dataclass(frozen=True, eq=False)
-class _Picked:
-    """The explained column of an exact engine's predictions."""
-
-    request: EffectRequest
-
-    def predict(self, rows: Indices) -> NDArray[Any]:
-        """One number each."""
-        return self.request.pick(self.request.task.exact.predict(rows))
+    engine = request.task.engine
+    return replace(request.task, engine=replace(engine, respond=lambda table: request.pick(engine.respond(table))))

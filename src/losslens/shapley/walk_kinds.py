@@ -17,12 +17,12 @@ from losslens.cells.matrix import Means
 from losslens.donors.layout import OwnDonors
 from losslens.engines.base import Pairs
 from losslens.game_theory import random_orders
-from losslens.results.shapley import Shares
+from losslens.results.shapley import ShapleyImportance, Shares
 from losslens.shapley import control_variates
-from losslens.shapley.allotment import Allotment, all_pairs
 from losslens.shapley.setup import BINS, FullGain, GameSetup, fetched, full_gain
 from losslens.shapley.stopping import MOST_PREDICTIONS, StoppingRule, enough, stein
 from losslens.shapley.walks import Sweep, Walked, WalkKind, contributions, path, walk_from_donors
+from losslens.shapley.way import all_pairs, result
 from losslens.tables.sample import Sample
 from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
@@ -179,20 +179,12 @@ class _PerformanceWalk(WalkKind):
 
     def accuracy(self, sweeps: list[Sweep]) -> str:
         """The half-width of the widest interval."""
-        while len(self._rounds) < len(sweeps):
-            one = sweeps[len(self._rounds)]
-            read = one.shares if one.back is None else (one.shares + one.back) / 2
-            self._rounds.append(self.setup.sample.weight @ fetched(read))
-        rounds = np.array(self._rounds[-RECENT:])
+        read = [one.shares if one.back is None else (one.shares + one.back) / 2 for one in sweeps[-RECENT:]]
+        rounds = np.array([self.setup.sample.weight @ fetched(one) for one in read])
         widest = 1.96 * float(rounds.std(axis=0, ddof=1).max()) / np.sqrt(len(sweeps))
         return f"± {widest:.3g}" if not self.total else f"± {widest / abs(self.total):.1%} of the total"
 
-    @cached_property
-    def _rounds(self) -> list[Floats]:
-        """The mean shares of each sweep."""
-        return []
-
-    def allotment(self, walked: Walked, design: str, remarks: list[str]) -> Allotment:
+    def result(self, walked: Walked, design: str, remarks: list[str]) -> ShapleyImportance:
         """The shares, and remarks for the reader."""
         summary = self._summary_of(walked.sweeps)
         shares = summary.shares if summary.cells is None else replace(summary.shares, cells=fetched(summary.cells))
@@ -204,10 +196,10 @@ class _PerformanceWalk(WalkKind):
             if drawn >= self.fewest:
                 ended = "ended it before the Monte-Carlo error was as small as required"
             remarks = [*remarks, f"{reason} {ended}"]
-        return Allotment(
-            sfimp=summary.sfimp, method="walks", design=design, exact=False,
-            error_none=self.setup.sample.error + summary.total, shares=shares, gains=summary.gains,
-            monte_carlo_error=summary.monte_carlo_error, remarks=tuple(remarks), complete=walked.complete,
+        return result(
+            self.setup, summary.sfimp, "walks", design=design, exact=False, shares=shares, gains=summary.gains,
+            error_none=self.setup.sample.error + summary.total, monte_carlo_error=summary.monte_carlo_error,
+            remarks=tuple(remarks), complete=walked.complete,
         )  # fmt: skip
 
 
@@ -255,15 +247,15 @@ class LossWalk(_PerformanceWalk):
         """With control variates."""
         setup, sample, gain = self.setup, self.setup.sample, self.gain
         setup.loss_arrays.check()
-        found = control_variates.gather(
+        sfimp, shares, cells = control_variates.gather(
             setup, sweeps, gain, leaves_out_own=self.leaves_out_own, xp=setup.loss_arrays.xp
         )
-        fits = _fits(setup.loss_arrays.pairs(found.meeting, sample, found.cells), found.meeting, sample)
+        assert isinstance(shares.meeting, OwnDonors)
+        fits = _fits(setup.loss_arrays.pairs(shares.meeting, sample, cells), shares.meeting, sample)
         noise = np.sqrt([fit.noise for _, fit in fits]) if fits else np.full(setup.p, np.nan)
-        total = float(found.sfimp.sum()) if self.total is None else self.total
-        gains = found.local.sum(axis=1) if gain is None else gain.by_row
-        shares = Shares(found.local, found.caused, found.meeting)
-        return WalkSummary(found.sfimp, shares, noise, total, gains, found.cells, fits)
+        total = float(sfimp.sum()) if self.total is None else self.total
+        gains = shares.local.sum(axis=1) if gain is None else gain.by_row
+        return WalkSummary(sfimp, shares, noise, total, gains, cells, fits)
 
     def sampling(self, summary: WalkSummary) -> Floats:
         """From the effects of rows and donors, without the Monte-Carlo error."""
