@@ -133,7 +133,7 @@ class _Pass:
 
     def _record(self, rows: Indices, base: NDArray[Any]) -> None:
         if not self.collectors:
-            self.sample = _blank(self.sample, base, 1 + len(self.beside) if self.losses else 0)
+            self.sample = blank(self.sample, base, 1 + len(self.beside) if self.losses else 0)
             ceiling = self.losses[0].ceiling(base.dtype) if self.losses else None
             self.collectors = [_Collector(Averages(q.meeting, self.sample, ceiling), self.kept) for q in self.questions]
             samples = [(loss, self.sample.alone(1 + k)) for k, loss in enumerate(self.beside)]
@@ -141,7 +141,7 @@ class _Pass:
                 [Averages(q.meeting, sample, loss.ceiling(base.dtype)) for loss, sample in samples]
                 for q in self.questions
             ]
-        _record(self.sample, rows, base, self.losses)
+        record(self.sample, rows, base, self.losses)
 
     def _add_cells(self, k: int, rows: Indices, predictions: NDArray[Any], start: int) -> None:
         collector = self.collectors[k]
@@ -189,14 +189,15 @@ def _answers(
             yield rows, answer
 
 
-def _blank(sample: Sample, base: NDArray[Any], losses: int) -> Sample:
-    """The sample with empty predictions and so many losses, which `_record` fills."""
+def blank(sample: Sample, base: NDArray[Any], losses: int) -> Sample:
+    """The sample with empty predictions and so many losses, which `record` fills."""
     prediction = np.empty((sample.n, *base.shape[1:]), base.dtype)
     empty = tuple(np.empty(sample.n) for _ in range(losses))
     return replace(sample, prediction=prediction, loss=empty[0] if losses else None, beside=empty[1:])
 
 
-def _record(sample: Sample, rows: Indices, base: NDArray[Any], losses: Sequence[Loss]) -> None:
+def record(sample: Sample, rows: Indices, base: NDArray[Any], losses: Sequence[Loss]) -> None:
+    """Fill in predictions and losses of some rows."""
     sample.prediction[rows] = base
     if losses and sample.loss is not None:
         for loss in losses:
