@@ -13,9 +13,9 @@ from losslens.donors.conditional import BoundSampler
 from losslens.donors.designs import Design
 from losslens.donors.questions import FEW_VALUES, Subject, has_ties, pose
 from losslens.engines.choice import CHECKED
-from losslens.passes import auto
-from losslens.passes.dispatch import Asked, Route, design_of, route
-from losslens.passes.task import Task
+from losslens.passes import ways
+from losslens.passes.task import FeatureDesign, Task
+from losslens.passes.ways import Route, design_of, route
 from losslens.results.importance import FeatureImportance
 
 MOST_DRAWN = 5_000_000  # donors of all rows that are drawn to see which of them have the same value
@@ -26,7 +26,7 @@ DRAWING = 0.5  # seconds after which samplers draw values for no more features
 class Count:
     """The engine, the design and the predictions of each feature, and what they come to."""
 
-    asked: tuple[Asked, ...]
+    asked: tuple[FeatureDesign, ...]
     routes: tuple[Route, ...]
     predictions: tuple[int, ...]  # by the model, of each feature
     unchanged: int  # rows that the model predicts as they are, once, or with a sampler once for each feature
@@ -70,16 +70,16 @@ class Count:
 
 def count_importances(task: Task, *, draws: bool = True) -> Count:
     """The features of `feature_importance` with their first donors."""
-    rule = partial(auto.first_design, blocked=task.blocked)
+    rule = partial(ways.first_design, blocked=task.blocked)
     return count(task, [(subject, design_of(task, subject, rule)) for subject in task.subjects], draws=draws)
 
 
 def more_donors(pilot: Iterable[FeatureImportance]) -> dict[str, float]:
     """How many times the first donors of a pilot its features need in the next round, if any."""
-    return {one.name: auto.more_donors(one) / auto.FIRST_DRAW if auto.wants_more(one) else 0.0 for one in pilot}
+    return {one.name: ways.more_donors(one) / ways.FIRST_DRAW if ways.wants_more(one) else 0.0 for one in pilot}
 
 
-def count(task: Task, asked: Sequence[Asked], *, draws: bool = True) -> Count:
+def count(task: Task, asked: Sequence[FeatureDesign], *, draws: bool = True) -> Count:
     """Features with these designs; what a sampler would draw beyond some seconds, or not at all, is an upper bound."""
     n, began = task.n, time.perf_counter()
     routes = tuple(route(task, *one) for one in asked)

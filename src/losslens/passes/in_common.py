@@ -24,10 +24,9 @@ from losslens.engines.choice import CHECKED
 from losslens.engines.readers.pipelines import innermost
 from losslens.losses import POSITIVE, Loss
 from losslens.models import Model
-from losslens.passes import steps
-from losslens.passes.auto import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost
-from losslens.passes.dispatch import is_sampled, route
+from losslens.passes import step_curves
 from losslens.passes.task import Task
+from losslens.passes.ways import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost, is_sampled, route
 from losslens.progress import Tick, bar
 from losslens.tables.sample import Sample, cell_changes, chunks, loss_changes
 from losslens.typing import Floats, Indices
@@ -249,7 +248,7 @@ def _predicted(
                 own, cells = answer.base, cells | dict(zip(some, answer.cells, strict=True))
                 count += len(at) + sum(answer.n_predictions) if some is others else 0
         if by_steps:
-            curves = steps.cells_of(task.exact, list(by_steps.values()), task.sample, rows)
+            curves = step_curves.cells_of(task.exact, list(by_steps.values()), task.sample, rows)
             cells |= dict(zip(by_steps, curves, strict=True))
         yield rows, own, cells, count
 

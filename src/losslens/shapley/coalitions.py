@@ -11,7 +11,7 @@ from losslens import game_theory
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Subject
 from losslens.engines.base import coalition_count
-from losslens.passes.auto import EXACT_PREDICTIONS
+from losslens.passes.ways import EXACT_PREDICTIONS
 from losslens.results.shapley import Shares, mean_of, monte_carlo_error, with_mean
 from losslens.shapley.allotment import Allotment, Cost
 from losslens.shapley.games import Game, Value

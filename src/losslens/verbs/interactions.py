@@ -16,11 +16,11 @@ from losslens.donors.conditional import common_condition
 from losslens.losses import Loss, is_scorer
 from losslens.models import Model, as_model
 from losslens.passes import in_common
-from losslens.passes.dispatch import route
-from losslens.passes.importances import until_precise
+from losslens.passes.importances import importances_of
 from losslens.passes.in_common import PARTS, Estimate, Pair, settled
 from losslens.passes.scored import score_importance
 from losslens.passes.task import Options, default_loss, prepare
+from losslens.passes.ways import route
 from losslens.results.importance import FeatureImportance
 from losslens.results.interactions import Interactions
 from losslens.results.scores import FeatureScore
@@ -167,7 +167,7 @@ def _found(model: Model, table: Table, y: Any, loss: Any, options: Options, toge
             part_title, "shared information" if quadratic else "overlap",
             AddingScale.PROBABILITIES if got.brier else scale, absent,
         )  # fmt: skip
-    of = until_precise(task)
+    of = importances_of(task)
     predicted = of.n_predictions
     if ways == {"sums"} and design is not None:
         found = _from_importances(of, title, predicted, together, "")

@@ -21,13 +21,13 @@ from losslens.engines.base import coalition_count
 from losslens.engines.choice import CHECKED
 from losslens.losses import Loss, OutputsLoss, is_scorer, names_of
 from losslens.models import Model, as_model, one_output
-from losslens.passes import auto, in_common
+from losslens.passes import in_common, ways
 from losslens.passes.counts import DRAWING, Count, count, count_importances, more_donors
-from losslens.passes.dispatch import design_of
 from losslens.passes.parts import call
 from losslens.passes.rehearsal import FEW, WITHIN, Arguments, Rehearsal, rehearse, some_rows
 from losslens.passes.scored import check_budget, curves_besides, prepare_scored, scored_features
 from losslens.passes.task import Options, Task, default_loss, effect_of, picked, prepare
+from losslens.passes.ways import design_of
 from losslens.progress import silent
 from losslens.refits.learner import Learner
 from losslens.refits.learner import learner as checked_learner
@@ -154,7 +154,7 @@ def _importances(model: Any, X: Any, y: Any, given: Arguments, within: float = W
     task = prepare(known, X, y, picked(Options, given), loss=chosen, response=chosen.reads)
     run = partial(_on_few, feature_importance, model, task, y)
     if not isinstance(task.design, BoundSampler):
-        pilot = run(given | {"donors": Latin(auto.FIRST_DRAW)})
+        pilot = run(given | {"donors": Latin(ways.FIRST_DRAW)})
         return _of_cells(task, count_importances(task), run(given), within, pilot=pilot)
     each = _of_one(task, run(given | {"features": _first(task, 1)}), task.design.draws, within)
     counted = count_importances(task, draws=each < DRAWING)  # slow samplers draw for no count
@@ -207,7 +207,7 @@ def _effects(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
         stream = call.effect_stream(known, data, response, given["target"], picked(Options, given))
         return _in_parts(stream, data, call.summed)
     task = prepare(known, X, None, picked(Options, given), loss=None, response=response)
-    counted = count(task, [(s, design_of(task, s, auto.effect_design)) for s in task.subjects])
+    counted = count(task, [(s, design_of(task, s, ways.effect_design)) for s in task.subjects])
     return _of_cells(task, counted, _on_few(feature_effect, model, task, None, given), WITHIN)
 
 
@@ -221,7 +221,7 @@ def _pairs(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN)
     task = in_common.by_cells(prepare(known, table, y, picked(Options, every), loss=chosen, response=chosen.reads))
     counted = count_importances(task)
     if counted.grows:  # the pairs have a fixed number of donors
-        counted = count_importances(replace(task, design=Latin(auto.FIXED_DONORS)))
+        counted = count_importances(replace(task, design=Latin(ways.FIXED_DONORS)))
     some = pairs[:: ceil(len(pairs) / SOME_PAIRS)]
     run, times = _on_few(pair_interactions, model, task, y, given | {"pairs": some}), len(pairs) / len(some)
     return _of_cells(task, counted, run, within, times=1.0 if counted.by_model else times)
@@ -304,7 +304,7 @@ def _of_cells(
     """
     cells = any(r.way == "cells" and d.all_pairs for r, (_, d) in zip(counted.routes, counted.asked, strict=True))
     power, expected = 1 + (cells and not by_rows), counted.expected()
-    piloted = PILOT_ROWS * (1 + auto.FIRST_DRAW * len(counted.asked))
+    piloted = PILOT_ROWS * (1 + ways.FIRST_DRAW * len(counted.asked))
     if counted.grows and pilot is not None:
         run = pilot
         if _model_seconds(task, piloted, within / 2)[0] < within:
