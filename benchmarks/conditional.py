@@ -159,7 +159,7 @@ def impact(shape: str, n: int, seed: int, sampler: Any, slope: float = 0.0) -> A
 def rejected(shape: str, n: int, runs: int, slope: float = 0.0, sampler: Any = None) -> tuple[float, float]:
     """The shares of runs in which x1 is found important, and in which the sampler is in doubt."""
     every = [impact(shape, n, seed, sampler or ll.Residual(), slope) for seed in range(runs)]
-    return float(np.mean([one.estimates.p_values()[0] < 0.05 for one in every])), float(
+    return float(np.mean([one.estimates().p_values()[0] < 0.05 for one in every])), float(
         np.mean([one.conditioning[0].in_doubt for one in every])
     )
 

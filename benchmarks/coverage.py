@@ -158,7 +158,7 @@ def _compared(case: Case, imp: Any) -> Counted:
     """A feature tied with others has a set of ranks: its interval is right if it holds one of them (strictly: all)."""
     gaps = [(imp.difference(f"x{j}", f"x{k}"), case.pfi[j] - case.pfi[k]) for j, k in ((0, 2), (1, 2), (0, 1))]
     held = np.array([within((gap.low, gap.high), truth) for gap, truth in gaps])
-    _, low, high = imp.estimates.ranks()
+    _, low, high = imp.estimates().ranks()
     first = 1 + np.sum(case.pfi > case.pfi[:, None] + ROUNDING, axis=1)
     last = len(case.pfi) - np.sum(case.pfi < case.pfi[:, None] - ROUNDING, axis=1)
     degenerate = {"  x0 - x1, which no single row moves": held[2:]} if case == INTERACTION else {}
@@ -269,7 +269,7 @@ def _conditional(n: int, seed: int) -> Counted:
     X, y = cases.correlated(np.random.default_rng([seed, n]), n)
     how = HOW | {"features": ["x2"], "random_state": seed}
     impact = conditional_predictive_impact(cases.uses_the_third, X, y, cases.gaussian_draw, **how)
-    return {"flagged": impact.estimates.p_values() < 0.05}
+    return {"flagged": impact.estimates().p_values() < 0.05}
 
 
 # -- learners and peers ---------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def _ours(n: int, seed: int) -> Counted:
     return {
         "losslens: interval()": within(each_end([f.interval() for f in imp.values()]), LINEAR.pfi),
         "losslens: x2 flagged, p_value": np.atleast_1d(imp["x2"].p_value < 0.05),
-        "losslens: x2 flagged, 5 refits": refits.estimates.p_values()[2:] < 0.05,
+        "losslens: x2 flagged, 5 refits": refits.estimates().p_values()[2:] < 0.05,
     }
 
 

@@ -169,7 +169,7 @@ def _skewed(n: int, sigma: float, seed: int) -> Counted:
     pairs = [imp.difference(f"x{j}", f"x{k}") for j, k in ((0, 1), (0, 2), (1, 2))]
     models = [both.difference(f"x{j}", "a", "b") for j in range(3)]
     gaps = pfi - 2 * np.array(OTHER) * np.array(LINEAR.beta)
-    _, low, high = imp.estimates.ranks()
+    _, low, high = imp.estimates().ranks()
     wide = ends(imp, 0.99)
     error = numbers(imp)[ERROR]
     above = ends(imp)[0][2:] > 0
@@ -308,7 +308,7 @@ def _suspicious(noise: str, loss: str, seed: int) -> Counted:
     y = X @ np.array([1.0, 0.5, 0.0]) + scale[noise] * rng.normal(size=2000)
     fitted = LinearRegression().fit(X[:1000], y[:1000])
     shares = ll.shapley_importance(fitted, X[1000:], y[1000:], loss=loss, budget=20_000, random_state=0, progress=False)
-    return {"share": np.array([len(ll.observations(shares).flagged) / 1000])}
+    return {"share": np.array([len(shares.rank_rows().flagged) / 1000])}
 
 
 PARTS = {

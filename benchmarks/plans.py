@@ -261,7 +261,7 @@ def table(folder: Path) -> list[Call]:
         shares("function, n = 500, p = 100", function, 500, 100, **squared),
         shares("function, precision, n = 1,000, p = 13", function, 1_000, 13, precision=0.02, **squared),
         shares("function, averaged predictions, n = 200, p = 10", function, 200, 10, aggregate="prediction", **squared),
-        shares("function, the paper's, n = 200, p = 6", function, 200, 6, method="paper", m_feat=20, m_obs=10,
+        shares("function, the paper's, n = 200, p = 6", function, 200, 6, method=ll.Paper(20, 10),
                **squared),
         shares("function, residuals, n = 200, p = 5", function, 200, 5, donors=ll.Residual(), **squared),
         shares("network, budget, n = 500, p = 20", of, network(), 500, 20, budget=200_000),

@@ -43,7 +43,7 @@ def look(
 ) -> Any:
     """Explain, and look for regions."""
     imp = ll.feature_importance(model, X, y, random_state=seed, **({"donors": "all"} | HOW | how))
-    return ll.regions(imp, X if table is None else table, target=target, random_state=seed)
+    return imp.regions(X if table is None else table, target=target, random_state=seed)
 
 
 def one(held: Any) -> NDArray[np.bool_]:
@@ -206,7 +206,7 @@ def _page(name: str, n: int, seed: int) -> Counted:
     imp = ll.feature_importance(model, X, y, donors="all", random_state=seed, **HOW)
     counted = {}
     for target in ("interaction", "importance"):
-        found = ll.regions(imp, X, target=target)
+        found = imp.regions(X, target=target)
         counted[f"announce one, {target}"] = one(found.sentences)
         counted[f"new rows deny it, {target}"] = one(
             any(_denied(model, found.of(feature), *_noise(rng, name, NEW)) for feature in found._told)
@@ -232,7 +232,7 @@ def seeds(runs: int) -> Iterator[Line]:
 
 def _seeds(seed: int) -> Counted:
     imp, X = _stepped(np.random.default_rng([seed, 13]), SMALL, 0.5, 1.5)
-    found = [ll.regions(imp, X, random_state=k, depth=1) for k in range(5)]
+    found = [imp.regions(X, random_state=k, depth=1) for k in range(5)]
     told = [[max(side.ratio for side in some.of("x0")[1:])] if some.sentences else [] for some in found]
     rules = {tuple(region.rule for region in some.of("x0")) for some in found if some.sentences}
     ratios = [number for some in told for number in some]
@@ -346,7 +346,7 @@ def _told(n: int, seed: int) -> Counted:
     rng = np.random.default_rng([seed, 14])
     X = rng.normal(size=(n, ON_PAGE))
     imp = ll.feature_importance(weak, X, weak(X) + rng.normal(size=n), donors="all", **HOW)
-    found = {target: ll.regions(imp, X, target=target) for target in ("interaction", "importance")}
+    found = {target: imp.regions(X, target=target) for target in ("interaction", "importance")}
     return {f"x0 told by x1, {target}": one(_tells(some)) for target, some in found.items()}
 
 
@@ -426,7 +426,7 @@ def _ratios(spread: float, n: int, target: Any, runs: int) -> NDArray[np.bool_]:
 def _ratio(spread: float, n: int, target: Any, seed: int) -> Counted:
     """PFI is 2 b^2 times the same constant on either side, in a mix that the threshold of x1 decides."""
     imp, X = _stepped(np.random.default_rng([seed, 16]), n, spread, 1.5)
-    found = ll.regions(imp, X, target=target, depth=1)
+    found = imp.regions(X, target=target, depth=1)
     sides = {side.rule: side for side in found.of("x0")[1:]}
     if not found.sentences or not all(rule.startswith("x1 ") for rule in sides):
         return {"told": one(found.sentences), "held": one(None)}
@@ -476,7 +476,7 @@ def speed(runs: int) -> Iterator[str]:
         imp = ll.feature_importance(model, X, model(X), donors=ll.Systematic(16), random_state=0, **HOW)
         for target in ("interaction", "importance"):
             start = perf_counter()
-            found = ll.regions(imp, X, target=target, random_state=0)
+            found = imp.regions(X, target=target, random_state=0)
             many = len(found.regions) - len(found.features)
             yield f"{name}, {target}: {perf_counter() - start:.1f} s, {many} regions"
 

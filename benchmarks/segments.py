@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 import losslens as ll
 from benchmarks.coverage import AT_LEAST, Bar, Counted, Line, print_table, simulate
+from losslens.results import WeakSegments
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -43,7 +44,7 @@ def zero(X: Any) -> Floats:
     return np.zeros(len(X))
 
 
-def look(X: pd.DataFrame, e: Floats, seed: int, loss: Any = "squared_error", **how: Any) -> ll.WeakSegments:
+def look(X: pd.DataFrame, e: Floats, seed: int, loss: Any = "squared_error", **how: Any) -> WeakSegments:
     """Segments of a model that predicts 0, with errors e."""
     return ll.weak_segments(zero, X, e, loss=loss, random_state=seed, progress=False, **how)
 
@@ -166,7 +167,7 @@ def _no(X: Any) -> NDArray[np.intp]:
     return np.zeros(len(X), int)
 
 
-def _overlaps(found: ll.WeakSegments, there: Mask) -> bool:
+def _overlaps(found: WeakSegments, there: Mask) -> bool:
     masks = [found.mask(k) for k in range(len(found.segments))]
     return any((mask & there).sum() >= 0.5 * (mask | there).sum() for mask in masks)
 

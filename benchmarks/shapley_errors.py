@@ -23,6 +23,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import losslens as ll
 from benchmarks.lines import Line, run
 from benchmarks.models import data, models
 from benchmarks.shapley import NOT_INSTALLED, Case, boosted, named
@@ -65,9 +66,7 @@ def _against_paper(case: Case, seeds: int, budgets: tuple[int, ...]) -> Iterator
         error = relative([one.sfimp for one in ours], truth)
         for words, split in (("12:5", _as_by_default), ("12:1", _more_orders)):
             m_feat, m_obs = _enough(case, budget, split)
-            theirs = [
-                case.share(method="paper", m_feat=m_feat, m_obs=m_obs, random_state=seed) for seed in range(seeds)
-            ]
+            theirs = [case.share(method=ll.Paper(m_feat, m_obs), random_state=seed) for seed in range(seeds)]
             other = relative([one.sfimp for one in theirs], truth)
             work = f"SFIMP, {named(case)}, {budget:,} predictions"
             note = f"{error:.4f} of {ours[0].n_predictions:,} against {other:.4f} of {theirs[0].n_predictions:,}"
@@ -87,7 +86,7 @@ def _enough(case: Case, budget: int, split: Callable[[int], tuple[int, int]]) ->
     """The smallest step of a split that takes the budget."""
     for step in range(1, 1000):
         m_feat, m_obs = split(step)
-        if case.share(method="paper", m_feat=m_feat, m_obs=m_obs, random_state=0).n_predictions >= budget:
+        if case.share(method=ll.Paper(m_feat, m_obs), random_state=0).n_predictions >= budget:
             return m_feat, m_obs
     raise ValueError(f"no split takes {budget:,} predictions")
 
@@ -203,7 +202,7 @@ def boston(quick: bool) -> Iterator[Line]:
 
 def _default_run(case: Case, error: float, truth: Floats, whole: float, work: str, seeds: int = 3) -> Line:
     """The paper's algorithm with its defaults, on the forest that affords it."""
-    runs = [case.share(method="paper", random_state=seed) for seed in range(seeds)]
+    runs = [case.share(method=ll.Paper(), random_state=seed) for seed in range(seeds)]
     other = relative([run.sfimp for run in runs], truth)
     off = np.sqrt(np.mean([(run.sfimp.sum() / whole - 1) ** 2 for run in runs]))
     note = f"{error:.4f} against {other:.4f} of {runs[0].n_predictions:,} predictions, whose sum is off by {off:.4f}"

@@ -14,8 +14,8 @@ import pytest
 import typer
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-import losslens as ll
 from losslens.cli import app
+from losslens.results import ShapleyImportance
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -80,7 +80,7 @@ def test_calls_in_the_table_of_questions_exist(readme):
     """Names of the library, and methods of the results that the README makes; what they take is tested elsewhere."""
     rows = [line.split(" | ")[1] for line in (ROOT / "README.md").read_text("utf-8").splitlines() if " | `" in line]
     calls = [call for row in rows for call in re.findall(r"`([^`]+)`", row)]
-    names = readme[0] | {"shares": ll.ShapleyImportance}
+    names = readme[0] | {"shares": ShapleyImportance}
     heads = [re.search(r"(?:^|= )((?:ll|imp|shares)(?:\[[^]]+\])?\.\w+)", call) for call in calls]
     assert [call for call, head in zip(calls, heads, strict=True) if not head] == ["donors=ll.Within()"]
     assert len([eval(head[1], names) for head in heads if head]) > 15

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 import losslens
-from losslens import datasets, losses, plots
+from losslens import datasets, losses, results
 from losslens.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -59,8 +59,8 @@ def find(name):
 
 def public():
     yield from (f"losslens.{name}" for name in losslens.__all__ if not inspect.ismodule(getattr(losslens, name)))
+    yield from (f"losslens.results.{name}" for name in results.__all__)
     yield from (f"losslens.losses.{name}" for name in losses.__all__ if name not in NOT_FOR_USERS)
-    yield from (f"losslens.plots.{name}" for name in plots.__all__)
     yield "losslens.sklearn.permutation_importance"
     for name, one in vars(datasets).items():
         if inspect.isfunction(one) and not name.startswith("_"):
@@ -113,10 +113,10 @@ def test_results_that_only_the_reference_names_are_in_it(members):
 
 
 def test_what_is_shown_has_a_docstring(members):
-    importances = members.result_classes()["losslens.Importances"]
+    importances = members.result_classes()["losslens.results.Importances"]
     shown = dict(members.members(importances))
     assert {"plot", "test", "ranks", "to_frame", "given", "with_loss", "error"} <= set(shown)
-    assert not {"stored", "kinds", "keys", "values", "estimates"} & set(shown)
+    assert not {"stored", "kinds", "keys", "values"} & set(shown)
 
 
 # -- the command line ---------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from sklearn.model_selection import train_test_split
 
 import losslens as ll
 from losslens.datasets import load_boston
+from losslens.results import Importances
 
 TITLE = "Boston housing: which features a random forest rests on"
 
@@ -78,7 +79,7 @@ PAPER_ERROR, PAPER_NEGATIVE = 7.96, 18
 class Explained(NamedTuple):
     """A forest's importances, and its test rows with what is true and what the forest says."""
 
-    imp: ll.Importances
+    imp: Importances
     X_test: pd.DataFrame
     y_test: np.ndarray
     said: np.ndarray

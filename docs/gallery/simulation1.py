@@ -15,6 +15,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import losslens as ll
 from losslens.plots.canvas import BLUE, GREEN, INK, QUIET, SKY, VERMILLION, plain_frame
+from losslens.results import FeatureImportance
 
 TITLE = "Simulation 1: a feature that matters for half of the rows"
 
@@ -80,7 +81,7 @@ class Results:
     """PFI of each test set by model, feature and group; curves of one large test set; errors of the models."""
 
     pfi: dict[str, dict[tuple[str, str], np.ndarray]]
-    curves: dict[str, ll.FeatureImportance]
+    curves: dict[str, FeatureImportance]
     groups: np.ndarray
     errors: dict[str, float]
 

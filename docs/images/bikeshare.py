@@ -14,7 +14,6 @@ from sklearn.model_selection import train_test_split
 
 import losslens as ll
 from losslens.datasets import load_bikeshare
-from losslens.plots.bars import plot_ranking
 
 DAYS = ((1, "working days", "#0072B2", "-", (9.0, 50_000)), (0, "days off", "#D55E00", "--", (9.0, 30_500)))
 
@@ -42,7 +41,7 @@ def draw_hours(ax, by_workingday):
 def main():
     imp, X_test = explain()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    plot_ranking(imp, ax=left)
+    imp.plot(ax=left)
     left.set_title("Which features does the model rest on?", loc="left", fontsize="medium")
     draw_hours(right, imp["hr"].by(X_test["workingday"]))
     figure.get_layout_engine().set(wspace=0.08)

@@ -11,7 +11,7 @@ from types import FunctionType
 
 # In no class: how results are stored, shown and put together.
 INTERNAL = {
-    "at_positions", "backend", "base_influence", "change", "clipped_in_words", "doubted", "estimates", "full_size",
+    "at_positions", "backend", "base_influence", "change", "clipped_in_words", "doubted", "full_size",
     "get", "harm", "headline", "is_auc", "is_error", "items", "keeping", "keys", "kinds", "known_as_streamed",
     "known_extrapolation", "measure", "negative_in_words", "noun", "quantity", "row_labels", "stored", "title",
     "told_as", "trimmed", "untouched", "what",
@@ -34,30 +34,19 @@ INTERNAL_IN = {
     "ShapleyCurve": {"of"},
     "ShapleyImportance": {"whole"},
 }
-# Results that verbs and methods return, beside those that `losslens` names.
-OTHERS = (
-    "losslens.results.outputs.Outputs",
-    "losslens.results.refits.RefitCurve",
-    "losslens.results.scores.FeatureScore",
-    "losslens.results.scores.Scores",
-    "losslens.uncertainty.inference.Difference",
-)
+# What verbs and methods return, beside the classes that `losslens.results` names.
+OTHERS = ("losslens.page.report.Report", "losslens.uncertainty.inference.Difference")
 
 
 def result_classes():
     """Classes that users get and never construct, by their full names in the reference."""
-    import losslens
+    from losslens import results
 
-    found = {f"losslens.{name}": getattr(losslens, name) for name in losslens.__all__}
-    found = {name: one for name, one in found.items() if inspect.isclass(one) and made_by_verbs(one)}
+    found = {f"losslens.results.{name}": getattr(results, name) for name in results.__all__}
     for name in OTHERS:
         module, _, own = name.rpartition(".")
         found[name] = getattr(import_module(module), own)
     return found
-
-
-def made_by_verbs(one):
-    return one.__module__.startswith(("losslens.results.", "losslens.page.", "losslens.uncertainty."))
 
 
 def tables():

@@ -22,6 +22,7 @@ from losslens.cli.errors import stopping_on_interrupt
 from losslens.cli.model_files import read_model
 from losslens.cli.printing import as_csv
 from losslens.cli.tables import read_table
+from losslens.results import ShapleyImportance
 from model_folder import REMAINDER, TREE, fill
 
 RUNNER = CliRunner()
@@ -171,7 +172,7 @@ def test_shapley_shares_sum_to_one():
     assert found["exact"] is True
     assert found["skill"] == pytest.approx(1 - found["error_all"] / found["error_constant"])
     assert json.loads(ask("importance", *LINEAR, "--json").stdout)["skill"] == pytest.approx(found["skill"])
-    assert isinstance(ll.load("shares.losslens"), ll.ShapleyImportance)
+    assert isinstance(ll.load("shares.losslens"), ShapleyImportance)
     assert "%" in ask("shapley", *LINEAR, "--method", "walk", "--precision", 0.1, "--group", "all=a,b").stdout
 
 

@@ -32,7 +32,9 @@ from tests.fuzz.odd_arguments import ODD, anything
 from tests.fuzz.scenes import ModelError, Scene, scene
 
 import losslens as ll
+from losslens import results
 from losslens.engines.compiled import compile_all
+from losslens.page.report import Report
 from losslens.results.base import Displayed
 
 LIBRARY = str(Path(ll.__file__).parent)
@@ -46,9 +48,9 @@ ASKED = {  # functions of an estimator or a splitter that losslens calls: what t
 }  # fmt: skip
 SECONDS = 10  # of CPU time, for one call
 VERBS = [name for name in ll.__all__ if inspect.isfunction(getattr(ll, name))]
-MAKERS = ["Absolute", "Derangements", "Grid", "Latin", "Permutations", "Residual", "Systematic", "Within"]
+MAKERS = ["Absolute", "Derangements", "Grid", "Latin", "Paper", "Permutations", "Residual", "Systematic", "Within"]
 LOSSES = ["huber", "pinball", "tweedie_deviance", "pointwise", "resolve"]
-CHANCE = {"report": 0.15, "permuted_target_test": 0.5, "clusters": 0.7, "compare": 0.6}  # of slow verbs; others 1
+CHANCE = {"report": 0.15, "permuted_target_test": 0.5, "compare": 0.6}  # of slow verbs; others 1
 # How results and designs are registered, and what other rooms call with positions that are checked already.
 HIDDEN = {"kinds", "stored", "typed", "by_parts", "at_positions", "keeping"}
 # Words that stand for an argument in messages.
@@ -167,13 +169,7 @@ class Fuzzer:
             result = self.poke(s, name, result)
 
     def needed(self, s: Scene, name):
-        """Results that verbs about rows take as their first argument."""
-        asked = {"progress": False, "random_state": 0}
-        if name in ("regions", "extrapolation"):
-            imp = self.call(s, "feature_importance", ll.feature_importance, _fitting(s) | asked)
-            return {"importance": imp if not imp or s.rng.random() < 0.5 else next(iter(imp.values()))}
-        if name in ("clusters", "observations"):
-            return {"shapley": self.call(s, "shapley_importance", ll.shapley_importance, _fitting(s) | asked)}
+        """Arguments that belong to those of another verb."""
         if name == "plan":
             verb = s.pick([ll.feature_importance, ll.feature_effect, ll.shapley_importance])
             more = self.drawn(s, verb, {}, odd=0.05)
@@ -208,7 +204,7 @@ class Fuzzer:
         kind = type(result)
         if isinstance(result, dict) and result:
             return s.pick(list(result.values()))
-        if kind.__name__ not in ll.__all__ and not isinstance(result, Displayed):
+        if kind.__name__ not in results.__all__ and not isinstance(result, Displayed):
             return None
         s.result = result
         special = s.rng.random()
@@ -347,13 +343,9 @@ SPECIAL = [
     ("plot", lambda result: result.plot() if hasattr(result, "plot") else None),
     (
         "save and load",
-        lambda result: _saved(result) if hasattr(result, "save") and not isinstance(result, ll.Report) else None,
+        lambda result: _saved(result) if hasattr(result, "save") and not isinstance(result, Report) else None,
     ),
 ]
-
-
-def _fitting(s):
-    return {"model": s.model, "X": s.X, "y": s.y, "loss": s.loss}
 
 
 def _origin(error):

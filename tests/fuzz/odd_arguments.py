@@ -237,8 +237,6 @@ WORK = {
     "starts",
     "draws",
     "m",
-    "m_feat",
-    "m_obs",
     "n_jobs",
     "budget",
     "depth",

@@ -83,7 +83,7 @@ def test_curves_on_bins_fade_by_the_mean_share_of_a_bin(monkeypatch: pytest.Monk
 
 
 def test_regions_are_the_librarys(summary: dict[str, Any], imp: Any) -> None:
-    found = ll.regions(imp, X)
+    found = imp.regions(X)
     assert "x0" in found.found
     for name, feature in named(summary).items():
         assert (feature["regions"] is not None) == any(text.startswith(f"{name} ") for text in found.sentences)
@@ -173,7 +173,7 @@ def test_pairs_take_no_more_predictions_than_they_may(monkeypatch: pytest.Monkey
 
 
 def test_rows_are_the_librarys(summary: dict[str, Any], shares: Any, imp: Any) -> None:
-    told, expected = summary["rows"], ll.observations(shares, imp)
+    told, expected = summary["rows"], shares.rank_rows(imp)
     np.testing.assert_allclose(told["importance"], expected.importance)
     np.testing.assert_array_equal(told["suspicious"], expected.suspicious)
     assert told["suspicious"][0] == 7
@@ -185,7 +185,7 @@ def test_rows_are_the_librarys(summary: dict[str, Any], shares: Any, imp: Any) -
 
 
 def test_clusters_are_the_librarys(summary: dict[str, Any], shares: Any) -> None:
-    told, expected = summary["clusters"], ll.clusters(shares, X, random_state=0)
+    told, expected = summary["clusters"], shares.clusters(X, random_state=0)
     np.testing.assert_array_equal(told["labels"], expected.labels)
     assert [one["n"] for one in told["clusters"]] == expected.sizes.tolist()
     assert [one["rule"] for one in told["clusters"]] == list(expected.rules)

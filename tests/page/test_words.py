@@ -250,7 +250,7 @@ def test_a_claim_about_every_feature_rests_on_all_of_them() -> None:
     """A feature without a standard error is not tested, and so nothing is said of all."""
     imp = explained(features=["x0", "x1"])
     partly = replace(imp, features=imp.features | {"x2": replace(explained(X=X[:2], y=Y[:2])["x2"])})
-    assert len(partly.estimates.names) == 2
+    assert len(partly.estimates().names) == 2
     assert every_grows(partly) == ranks_first(partly) == ""
     assert every_grows(imp)
     assert ranks_first(imp)

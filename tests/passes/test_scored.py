@@ -19,10 +19,9 @@ import brute
 import losslens as ll
 from losslens.engines import choice
 from losslens.engines.choice import CHECKED
-from losslens.plots import plot_groups, plot_ranking
 from losslens.sklearn import permutation_importance
 from losslens.text import in_digits
-from pictures import caption
+from pictures import caption, plot_groups
 
 RNG = np.random.default_rng(0)
 N = 14
@@ -464,7 +463,7 @@ def test_an_error_that_a_scorer_negates_is_told_as_an_error():
     assert found.headline.startswith("increase in mean absolute percentage error; ")
     assert f"; {in_digits(error)} with nothing replaced" in found.headline
     assert "increase in mean absolute percentage error" in repr(found["x0"])
-    assert plot_ranking(found).get_xlabel() == "increase in mean absolute percentage error"
+    assert found.plot().get_xlabel() == "increase in mean absolute percentage error"
     shares = ll.shapley_importance(LINEAR, X, Y, loss=scorer)
     assert shares.error_all == pytest.approx(error)
     assert shares.headline.startswith("decrease in mean absolute percentage error that each feature earns; ")
@@ -754,9 +753,9 @@ def test_groups_are_drawn_and_those_without_a_score_are_left_out():
 def test_verbs_that_need_rows_say_so_in_one_sentence():
     found = explain("r2")
     for ask in (
-        lambda: ll.regions(found, X),
+        lambda: found.regions(X),
         lambda: ll.weak_segments(LINEAR, X, Y, loss="r2"),
-        lambda: ll.observations(ll.shapley_importance(LINEAR, X, Y, loss="r2")),
+        lambda: ll.shapley_importance(LINEAR, X, Y, loss="r2").rank_rows(),
         lambda: ll.leave_one_covariate_out(LinearRegression(), X, Y, loss="r2", cv=2),
         lambda: ll.conditional_predictive_impact(LINEAR, X, Y, ll.Residual(), loss="r2"),
         lambda: ll.compare({"a": LINEAR, "b": LINEAR}, X, Y, loss="r2", groups=np.arange(N) // 2),
@@ -764,10 +763,8 @@ def test_verbs_that_need_rows_say_so_in_one_sentence():
         with pytest.raises(ValueError, match=r"score.*loss") as error:
             ask()
         assert str(error.value).count(". ") == 0
-    with pytest.raises(ValueError, match=r"a score doesn't hold the rows: losslens.extrapolation\(imp, X\) tells"):
+    with pytest.raises(ValueError, match="a score doesn't hold the rows: the importances by a loss"):
         found.extrapolation  # noqa: B018
-    far, by_loss = (ll.extrapolation(one, X, random_state=0) for one in (found, explain("r2", loss="squared_error")))
-    assert far.to_frame().equals(by_loss.to_frame())
 
 
 def test_a_score_that_reads_the_rows_is_not_kept_for_groups():

@@ -164,7 +164,7 @@ def test_clusters_hold_no_values_of_all_rows():
     known = {rows: shares(LINEAR, rows, "1 GiB") for rows in (500, N)}
 
     def clustered(_, rows, memory):
-        return ll.clusters(known[rows], X[:rows], k=3, starts=2, random_state=0)
+        return known[rows].clusters(X[:rows], k=3, starts=2, random_state=0)
 
     _, _, peak = measured(clustered, None)
     assert peak <= 8 * N * P + 12 * 64 * 10_000 + 160 * N

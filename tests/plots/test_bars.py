@@ -10,8 +10,6 @@ from matplotlib.collections import LineCollection
 
 import losslens as ll
 from features_to_draw import N, explain, model
-from losslens.plots.bars import plot_ranking
-from losslens.plots.feature import plot_importance
 from pictures import LONG, SAME_ENDS, caption, inside, legend, looked_at, no_overlap, texts
 
 
@@ -27,7 +25,7 @@ def imp(X):
 
 
 def test_the_ranking_is_sorted_and_its_bars_are_the_importances(imp):
-    ax = looked_at(plot_ranking(imp))
+    ax = looked_at(imp.plot())
     order = sorted(imp, key=lambda name: -imp[name].pfi)
     assert texts(ax.get_yticklabels()) == order
     widths = [bar.get_width() for bar in ax.patches]
@@ -37,7 +35,7 @@ def test_the_ranking_is_sorted_and_its_bars_are_the_importances(imp):
 
 
 def test_the_ranking_shows_intervals_and_the_base_error(imp):
-    ax = plot_ranking(imp)
+    ax = imp.plot()
     (lines,) = [c for c in ax.collections if isinstance(c, LineCollection)]
     ends = [segment[:, 0] for segment in lines.get_segments()]
     order = sorted(imp, key=lambda name: -imp[name].pfi)
@@ -47,7 +45,7 @@ def test_the_ranking_shows_intervals_and_the_base_error(imp):
 
 
 def test_the_ratio_starts_at_one_and_has_its_own_interval(imp):
-    ax = looked_at(plot_ranking(imp, ratio=True))
+    ax = looked_at(imp.plot(ratio=True))
     ends = sorted((bar.get_x() + bar.get_width() for bar in ax.patches), reverse=True)
     np.testing.assert_allclose(ends, sorted((f.ratio for f in imp.values()), reverse=True))
     drawn = sorted(ax.collections[0].get_segments(), key=lambda line: -line[0, 0])
@@ -58,7 +56,7 @@ def test_the_ratio_starts_at_one_and_has_its_own_interval(imp):
 
 def test_features_without_a_number_are_left_out(X):
     imp = explain(X, features=["x0", ("x0", "x1")], donors="auto")
-    ax = looked_at(plot_ranking(imp))
+    ax = looked_at(imp.plot())
     assert texts(ax.get_yticklabels()) == ["x0"]
     assert "1 feature without an importance left out" in caption(ax)
 
@@ -66,11 +64,11 @@ def test_features_without_a_number_are_left_out(X):
 def test_a_ranking_of_nothing_says_why(X):
     imp = explain(X, features=[("x0", "x1")])
     with pytest.raises(ValueError, match="no feature has an importance"):
-        plot_ranking(imp)
+        imp.plot()
 
 
 def test_a_ranking_without_intervals_draws(X):
-    ax = looked_at(plot_ranking(explain(X, donors=ll.Permutations(1))))
+    ax = looked_at(explain(X, donors=ll.Permutations(1)).plot())
     assert "interval" not in caption(ax)
 
 
@@ -86,7 +84,7 @@ def wide(p, name="feature {}".format):
 @pytest.mark.parametrize("p", [1, 2, 20, 40])
 @pytest.mark.parametrize("name", ["x{}".format, LONG, SAME_ENDS])
 def test_labels_never_overlap_and_stay_on_the_page(p, name):
-    ax = looked_at(plot_ranking(wide(p, name)))
+    ax = looked_at(wide(p, name).plot())
     shown = ax.get_yticklabels()
     assert len(shown) == len(set(texts(shown))) == p
     assert no_overlap(shown)
@@ -94,7 +92,7 @@ def test_labels_never_overlap_and_stay_on_the_page(p, name):
 
 
 def test_the_numbers_stand_inside_the_axes(imp):
-    for ax in (plot_ranking(imp), plot_ranking(imp, ax=plt.subplots(1, 3)[1][0]), plot_ranking(wide(20, LONG))):
+    for ax in (imp.plot(), imp.plot(ax=plt.subplots(1, 3)[1][0]), wide(20, LONG).plot()):
         looked_at(ax)
         numbers = [text for text in ax.texts if text.get_gid() != "caption"]
         assert numbers
@@ -103,7 +101,7 @@ def test_the_numbers_stand_inside_the_axes(imp):
 
 def test_two_hundred_features_show_the_first_and_say_so():
     imp = wide(200)
-    ax = looked_at(plot_ranking(imp))
+    ax = looked_at(imp.plot())
     assert texts(ax.get_yticklabels()) == sorted(imp, key=lambda name: -imp[name].pfi)[:40]
     assert "160 less important features not shown" in caption(ax)
     assert no_overlap(ax.get_yticklabels())
@@ -111,7 +109,7 @@ def test_two_hundred_features_show_the_first_and_say_so():
 
 def test_axes_of_the_users_own_keep_their_size_and_hold_what_fits():
     figure, ax = plt.subplots(figsize=(5, 3), layout="constrained")
-    assert plot_ranking(wide(40), ax=ax) is ax
+    assert wide(40).plot(ax=ax) is ax
     assert tuple(figure.get_size_inches()) == (5, 3)
     looked_at(ax)
     shown = ax.get_yticklabels()
@@ -122,7 +120,7 @@ def test_axes_of_the_users_own_keep_their_size_and_hold_what_fits():
 
 @pytest.mark.parametrize("size", [(1.5, 1.5), (2, 4), (12, 1.2)])
 def test_the_ranking_draws_in_small_figures(size):
-    looked_at(plot_ranking(wide(12, LONG), ax=plt.figure(figsize=size).add_subplot()))
+    looked_at(wide(12, LONG).plot(ax=plt.figure(figsize=size).add_subplot()))
 
 
 @pytest.mark.parametrize(
@@ -131,8 +129,8 @@ def test_the_ranking_draws_in_small_figures(size):
 def test_names_are_text_and_nothing_else(name):
     """Matplotlib reads $...$ as a formula and leaves names that begin with _ out of legends."""
     imp = wide(3, lambda j: f"{name}{'' if j == 0 else j}")
-    assert " ".join(name.split()) in texts(looked_at(plot_ranking(imp)).get_yticklabels())
-    ax = looked_at(plot_importance(imp[name]))
+    assert " ".join(name.split()) in texts(looked_at(imp.plot()).get_yticklabels())
+    ax = looked_at(imp[name].plot())
     assert ax.get_xlabel() == " ".join(name.split())
     assert any(text.startswith("distribution") for text in legend(ax))
 
@@ -141,13 +139,13 @@ def test_numbers_of_all_sizes_draw(X):
     for factor in (1e-9, 1e-3, 1e5, 1e12):
         y = model(X) * factor
         imp = ll.feature_importance(lambda X, f=factor: model(X) * f * 1.1, X, y, loss="squared_error")
-        looked_at(plot_ranking(imp))
-        looked_at(plot_importance(imp["x0"]))
+        looked_at(imp.plot())
+        looked_at(imp["x0"].plot())
         plt.close("all")
 
 
 def test_negative_importances_draw(X):
     y = -model(X)
-    ax = looked_at(plot_ranking(ll.feature_importance(model, X, y, loss="squared_error")))
+    ax = looked_at(ll.feature_importance(model, X, y, loss="squared_error").plot())
     assert min(bar.get_width() for bar in ax.patches) < 0
     assert ax.get_xlim()[0] < min(bar.get_width() for bar in ax.patches)

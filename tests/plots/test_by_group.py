@@ -7,7 +7,6 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 
 import losslens as ll
-from losslens.plots.by_group import plot_by_group
 from losslens.plots.subgroups import COLOURS
 from pictures import caption, legend, looked_at, texts
 from results_to_draw import N, importance, table
@@ -22,7 +21,7 @@ def imp():
 
 def test_each_group_of_one_feature_has_a_dot_and_its_interval(imp):
     parts = imp["x0"].by(GROUPS)
-    ax = looked_at(plot_by_group(parts))
+    ax = looked_at(parts.plot())
     assert texts(ax.get_yticklabels()) == [f"{label} (n = {(label == GROUPS).sum()})" for label in parts]
     dots, lines = ax.collections
     np.testing.assert_array_equal(dots.get_offsets()[:, 0], [part.pfi for part in parts.values()])

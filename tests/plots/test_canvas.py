@@ -12,7 +12,7 @@ X = np.random.default_rng(0).normal(size=(20, 2))
 def drawn():
     imp = ll.feature_importance(lambda X: X[:, 0] * X[:, 1], X, X[:, 0], loss="squared_error")
     shap = ll.shapley_importance(lambda X: X[:, 0] * X[:, 1], X, X[:, 0], loss="squared_error")
-    return [imp, imp["x0"], imp["x0"].effect, shap, shap.interactions, shap.curve("x0"), ll.observations(shap)]
+    return [imp, imp["x0"], imp["x0"].effect, shap, shap.interactions, shap.curve("x0"), shap.rank_rows()]
 
 
 @pytest.mark.parametrize("result", drawn(), ids=lambda result: type(result).__name__)

@@ -7,7 +7,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens.plots.cells import MOST_MAPPED, plot_cells, plot_local
+from losslens.plots.cells import MOST_MAPPED
 from losslens.plots.shapley_effect import MOST_DOTS
 from pictures import LONG, caption, inside, looked_at, no_overlap, texts
 from results_to_draw import N, importance, response, scored, table, three_models
@@ -30,7 +30,7 @@ def mesh(ax):
 
 def test_cells_are_sorted_by_local_importance(imp):
     one = imp["x0"]
-    ax = looked_at(plot_cells(one))
+    ax = looked_at(one.plot_cells())
     order = np.argsort(-one.local, kind="stable")
     np.testing.assert_array_equal(mesh(ax).get_array(), one.ici[order])
     assert ax.yaxis_inverted()  # the first is on top
@@ -45,7 +45,7 @@ def test_cells_are_sorted_by_local_importance(imp):
 
 def test_many_rows_are_thinned_and_both_ends_stay():
     one = importance(table(2, n=MOST_MAPPED + 60), donors=ll.Grid(5))["x0"]
-    ax = looked_at(plot_cells(one))
+    ax = looked_at(one.plot_cells())
     cells = np.asarray(mesh(ax).get_array())
     assert len(cells) == MOST_MAPPED
     np.testing.assert_array_equal(cells[0], one.ici[one.local.argmax()])
@@ -54,7 +54,7 @@ def test_many_rows_are_thinned_and_both_ends_stay():
 
 
 def test_cells_that_nobody_met_are_grey():
-    ax = looked_at(plot_cells(importance(table(), donors=ll.Latin(3))["x0"]))
+    ax = looked_at(importance(table(), donors=ll.Latin(3))["x0"].plot_cells())
     assert np.ma.getmaskarray(mesh(ax).get_array()).any() or np.isnan(np.asarray(mesh(ax).get_array())).any()
     assert "grey: value not paired with the row" in caption(ax)
 
@@ -62,7 +62,7 @@ def test_cells_that_nobody_met_are_grey():
 @pytest.mark.parametrize("features", [{"both": ["x0", "x1"]}, [("x0", "x1")]])
 def test_cells_of_several_columns_go_by_their_mean(features):
     (one,) = importance(table(), features=features).values()
-    ax = looked_at(plot_cells(one))
+    ax = looked_at(one.plot_cells())
     means = np.asarray(mesh(ax).get_array()).mean(axis=0)
     assert (np.diff(means) >= -1e-9).all()
     assert "joint values, by their mean" in ax.get_xlabel()
@@ -78,7 +78,7 @@ def test_local_importances_are_lines_of_dots(imp, models):
         (imp, {name: f.pfi for name, f in imp.items()}),
         (models["good"], dict(zip(models["good"].features, models["good"].sfimp, strict=True))),
     ):
-        ax = looked_at(plot_local(result))
+        ax = looked_at(result.plot_local())
         order = sorted(means, key=lambda name: -means[name])
         assert [text.split(" (")[0] for text in texts(ax.get_yticklabels())] == order
         assert len(dots(ax)) == N * len(order)
@@ -96,28 +96,28 @@ def test_dots_are_thinned_and_outliers_are_counted():
     y = X.iloc[:, 0].to_numpy().copy()
     y[0] = 1e3
     imp = ll.feature_importance(lambda X: X.to_numpy()[:, 0], X, y, loss="squared_error", donors=ll.Grid(5))
-    ax = looked_at(plot_local(imp))
+    ax = looked_at(imp.plot_local())
     assert len(dots(ax)) == MOST_DOTS
     assert f"{MOST_DOTS:,} of {n:,} rows in each line" in caption(ax)
     assert "from beyond the axis" in caption(ax)
 
 
 def test_twenty_lines_with_long_names_are_legible():
-    ax = looked_at(plot_local(importance(table(20, name=LONG))))
+    ax = looked_at(importance(table(20, name=LONG)).plot_local())
     shown = ax.get_yticklabels()
     assert len(set(texts(shown))) == 20
     assert no_overlap(shown)
     assert inside(ax, [*shown, *ax.texts, ax.xaxis.label])
-    ax = looked_at(plot_local(importance(table(30))))
+    ax = looked_at(importance(table(30)).plot_local())
     assert "10 less important features not shown" in caption(ax)
 
 
 def test_what_has_no_local_importances_says_why(models):
     with pytest.raises(ValueError, match="only curves"):
-        plot_local(importance(table(), features=[("x0", "x1")]))
+        importance(table(), features=[("x0", "x1")]).plot_local()
     X = table()
     scores = ll.feature_importance(LinearRegression().fit(X, response(X)), X, response(X), loss=get_scorer("r2"))
     with pytest.raises(ValueError, match="local importance"):
-        plot_local(scores)
+        scores.plot_local()
     with pytest.raises(ValueError, match="no shares of single rows"):
-        plot_local(scored())
+        scored().plot_local()

@@ -8,13 +8,12 @@ from matplotlib.collections import PathCollection
 
 import losslens as ll
 from features_to_draw import N, explain_column, word_length, words
-from losslens.plots.feature import plot_effect, plot_importance
 from pictures import caption, looked_at, named, no_overlap, texts
 
 
 def test_words_without_order_are_dots_sorted_by_importance():
     one = explain_column(words(ordered=False), word_length)
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     (dots,) = [c for c in ax.collections if isinstance(c, PathCollection)]
     order = np.argsort(-one.pi)
     np.testing.assert_allclose(dots.get_offsets(), np.column_stack((one.pi[order], np.arange(len(order)))))
@@ -30,14 +29,14 @@ def test_ranges_of_words_are_quantiles_of_the_rows():
     one = explain_column(words(ordered=False), word_length)
     order = np.argsort(-one.pi)
     for share, name in ((0.05, "ICI, 90%"), (0.25, "ICI, 50%")):
-        ends = [segment[:, 0] for segment in named(plot_importance(one), name).get_segments()]
+        ends = [segment[:, 0] for segment in named(one.plot(), name).get_segments()]
         wanted = np.quantile(one.ici[:, order], [share, 1 - share], axis=0, method="inverted_cdf").T
         np.testing.assert_allclose(ends, wanted)
 
 
 def test_ordered_words_are_a_line_over_their_names():
     one = explain_column(words(ordered=True), word_length)
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     np.testing.assert_array_equal(named(ax, "PI").get_ydata(), one.pi)
     shown = texts(ax.get_xticklabels())
     assert shown[:2] == ["rarely", "often"]
@@ -46,32 +45,32 @@ def test_ordered_words_are_a_line_over_their_names():
 
 def test_truth_values_are_dots_in_their_order():
     one = explain_column(pd.Series(np.arange(N) % 3 == 0), lambda z: z.to_numpy(float))
-    assert [text[:5] for text in texts(looked_at(plot_importance(one)).get_yticklabels())] == ["False", "True "]
+    assert [text[:5] for text in texts(looked_at(one.plot()).get_yticklabels())] == ["False", "True "]
 
 
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("design", ["all", ll.Permutations(3), ll.Systematic(3), ll.Grid(6)])
 def test_words_with_a_missing_one_draw(ordered, design):
     one = explain_column(words(ordered, missing=True), word_length, donors=design)
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     names = texts(ax.get_xticklabels() if ordered else ax.get_yticklabels())
     if design == "all":
         assert names[-1].startswith("missing")
-    looked_at(plot_effect(one.effect))
+    looked_at(one.effect.plot())
 
 
 def test_a_category_called_missing_is_not_missing():
     one = explain_column(pd.Series(["missing", "there"] * 30, dtype=object), lambda z: (z == "missing").to_numpy(float))
-    looked_at(plot_importance(one))
+    looked_at(one.plot())
 
 
 def test_many_categories_show_the_frequent_ones():
     values = pd.Series([f"word {k % 90 if k < 180 else 5}" for k in range(200)], dtype=object)
     one = explain_column(values, lambda z: z.str.len().to_numpy(float))
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     assert len(ax.get_yticklabels()) == 40
     assert any(text.startswith("word 5 (") for text in texts(ax.get_yticklabels()))
     assert "the 40 most frequent of 90 values" in caption(ax)
     assert no_overlap(ax.get_yticklabels())
     small = plt.subplots(figsize=(4, 3), layout="constrained")[1]
-    assert len(looked_at(plot_importance(one, ax=small)).get_yticklabels()) < 15
+    assert len(looked_at(one.plot(ax=small)).get_yticklabels()) < 15

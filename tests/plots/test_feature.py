@@ -16,10 +16,9 @@ from sklearn.metrics import get_scorer
 import losslens as ll
 from features_to_draw import N, explain, explain_column, model, word_length, words
 from losslens.plots import feature_data
-from losslens.plots.bars import plot_ranking
 from losslens.plots.canvas import BLUE, GREEN, SINGLE, VERMILLION
-from losslens.plots.feature import plot_effect, plot_importance
 from losslens.plots.feature_data import MOST_CURVES
+from losslens.plots.look import Look
 from losslens.results.feature import take_rows
 from pictures import caption, legend, looked_at, named, no_overlap, texts
 
@@ -40,7 +39,7 @@ def imp(X):
 
 def test_curves_of_an_importance(imp):
     one = imp["x0"]
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     pi = named(ax, "PI")
     np.testing.assert_array_equal(pi.get_xdata(), one.grid)
     np.testing.assert_array_equal(pi.get_ydata(), one.pi)
@@ -50,14 +49,14 @@ def test_curves_of_an_importance(imp):
 
 
 def test_the_pfi_is_a_horizontal_line(imp):
-    ax = plot_importance(imp["x0"])
+    ax = imp["x0"].plot()
     np.testing.assert_array_equal(named(ax, "PFI").get_ydata(), imp["x0"].pfi)
     zero = [line for line in ax.lines if np.all(np.equal(line.get_ydata(), 0.0)) and len(line.get_xdata()) == 2]
     assert zero
 
 
 def test_all_curves_of_few_rows_are_drawn(imp):
-    ax = plot_importance(imp["x0"])
+    ax = imp["x0"].plot()
     curves = named(ax, "ICI")
     assert curves.get_rasterized()
     drawn = np.array([segment[:, 1] for segment in curves.get_segments()])
@@ -67,7 +66,7 @@ def test_all_curves_of_few_rows_are_drawn(imp):
 
 def test_the_two_extreme_rows_are_highlighted_and_named(imp):
     one = imp["x0"]
-    ax = plot_importance(one)
+    ax = one.plot()
     for row, place, colour in ((one.local.argmax(), "largest", VERMILLION), (one.local.argmin(), "smallest", GREEN)):
         line = named(ax, f"row {row}: {place} local importance")
         np.testing.assert_array_equal(line.get_ydata(), one.ici[row])
@@ -77,7 +76,7 @@ def test_the_two_extreme_rows_are_highlighted_and_named(imp):
 def test_rows_keep_their_names_in_a_part_of_the_data(imp):
     rows = np.arange(20, 40)
     part = imp["x0"].given(rows)
-    ax = plot_importance(part)
+    ax = part.plot()
     assert any(name.startswith(f"row {20 + part.local.argmax()}: largest") for name in legend(ax))
     assert "ICI, 20 rows" in legend(ax)
 
@@ -85,7 +84,7 @@ def test_rows_keep_their_names_in_a_part_of_the_data(imp):
 def test_many_rows_are_thinned_and_the_extremes_stay():
     X = np.random.default_rng(3).normal(size=(500, 2))
     one = explain(X, features=["x0"], donors=ll.Grid(20))["x0"]
-    ax = plot_importance(one)
+    ax = one.plot()
     assert f"ICI, {MOST_CURVES} of 500 rows" in legend(ax)
     drawn = [tuple(segment[:, 1]) for segment in named(ax, "ICI").get_segments()]
     assert len(drawn) == MOST_CURVES
@@ -98,7 +97,7 @@ def test_the_axis_is_cut_for_far_rows_and_says_so(X):
     y = model(X)
     y[7] += 500
     one = ll.feature_importance(model, X, y, loss="squared_error")["x0"]
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     low, high = ax.get_ylim()
     assert low < one.pi.min() < one.pi.max() < high < one.ici.max()
     span = max(one.pi.max(), 0) - min(one.pi.min(), 0)
@@ -113,14 +112,14 @@ def test_nothing_is_cut_where_rows_are_near(imp):
     # A feature that acts alike on all rows.
     X = np.random.default_rng(0).normal(size=(50, 2))
     one = ll.feature_importance(lambda X: X[:, 0], X, 0 * X[:, 0], loss="absolute_error")["x0"]
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     assert caption(ax) == ""
     assert ax.get_ylim()[0] < one.ici.min()
     assert ax.get_ylim()[1] > one.ici.max()
 
 
 def test_curves_stay_clear_of_the_legend(imp):
-    ax = looked_at(plot_importance(imp["x0"]))
+    ax = looked_at(imp["x0"].plot())
     bottom = ax.get_legend().get_window_extent().y0
     for artist in [*ax.lines, *ax.collections]:
         if artist.get_gid() == SINGLE:
@@ -132,21 +131,21 @@ def test_curves_stay_clear_of_the_legend(imp):
 def test_the_strip_holds_the_distribution():
     X = np.random.default_rng(0).integers(0, 4, size=(N, 2)).astype(float)
     one = explain(X)["x0"]
-    ax = plot_importance(one)
+    ax = one.plot()
     heights = np.array([segment[1, 1] for segment in named(ax, "distribution").get_segments()])
     np.testing.assert_allclose(heights / heights.sum(), one.weights)
 
 
 def test_integers_have_ticks_at_integers():
     X = np.random.default_rng(0).integers(0, 4, size=(N, 2))
-    ax = looked_at(plot_importance(explain(X)["x0"]))
+    ax = looked_at(explain(X)["x0"].plot())
     assert all(float(tick).is_integer() for tick in ax.get_xticks())
     assert named(ax, "PI").get_marker() == "o"  # few values are marked
 
 
 def test_effects_draw_the_same_way(imp):
     effect = imp["x0"].effect
-    ax = looked_at(plot_effect(effect))
+    ax = looked_at(effect.plot())
     np.testing.assert_array_equal(named(ax, "PD").get_ydata(), effect.pd)
     assert len(named(ax, "ICE").get_segments()) == N
     assert ax.get_ylabel() == "prediction"
@@ -159,15 +158,15 @@ def test_axes_of_importances_are_cut_at_far_rows_and_those_of_effects_never(imp)
     from losslens.plots.feature_data import show
 
     far = np.append(np.zeros(50), 1e9)
-    low, high = show(imp["x0"]).limits(far)
+    low, high = show(imp["x0"], Look()).limits(far)
     assert np.isfinite([low, high]).all()
     assert high < 1e9
-    assert show(imp["x0"].effect).limits(far) == (-np.inf, np.inf)
+    assert show(imp["x0"].effect, Look()).limits(far) == (-np.inf, np.inf)
 
 
 def test_effects_far_from_zero_fill_their_axis(X):
     effect = ll.feature_effect(lambda X: 25_000 + 1000 * X[:, 0], X)["x0"]
-    low, high = looked_at(plot_effect(effect)).get_ylim()
+    low, high = looked_at(effect.plot()).get_ylim()
     assert low > 15_000
     assert np.ptp(effect.ice) > 0.5 * (high - low)
 
@@ -175,13 +174,13 @@ def test_effects_far_from_zero_fill_their_axis(X):
 def test_an_effect_on_a_class_names_it(X):
     classifier = LogisticRegression().fit(X, np.where(X[:, 0] > 0, "yes", "no"))
     effect = ll.feature_effect(classifier, X)["x0"]
-    assert looked_at(plot_effect(effect)).get_ylabel() == "prediction for class yes"
+    assert looked_at(effect.plot()).get_ylabel() == "prediction for class yes"
 
 
 @pytest.mark.parametrize("letters", [30, 31])
 def test_a_long_name_of_a_class_is_shortened_to_thirty_letters(X, letters):
     classifier = LogisticRegression().fit(X, np.where(X[:, 0] > 0, letters * "y", "no"))
-    shown = plot_effect(ll.feature_effect(classifier, X)["x0"]).get_ylabel().split("class")[1].strip()
+    shown = ll.feature_effect(classifier, X)["x0"].plot().get_ylabel().split("class")[1].strip()
     assert len(shown) == 30
     assert (shown == letters * "y") == (letters == 30)
 
@@ -199,7 +198,7 @@ def test_methods_of_results_draw(imp):
 @pytest.mark.parametrize("design", [ll.Permutations(4), ll.Latin(4), ll.Derangements(4)])
 def test_estimates_from_donors_of_each_row_are_points(X, design):
     one = explain(X, features=["x0"], donors=design)["x0"]
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     (points,) = [c for c in ax.collections if isinstance(c, PathCollection)]
     met = np.isfinite(one.pi)
     np.testing.assert_allclose(points.get_offsets(), np.column_stack((one.grid[met], one.pi[met])))
@@ -215,14 +214,14 @@ def test_estimates_from_donors_of_each_row_are_points(X, design):
 def test_points_are_sized_by_weight():
     X = np.random.default_rng(0).integers(0, 3, size=(N, 2)).astype(float) ** 2
     one = explain(X, features=["x0"], donors=ll.Permutations(4))["x0"]
-    (points,) = [c for c in plot_importance(one).collections if isinstance(c, PathCollection)]
+    (points,) = [c for c in one.plot().collections if isinstance(c, PathCollection)]
     sizes = points.get_sizes()
     np.testing.assert_array_equal(np.argsort(sizes), np.argsort(one.weights))
 
 
 def test_rank_bins_are_a_marked_line(X):
     one = explain(X, features=["x0"], donors=ll.Systematic(8))["x0"]
-    pi = named(looked_at(plot_importance(one)), "PI")
+    pi = named(looked_at(one.plot()), "PI")
     np.testing.assert_array_equal(pi.get_xdata(), one.grid)
     assert pi.get_marker() == "o"
     assert pi.get_linestyle() == "-"
@@ -230,7 +229,7 @@ def test_rank_bins_are_a_marked_line(X):
 
 def test_values_of_the_users_own_have_no_pfi_and_no_distribution(X):
     one = explain(X, features=["x0"], donors=ll.Grid(values=[-1.0, 0.0, 2.0]))["x0"]
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     assert not any(name.startswith(("PFI", "distribution")) for name in legend(ax))
     assert any("largest mean over the grid" in name for name in legend(ax))
     np.testing.assert_array_equal(named(ax, "PI").get_ydata(), one.pi)
@@ -242,8 +241,8 @@ def test_values_of_the_users_own_have_no_pfi_and_no_distribution(X):
 )
 def test_every_design_draws(X, design):
     for one in explain(X, donors=design).values():
-        looked_at(plot_importance(one))
-        looked_at(plot_effect(one.effect))
+        looked_at(one.plot())
+        looked_at(one.effect.plot())
         plt.close("all")
 
 
@@ -252,18 +251,18 @@ def test_streamed_results_say_how_many_rows_they_keep():
     imp = explain(X, features=["x0", "x1"], donors="all", memory="2 MiB")
     one = imp["x0"]
     assert not one.complete
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     assert f"ICI, {min(len(one.rows), MOST_CURVES)} of 400 rows" in legend(ax)
     kept = one.rows[one.local[one.rows].argmax()]
     assert any(name.startswith(f"row {kept}: largest kept local importance") for name in legend(ax))
-    looked_at(plot_effect(one.effect))
-    looked_at(plot_ranking(imp))
+    looked_at(one.effect.plot())
+    looked_at(imp.plot())
 
 
 def test_a_streamed_part_draws():
     X = np.random.default_rng(3).normal(size=(400, 2))
     one = explain(X, features=["x0"], donors="all", memory="1 MiB")["x0"].given(np.arange(100, 400))
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     best = one.cells.rows[one.local[np.searchsorted(one.at, one.cells.rows)].argmax()]
     assert any(name.startswith(f"row {best}: largest") for name in legend(ax))
 
@@ -272,35 +271,35 @@ def test_a_result_that_keeps_no_row_draws(X):
     for name, one in (("x0", explain(X)["x0"]), ("z", explain_column(words(ordered=False), word_length))):
         bare = replace(one, cells=take_rows(one.cells, np.empty(0, np.intp)))
         assert bare.name == name
-        ax = looked_at(plot_importance(bare))
+        ax = looked_at(bare.plot())
         assert not any(name.startswith("ICI") for name in legend(ax))
-        looked_at(plot_effect(bare.effect))
+        looked_at(bare.effect.plot())
 
 
 def test_one_row_draws(imp):
     for name in imp:
-        ax = looked_at(plot_importance(imp[name].given([3])))
+        ax = looked_at(imp[name].given([3]).plot())
         assert "ICI, 1 row" in legend(ax)
         assert not any(name.startswith("row") for name in legend(ax))
-        looked_at(plot_effect(imp[name].given([3]).effect))
+        looked_at(imp[name].given([3]).effect.plot())
 
 
 def test_two_rows_of_data_draw(X):
     imp = explain(X[:2])
-    looked_at(plot_ranking(imp))
+    looked_at(imp.plot())
     for one in imp.values():
-        looked_at(plot_importance(one))
+        looked_at(one.plot())
 
 
 def test_weighted_rows_draw(X):
     imp = explain(X, sample_weight=np.arange(N) % 3)
-    looked_at(plot_ranking(imp))
-    looked_at(plot_importance(imp["x0"]))
+    looked_at(imp.plot())
+    looked_at(imp["x0"].plot())
 
 
 def test_a_constant_feature_draws():
     one = explain_column(np.full(N, 3), lambda z: z.to_numpy(float))
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     assert "PFI, 0" in legend(ax)
     assert not any(name.startswith("row") for name in legend(ax))
     assert named(ax, "PI").get_marker() == "o"
@@ -311,7 +310,7 @@ def test_a_constant_feature_draws():
 
 def test_a_group_shows_its_local_importances(X):
     one = explain(X, features={"both": ["x0", "x1"]})["both"]
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     assert sum(bar.get_height() for bar in ax.patches) == N
     assert ax.get_ylabel() == "rows"
     assert "both is 2 columns (x0, x1) without a common axis" in caption(ax)
@@ -322,27 +321,27 @@ def test_a_group_shows_its_local_importances(X):
 @pytest.mark.parametrize("design", ["all", ll.Latin(3), ll.Grid(5)])
 def test_groups_draw_under_every_design(X, design):
     one = explain(X, features={"both": ["x0", "x1"]}, donors=design)["both"]
-    looked_at(plot_importance(one.given([1])))
-    ax = looked_at(plot_effect(one.effect))
+    looked_at(one.given([1]).plot())
+    ax = looked_at(one.effect.plot())
     assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(1)
     assert "the values of its PD" in caption(ax)
 
 
 def test_a_pair_is_a_heat_map(X):
     one = explain(X, features=[("x0", "x1")])["x0", "x1"]
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     (mesh,) = [some for some in ax.collections if isinstance(some, QuadMesh)]
     np.testing.assert_array_equal(mesh.get_array(), one.pi.T)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x0", "x1")
     assert mesh.colorbar.ax.get_ylabel() == "increase in squared error"
     assert no_overlap(ax.get_yticklabels())
-    assert looked_at(plot_effect(one.effect)).collections[0].colorbar.ax.get_ylabel() == "prediction"
+    assert looked_at(one.effect.plot()).collections[0].colorbar.ax.get_ylabel() == "prediction"
 
 
 def test_colours_part_at_zero_where_the_map_has_both_signs(X):
     one = ll.feature_importance(model, X, -model(X), loss="squared_error", features=[("x0", "x1")])["x0", "x1"]
     assert one.pi.min() < 0 < one.pi.max()
-    low, high = looked_at(plot_importance(one)).collections[0].get_clim()
+    low, high = looked_at(one.plot()).collections[0].get_clim()
     assert low == -high
 
 
@@ -355,7 +354,7 @@ def test_a_pair_of_words_draws():
     one = ll.feature_importance(predict, table, predict(table) + 1, loss="squared_error", features=[("a", "b")])[
         "a", "b"
     ]
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     assert "missing" in texts(ax.get_xticklabels())
 
 
@@ -365,28 +364,28 @@ def test_scores_draw_their_curve_alone(X, features):
     scores = ll.feature_importance(
         regressor, X, X[:, 0], loss=get_scorer("r2"), donors="all", features=features, random_state=0
     )
-    ax = looked_at(plot_ranking(scores))
+    ax = looked_at(scores.plot())
     assert ax.get_xlabel() == "decrease in r2_score"
     assert "score with nothing replaced: 1.00" in caption(ax)
     for one in scores.values():
-        ax = looked_at(plot_importance(one))
+        ax = looked_at(one.plot())
         assert "decrease in r2_score" in (ax.get_ylabel(), ax.get_xlabel())
     if features is None:
-        np.testing.assert_array_equal(named(plot_importance(scores["x0"]), "PI").get_ydata(), scores["x0"].pi)
-        assert [name.split()[0] for name in legend(plot_importance(scores["x0"]))] == ["PI", "distribution"]
+        np.testing.assert_array_equal(named(scores["x0"].plot(), "PI").get_ydata(), scores["x0"].pi)
+        assert [name.split()[0] for name in legend(scores["x0"].plot())] == ["PI", "distribution"]
 
 
 def test_a_score_without_a_curve_says_why(X):
     regressor = LinearRegression().fit(X, X[:, 0])
     scores = ll.feature_importance(regressor, X, X[:, 0], loss=get_scorer("r2"), donors=ll.Latin(3))
     with pytest.raises(ValueError, match="no PI curve"):
-        plot_importance(scores["x0"])
+        scores["x0"].plot()
 
 
 def test_saved_results_draw(imp, tmp_path):
     imp.save(tmp_path / "r.losslens")
     back = ll.load(tmp_path / "r.losslens")
-    assert legend(plot_importance(back["x0"])) == legend(plot_importance(imp["x0"]))
+    assert legend(back["x0"].plot()) == legend(imp["x0"].plot())
 
 
 # -- the user's axes and odd shapes -----------------------------------------------------------------------------------
@@ -394,11 +393,11 @@ def test_saved_results_draw(imp, tmp_path):
 
 def test_pictures_draw_side_by_side_and_one_over_the_other(imp):
     axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")[1]
-    plot_ranking(imp, ax=axes[0])
-    plot_importance(imp["x0"], ax=axes[1])
-    plot_effect(imp["x0"].effect, ax=axes[2])
+    imp.plot(ax=axes[0])
+    imp["x0"].plot(ax=axes[1])
+    imp["x0"].effect.plot(ax=axes[2])
     for part in imp["x0"].by(np.arange(N) % 2).values():
-        plot_importance(part, ax=axes[1])
+        part.plot(ax=axes[1])
     for ax in axes:
         looked_at(ax)
     assert len(plt.get_fignums()) == 1
@@ -406,18 +405,18 @@ def test_pictures_draw_side_by_side_and_one_over_the_other(imp):
 
 def test_subfigures_are_figures(imp):
     part = plt.figure(layout="constrained").subfigures(1, 2)[0]
-    for draw, result in ((plot_ranking, imp), (plot_importance, imp["x0"])):
+    for result in (imp, imp["x0"]):
         ax = part.add_subplot()
-        draw(result, ax=ax)
+        result.plot(ax=ax)
         part.figure.canvas.draw()
     pair = explain(np.eye(4), features=[("x0", "x1")])["x0", "x1"]
-    plot_importance(pair, ax=part.add_subplot())
+    pair.plot(ax=part.add_subplot())
     part.figure.canvas.draw()
 
 
 def test_pdf_and_svg_can_be_written(imp, tmp_path):
     for kind in ("pdf", "svg"):
-        plot_importance(imp["x0"]).figure.savefig(tmp_path / f"x.{kind}")
+        imp["x0"].plot().figure.savefig(tmp_path / f"x.{kind}")
 
 
 @settings(max_examples=6)
@@ -432,23 +431,23 @@ def test_odd_shapes_draw(n, p, values, scale, name):
     rng = np.random.default_rng(n)
     X = pd.DataFrame(rng.integers(0, values, size=(n, p)), columns=[f"{name}{j}" for j in range(p)])
     imp = ll.feature_importance(lambda X: scale * X.to_numpy(float)[:, 0], X, np.ones(n), loss="squared_error")
-    looked_at(plot_ranking(imp))
+    looked_at(imp.plot())
     for one in imp.values():
-        looked_at(plot_importance(one))
-        looked_at(plot_effect(one.effect))
+        looked_at(one.plot())
+        looked_at(one.effect.plot())
     plt.close("all")
 
 
 def test_mean_predictions_of_rows_are_over_their_own_donors(X):
     """No row is its own donor: every row has its own weights on the common grid."""
-    singles = feature_data.show(explain(X, donors=ll.Derangements())["x0"].effect).singles
+    singles = feature_data.show(explain(X, donors=ll.Derangements())["x0"].effect, Look()).singles
     for row, integral in zip(singles.rows, singles.integral, strict=True):
         others = np.delete(X, row, axis=0)
         assert integral == pytest.approx(model(np.column_stack([others[:, 0], np.tile(X[row, 1:], (N - 1, 1))])).mean())
 
 
 def test_a_value_of_a_common_grid_has_a_cell_of_every_row(X):
-    singles = feature_data.show(explain(X, donors=ll.Derangements())["x0"]).singles
+    singles = feature_data.show(explain(X, donors=ll.Derangements())["x0"], Look()).singles
     for k, (cells, weight) in zip([0, 7], singles.by_value(np.array([0, 7])), strict=True):
         np.testing.assert_array_equal(cells, singles.cells[:, k])
         np.testing.assert_array_equal(weight, singles.weight)
@@ -458,6 +457,6 @@ def test_a_value_of_a_common_grid_has_a_cell_of_every_row(X):
 def test_a_long_name_of_a_feature_is_shortened_to_sixty_letters(X, letters):
     table = pd.DataFrame(X[:, :2], columns=[letters * "a", "b"])
     imp = ll.feature_importance(lambda F: F.iloc[:, 0], table, X[:, 0], loss="squared_error")
-    shown = plot_importance(imp[letters * "a"]).get_xlabel().replace("\n", "")
+    shown = imp[letters * "a"].plot().get_xlabel().replace("\n", "")
     assert len(shown) == 60
     assert (shown == letters * "a") == (letters == 60)

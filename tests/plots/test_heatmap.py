@@ -11,8 +11,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens.plots.feature import plot_effect, plot_importance
 from losslens.plots.heatmap import EMPTY, MOST_POINTS, OBSERVED, SPREAD, empty_cells, reach
+from losslens.results import Importances
 from pictures import caption, looked_at, texts
 
 N = 80
@@ -102,7 +102,7 @@ def test_rows_keep_their_places_in_parts_and_files(tmp_path):
     np.testing.assert_array_equal(one.subset(chosen).observed, one.observed[chosen])
     np.testing.assert_array_equal(one.effect.observed, one.observed)
     np.testing.assert_array_equal(one.with_loss("absolute_error").observed, one.observed)
-    ll.Importances({one.name: one}, 0).save(tmp_path / "pair.losslens")
+    Importances({one.name: one}, 0).save(tmp_path / "pair.losslens")
     np.testing.assert_array_equal(ll.load(tmp_path / "pair.losslens")[one.name].observed, one.observed)
 
 
@@ -178,7 +178,7 @@ def test_independent_features_have_hardly_an_empty_cell():
 
 def test_points_are_the_rows_and_hatches_the_empty_cells():
     one = explain(*numbers())
-    for ax in (looked_at(plot_importance(one)), looked_at(plot_effect(one.effect))):
+    for ax in (looked_at(one.plot()), looked_at(one.effect.plot())):
         np.testing.assert_array_equal(np.unique(points(ax), axis=0), np.unique(one.observed, axis=0))
         assert marked(ax, OBSERVED).get_rasterized()
         patch = marked(ax, EMPTY)
@@ -191,7 +191,7 @@ def test_points_are_the_rows_and_hatches_the_empty_cells():
 
 def test_many_rows_are_thinned_evenly_and_the_plot_says_so():
     one = explain(*numbers(2500), ll.Grid(4))
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     drawn = points(ax)
     assert len(drawn) == MOST_POINTS
     assert f"points: {MOST_POINTS:,} of 2,500 observed rows" in caption(ax)
@@ -201,27 +201,27 @@ def test_many_rows_are_thinned_evenly_and_the_plot_says_so():
 
 def test_rows_that_share_a_cell_are_spread_inside_it():
     one = explain(np.resize(["p", "q"], N), np.resize([1, 1, 2, 3], N))
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     drawn = points(ax)
     assert len(np.unique(drawn, axis=0)) == N
     assert np.abs(drawn - drawn.round()).max() <= SPREAD / 2
     assert "spread in cells" in caption(ax)
-    np.testing.assert_array_equal(points(looked_at(plot_importance(one))), drawn)  # the same each time
+    np.testing.assert_array_equal(points(looked_at(one.plot())), drawn)  # the same each time
 
 
 def test_a_part_shows_its_rows_and_what_they_leave_empty():
     one = explain(*numbers(), ll.Grid(8))
     part = one.given(one.observed[:, 0] < 3)
-    ax = looked_at(plot_importance(part))
+    ax = looked_at(part.plot())
     assert points(ax)[:, 0].max() < 3
     assert marked(ax, EMPTY) is not None
-    looked_at(plot_importance(one.given([5])))
-    assert "points: 1 observed row;" in caption(plot_importance(one.given([5])))
+    looked_at(one.given([5]).plot())
+    assert "points: 1 observed row;" in caption(one.given([5]).plot())
 
 
 def test_results_that_know_no_rows_draw():
     one = replace(explain(*numbers(), ll.Grid(5)), observed=None)
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     assert marked(ax, OBSERVED) is None
     assert caption(ax) == f"PI; over {N} rows"
     X = np.column_stack(numbers())
@@ -229,13 +229,13 @@ def test_results_that_know_no_rows_draw():
     scores = ll.feature_importance(
         fitted, X, X[:, 0], loss=get_scorer("r2"), features=[("x0", "x1")], donors=ll.Grid(4)
     )
-    assert caption(looked_at(plot_importance(scores["x0", "x1"]))) == "PI"
+    assert caption(looked_at(scores["x0", "x1"].plot())) == "PI"
 
 
 def test_small_axes_keep_their_labels_apart_and_name_the_colours_below():
     one = explain(*numbers(), ll.Grid(20))
     figure, ax = plt.subplots(figsize=(3, 2.5), layout="constrained")
-    plot_importance(one, ax=ax)
+    one.plot(ax=ax)
     figure.canvas.draw()
     assert caption(ax).startswith("PI, increase in squared error; points")
     for labels, side in ((ax.get_xticklabels(), 0), (ax.get_yticklabels(), 1)):
@@ -249,11 +249,11 @@ def test_the_missing_value_always_has_its_name():
     first, second = numbers()
     first[::7] = np.nan
     figure, ax = plt.subplots(figsize=(3, 2.5), layout="constrained")
-    plot_importance(explain(first, second, ll.Grid(20)), ax=ax)
+    explain(first, second, ll.Grid(20)).plot(ax=ax)
     figure.canvas.draw()
     assert texts(ax.get_xticklabels())[-1] == "missing"
 
 
 def test_pdf_and_svg_can_be_written(tmp_path):
     for kind in ("pdf", "svg"):
-        plot_importance(explain(*numbers(), ll.Grid(6))).figure.savefig(tmp_path / f"x.{kind}")
+        explain(*numbers(), ll.Grid(6)).plot().figure.savefig(tmp_path / f"x.{kind}")

@@ -14,10 +14,7 @@ import pytest
 from matplotlib.testing.compare import calculate_rms
 
 import losslens as ll
-from losslens.plots.bars import plot_ranking
-from losslens.plots.feature import plot_importance
-from losslens.plots.shares import plot_shares, plot_waterfall
-from losslens.plots.subgroups import plot_groups
+from pictures import plot_groups, plot_shares
 
 # Root mean square of the differences between pixels, from 0 to 255. The same version of FreeType draws the same letters
 # (matplotlib brings its own), so another patch version differs by rounding alone: under 1. A highlighted curve that is
@@ -68,19 +65,19 @@ def shares(**model):
 @compared
 @pytest.mark.mpl_image_compare(**LOOK)
 def test_curves():
-    return plot_importance(importance()["temp"]).figure
+    return importance()["temp"].plot().figure
 
 
 @compared
 @pytest.mark.mpl_image_compare(**LOOK)
 def test_words():
-    return plot_importance(importance()["town"]).figure
+    return importance()["town"].plot().figure
 
 
 @compared
 @pytest.mark.mpl_image_compare(**LOOK)
 def test_ranking():
-    return plot_ranking(importance()).figure
+    return importance().plot().figure
 
 
 @compared
@@ -98,13 +95,13 @@ def test_shares():
 @compared
 @pytest.mark.mpl_image_compare(**LOOK)
 def test_waterfall():
-    return plot_waterfall(shares(wind=3.0)).figure
+    return shares(wind=3.0).plot_waterfall().figure
 
 
 @compared
 @pytest.mark.mpl_image_compare(**LOOK)
 def test_pair():
-    return plot_importance(importance(features=[("temp", "wind")])["temp", "wind"]).figure
+    return importance(features=[("temp", "wind")])["temp", "wind"].plot().figure
 
 
 def pixels(ax):
@@ -117,7 +114,7 @@ def pixels(ax):
 def test_a_lost_curve_is_noticed(start):
     one = importance()["temp"]
     with mpl.style.context("default"):
-        whole, ax = pixels(plot_importance(one)), plot_importance(one)
+        whole, ax = pixels(one.plot()), one.plot()
         (line,) = [line for line in ax.lines if str(line.get_label()).startswith(start)]
         line.remove()
         assert calculate_rms(whole, pixels(ax)) > TOLERANCE
@@ -125,6 +122,6 @@ def test_a_lost_curve_is_noticed(start):
 
 def test_labels_that_have_changed_places_are_noticed():
     with mpl.style.context("default"):
-        whole, ax = pixels(plot_ranking(importance())), plot_ranking(importance())
+        whole, ax = pixels(importance().plot()), importance().plot()
         ax.set_yticks(range(3), [label.get_text() for label in ax.get_yticklabels()][::-1])
         assert calculate_rms(whole, pixels(ax)) > TOLERANCE

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from losslens.plots.interactions import SURE, plot_interaction_ranking, plot_interactions
+from losslens.plots.interactions import SURE
 from losslens.results.interactions import Interactions
 from made_shapley import interactions
 from pictures import LONG, SAME_ENDS, caption, inside, looked_at, no_overlap, texts
@@ -30,21 +30,21 @@ def framed(ax):
 
 def test_pairs_whose_interval_excludes_zero_are_framed():
     result = made()
-    ax = looked_at(plot_interactions(result))
+    ax = looked_at(result.plot())
     order = [result.features.index(name) for name in texts(ax.get_yticklabels())]
     sure = (result.low * result.high > 0)[np.ix_(order, order)]
     assert framed(ax) == {(int(j), int(k)) for j, k in np.argwhere(sure)}
     assert 0 < len(framed(ax)) < 12
     assert "framed: the 95% interval excludes 0" in caption(ax)
-    unsure = looked_at(plot_interactions(made(error=100.0)))
+    unsure = looked_at(made(error=100.0).plot())
     assert not framed(unsure)
     assert "framed" not in caption(unsure)
-    assert not framed(plot_interactions(replace(result, std_error=None)))
+    assert not framed(replace(result, std_error=None).plot())
 
 
 def test_the_ranking_has_the_strongest_pairs_with_their_intervals():
     result = made()
-    ax = looked_at(plot_interaction_ranking(result, top=4))
+    ax = looked_at(result.plot_ranking(top=4))
     pairs = result._pairs[:4]
     assert texts(ax.get_yticklabels()) == [f"x{j} × x{k}" for j, k in pairs]
     lines, dots = ax.collections
@@ -62,7 +62,7 @@ def test_the_ranking_has_the_strongest_pairs_with_their_intervals():
 
 
 def test_without_intervals_there_are_dots_alone():
-    ax = looked_at(plot_interaction_ranking(replace(made(), std_error=None)))
+    ax = looked_at(replace(made(), std_error=None).plot_ranking())
     assert "intervals" not in caption(ax)
     assert len(texts(ax.get_yticklabels())) == 6
     assert not np.allclose(ax.collections[-1].get_facecolors()[:, :3], 1)
@@ -72,11 +72,11 @@ def test_pairs_that_were_not_asked_for_are_left_out():
     result = made()
     index = result.index.copy()
     index[0, 1] = index[1, 0] = np.nan
-    ax = looked_at(plot_interaction_ranking(replace(result, index=index)))
+    ax = looked_at(replace(result, index=index).plot_ranking())
     assert len(ax.get_yticklabels()) == 5
     assert "x0 × x1" not in texts(ax.get_yticklabels())
     with pytest.raises(ValueError, match="no pair has an interaction"):
-        plot_interaction_ranking(replace(result, index=np.full((4, 4), np.nan)))
+        replace(result, index=np.full((4, 4), np.nan)).plot_ranking()
 
 
 @pytest.mark.parametrize("k", [0, 2.5, True], ids=str)
@@ -117,7 +117,7 @@ def cells(ax):
 
 def test_the_table_is_symmetric_sorted_and_parts_at_zero():
     result = interactions()
-    ax = looked_at(plot_interactions(result))
+    ax = looked_at(result.plot())
     strength = np.abs(result.index).sum(axis=1)
     order = np.argsort(-strength)
     names = [result.features[j] for j in order]
@@ -140,7 +140,7 @@ def test_the_table_is_symmetric_sorted_and_parts_at_zero():
 
 def test_numbers_have_a_unit_where_they_are_very_large_or_small():
     for scale, unit in ((1e-7, "1e−9"), (1e10, "1e9"), (1.0, None)):
-        ax = looked_at(plot_interactions(interactions(scale=scale)))
+        ax = looked_at(interactions(scale=scale).plot())
         assert max(len(text.get_text()) for text in written(ax)) <= 6
         assert (f"numbers in units of {unit}" in caption(ax)) == (unit is not None)
 
@@ -149,18 +149,18 @@ def test_pairs_that_were_not_asked_for_are_blank():
     result = interactions()
     index = result.index.copy()
     index[0, 1] = index[1, 0] = np.nan
-    ax = looked_at(plot_interactions(replace(result, index=index)))
+    ax = looked_at(replace(result, index=index).plot())
     assert np.isnan(cells(ax)).sum() == 4 + 2
     assert len(written(ax)) == 10
     assert "blank: not requested" in caption(ax)
-    assert "blank" not in caption(plot_interactions(result))
-    looked_at(plot_interactions(replace(result, index=np.full((4, 4), np.nan))))
+    assert "blank" not in caption(result.plot())
+    looked_at(replace(result, index=np.full((4, 4), np.nan)).plot())
 
 
 @pytest.mark.parametrize("name", ["x{}".format, "FEATURE{}".format, LONG, SAME_ENDS])
 @pytest.mark.parametrize("p", [2, 13, 40])
 def test_tables_are_readable(p, name):
-    ax = looked_at(plot_interactions(interactions(p, name=name)))
+    ax = looked_at(interactions(p, name=name).plot())
     shown = len(ax.get_yticklabels())
     assert shown == min(p, 20)
     assert len(set(texts(ax.get_xticklabels()))) == shown
@@ -173,10 +173,10 @@ def test_tables_are_readable(p, name):
 
 def test_numbers_that_do_not_fit_are_left_out():
     axes = plt.subplots(2, 3, layout="constrained")[1]
-    ax = looked_at(plot_interactions(interactions(13, name=LONG), ax=axes[0, 0]))
+    ax = looked_at(interactions(13, name=LONG).plot(ax=axes[0, 0]))
     assert not written(ax)
     assert no_overlap(ax.get_yticklabels())
 
 
 def test_a_table_of_zeros_draws():
-    assert set(texts(written(looked_at(plot_interactions(interactions(scale=0.0)))))) == {"0.00"}
+    assert set(texts(written(looked_at(interactions(scale=0.0).plot())))) == {"0.00"}

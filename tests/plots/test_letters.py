@@ -10,10 +10,8 @@ from matplotlib import font_manager
 from matplotlib import pyplot as plt
 
 from losslens.plots import letters
-from losslens.plots.feature import plot_importance
 from losslens.plots.letters import BOX
-from losslens.plots.shares import plot_shares
-from pictures import legend, looked_at, texts
+from pictures import legend, looked_at, plot_shares, texts
 from results_to_draw import importance, shapley, table
 
 WORDS = ["年齢", "العمر", "🚲 rides", "größe"]
@@ -56,7 +54,7 @@ def test_a_letter_comes_from_a_font_that_has_it(font):
     ax = looked_at(importance(named(f"a{RARE}", "b")).plot())  # a warning is an error here
     assert texts(ax.get_yticklabels()) == [f"a{RARE}", "b"]
     assert font in ax.get_yticklabels()[0].get_fontfamily()
-    ax = looked_at(plot_importance(importance(named(f"a{RARE}", "b"))[f"a{RARE}"]))
+    ax = looked_at(importance(named(f"a{RARE}", "b"))[f"a{RARE}"].plot())
     assert ax.get_xlabel() == f"a{RARE}"
     assert font in ax.xaxis.label.get_fontfamily()
 

@@ -10,11 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib import pyplot as plt
 
-from losslens.plots.cells import plot_cells, plot_local
 from losslens.plots.notebook import show
-from losslens.plots.shares import plot_shares, plot_waterfall
-from losslens.plots.subgroups import plot_groups
-from pictures import legend, looked_at, texts
+from pictures import legend, looked_at, plot_groups, plot_shares, texts
 from results_to_draw import importance, results, shapley, table, three_models
 
 NAMES = ["größe", "Возраст", "$x_1$", "100 % of $", "_hidden", "a\nb"]
@@ -40,31 +37,31 @@ def test_names_are_text_and_nothing_else(name):
     X = table(2, name=lambda j: f"{name}{'' if j == 0 else j}")
     imp, shared, plain = importance(X), shapley(X), " ".join(name.split())
     assert plain in legend(looked_at(plot_shares({name: shared})))
-    assert plain in texts(looked_at(plot_waterfall(shared)).get_yticklabels())
-    assert plain in [text.rsplit(" (", 1)[0] for text in texts(looked_at(plot_local(imp)).get_yticklabels())]
+    assert plain in texts(looked_at(shared.plot_waterfall()).get_yticklabels())
+    assert plain in [text.rsplit(" (", 1)[0] for text in texts(looked_at(imp.plot_local()).get_yticklabels())]
     ax = looked_at(plot_groups({name: imp[name]}))
     assert ax.get_xlabel() == plain
     assert legend(ax)[0].startswith(plain)
-    assert looked_at(plot_cells(imp[name])).get_xlabel() == plain
+    assert looked_at(imp[name].plot_cells()).get_xlabel() == plain
 
 
 def draw_all(X, axes=None):
     imp, shared = importance(X), shapley(X)
     axes = iter([None] * 6 if axes is None else axes)
     looked_at(plot_shares({"one": shared, "two": shared}, ax=next(axes)))
-    looked_at(plot_waterfall(shared, ax=next(axes)))
-    looked_at(plot_local(imp, ax=next(axes)))
-    looked_at(plot_local(shared, ax=next(axes)))
+    looked_at(shared.plot_waterfall(ax=next(axes)))
+    looked_at(imp.plot_local(ax=next(axes)))
+    looked_at(shared.plot_local(ax=next(axes)))
     one = imp[X.columns[0]]
-    looked_at(plot_cells(one, ax=next(axes)))
+    looked_at(one.plot_cells(ax=next(axes)))
     looked_at(plot_groups(one.by(np.arange(len(X)) % 2), ax=next(axes)))
 
 
 def test_one_row_draws(imp, models):
-    looked_at(plot_cells(imp["x0"].given([3])))
+    looked_at(imp["x0"].given([3]).plot_cells())
     looked_at(plot_groups({"one": imp["x0"].given([3])}))
-    looked_at(plot_local(imp.given([3])))
-    looked_at(plot_waterfall(models["good"].given([3])))
+    looked_at(imp.given([3]).plot_local())
+    looked_at(models["good"].given([3]).plot_waterfall())
     looked_at(plot_shares({"one": models["wrong"].given([3])}))
     assert image(show(imp.given([3])))
 

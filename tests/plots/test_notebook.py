@@ -11,6 +11,7 @@ from sklearn.metrics import get_scorer
 
 import losslens as ll
 from losslens.plots.notebook import FEW, SHOWN_LINES, _folded_notes, show
+from losslens.results import Clusters, Observations, Regions, WeakSegments
 from losslens.results.base import Stored
 from losslens.results.table import ResultTable
 from losslens.text import in_digits
@@ -78,9 +79,9 @@ def test_html_escapes_names():
     for result in results(X):
         page = show(result)
         assert "<script>" not in page
-        silent = isinstance(result, ll.Regions) and not result.sentences
-        silent = silent or (isinstance(result, ll.WeakSegments) and not result.segments)
-        if not silent and not isinstance(result, ll.Observations | ll.Clusters):  # they speak of rows
+        silent = isinstance(result, Regions) and not result.sentences
+        silent = silent or (isinstance(result, WeakSegments) and not result.segments)
+        if not silent and not isinstance(result, Observations | Clusters):  # they speak of rows
             assert "&lt;script&gt;alert(&quot;0&quot;)&lt;/script&gt;&amp;" in page
 
 

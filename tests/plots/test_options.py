@@ -16,7 +16,7 @@ from losslens.plots.canvas import BAND, SINGLE
 from losslens.plots.importance_axis import extent
 from losslens.plots.subgroups import name_rules
 from losslens.results.base import Displayed
-from pictures import LONG, caption, legend, looked_at, named, texts
+from pictures import LONG, caption, legend, looked_at, named, plot_groups, plot_shares, texts
 from results_to_draw import importance, response, shapley, slopes, table, three_models
 
 OPTIONS = {"top", "sort", "curves", "center", "scale", "limits", "colors", "labels", "ax"}
@@ -59,31 +59,35 @@ def methods():
                 yield pytest.param(method, id=f"{made.__name__}.{name}")
 
 
-PLOTS = [pytest.param(getattr(plots, name), id=name) for name in plots.__all__]
-
-
 # -- the same everywhere ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("plot", PLOTS)
+@pytest.mark.parametrize("plot", list(methods()))
 def test_plots_have_these_options_by_name_and_no_others(plot):
-    asked = {name: one for name, one in inspect.signature(plot).parameters.items() if one.kind == one.KEYWORD_ONLY}
-    assert set(asked) <= OPTIONS | OWN
-    assert "ax" in asked
-    assert not any(one.kind == one.VAR_KEYWORD for one in inspect.signature(plot).parameters.values())
+    parameters = inspect.signature(plot).parameters
+    assert {name for name, one in parameters.items() if one.kind == one.KEYWORD_ONLY} <= OPTIONS | OWN
+    assert "ax" in parameters
+    assert not any(one.kind == one.VAR_KEYWORD for one in parameters.values())
+
+
+def test_functions_behind_the_methods_are_not_public():
+    assert not hasattr(plots, "__all__")
+    assert [name for name, one in vars(plots).items() if inspect.isfunction(one) and not name.startswith("_")] == [
+        "import_module"
+    ]
 
 
 DEFAULTS = {"sort": "importance", "scale": "linear", "limits": "pi", "curves": True, "center": False}
 
 
-@pytest.mark.parametrize("plot", [*PLOTS, *methods()])
+@pytest.mark.parametrize("plot", list(methods()))
 def test_options_have_the_same_defaults(plot):
     for name, one in inspect.signature(plot).parameters.items():
         if name in OPTIONS - {"top"}:
             assert one.default == DEFAULTS.get(name)
 
 
-@pytest.mark.parametrize("plot", [*PLOTS, *methods()])
+@pytest.mark.parametrize("plot", list(methods()))
 def test_options_are_documented_with_an_example(plot):
     text = inspect.getdoc(plot)
     listed = text.split("Parameters\n----------\n")[1].split("\n\nExamples\n--------\n")
@@ -91,20 +95,6 @@ def test_options_are_documented_with_an_example(plot):
     assert ">>> " in listed[1]
     names = [name for line in listed[0].splitlines() if line[:1] != " " for name in line.split(", ")]
     assert sorted(names) == sorted(name for name in inspect.signature(plot).parameters if name != "self")
-
-
-@pytest.mark.parametrize(
-    ("method", "plot"),
-    [
-        (ll.Importances.plot, plots.plot_ranking), (ll.FeatureImportance.plot, plots.plot_importance),
-        (ll.FeatureEffect.plot, plots.plot_effect), (ll.ShapleyImportance.plot, plots.plot_shapley),
-        (ll.Comparison.plot, plots.plot_comparison), (ll.Comparison.plot_shares, plots.plot_shares),
-        (ll.ByGroup.plot, plots.plot_by_group), (ll.ByGroup.plot_curves, plots.plot_groups),
-    ],
-)  # fmt: skip
-def test_methods_have_the_options_of_their_plots(method, plot):
-    of_method, of_plot = (set(inspect.signature(one).parameters) & (OPTIONS | OWN) for one in (method, plot))
-    assert of_method == of_plot
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
@@ -165,9 +155,9 @@ def test_other_options_are_refused_by_python(imp):
 
 def test_a_colour_map_is_not_a_colour(imp):
     with pytest.raises(ValueError, match="colors is a colour map here, or its name such as 'cividis'; got 'red'"):
-        plots.plot_cells(imp["x0"], colors="red")
+        imp["x0"].plot_cells(colors="red")
     assert plt.get_fignums() == []
-    ax = plots.plot_cells(imp["x0"], colors="viridis")
+    ax = imp["x0"].plot_cells(colors="viridis")
     assert ax.collections[0].get_cmap().name == "viridis"
 
 
@@ -181,7 +171,7 @@ def rows(ax):
 def draw_top(imp, shares):
     yield imp.plot
     yield shares.plot
-    yield lambda **asked: plots.plot_local(imp, **asked)
+    yield imp.plot_local
 
 
 def test_the_most_important_are_drawn_and_the_others_counted(imp, shares):
@@ -214,15 +204,15 @@ def test_sort_given_is_the_order_of_the_columns():
 
 
 def test_a_waterfall_gathers_the_others_in_one_step(shares):
-    ax = looked_at(plots.plot_waterfall(shares, top=2))
+    ax = looked_at(shares.plot_waterfall(top=2))
     assert rows(ax) == ["no feature", "x0", "x1", "4 other features", "all features"]
     changes = [patch.get_width() for patch in ax.patches]
     assert np.allclose(changes, -np.array([*shares.sfimp[:2], shares.sfimp[2:].sum()]))
-    assert rows(plots.plot_waterfall(shares, top=2, sort="name"))[1:3] == ["x0", "x1"]
+    assert rows(shares.plot_waterfall(top=2, sort="name"))[1:3] == ["x0", "x1"]
 
 
 def test_shares_of_the_others_are_one_part():
-    ax = looked_at(plots.plot_shares(three_models(), top=2, labels=LABELS, colors={"x0": "tab:green"}))
+    ax = looked_at(plot_shares(three_models(), top=2, labels=LABELS, colors={"x0": "tab:green"}))
     assert legend(ax)[:3] == ["speed", "x1", "2 others"]
     assert {to_hex(patch.get_facecolor()) for patch in ax.patches[:3]} == {GREEN}
 
@@ -303,7 +293,7 @@ def test_the_colour_of_a_curve_is_that_of_its_band(imp):
 
 def test_groups_have_their_colours(imp):
     parts = imp["x0"].by(np.arange(40) % 2 == 0)
-    ax = plots.plot_groups(parts, colors={True: "tab:red"}, labels=LABELS)
+    ax = plot_groups(parts, colors={True: "tab:red"}, labels=LABELS)
     assert to_hex(named(ax, "True").get_color()) == RED
     assert to_hex(named(ax, "False").get_color()) != RED
     assert ax.get_xlabel() == "speed (km/h)"
@@ -424,8 +414,8 @@ def test_bent_axes_of_curves(skewed, shares):
     assert ax.get_yscale() == "symlog"
     assert ax.get_ylim()[1] > skewed.ici.max()
     assert shares.curve("x0").plot(scale="symlog").get_yscale() == "symlog"
-    assert ll.observations(shares).plot(scale="symlog").get_yscale() == "symlog"
-    assert plots.plot_local(shares, scale="symlog").get_xscale() == "symlog"
+    assert shares.rank_rows().plot(scale="symlog").get_yscale() == "symlog"
+    assert shares.plot_local(scale="symlog").get_xscale() == "symlog"
 
 
 def test_a_logarithmic_axis_refuses_what_it_cannot_show(shares):
@@ -436,7 +426,7 @@ def test_a_logarithmic_axis_refuses_what_it_cannot_show(shares):
     assert plt.get_fignums() == []
     assert imp.plot(scale="log", top=1).get_xscale() == "log"
     with pytest.raises(ValueError, match="effects"):
-        plots.plot_groups(imp["x0"].effect.by(np.arange(40) % 2), scale="symlog")
+        plot_groups(imp["x0"].effect.by(np.arange(40) % 2), scale="symlog")
 
 
 # -- rules of regions -------------------------------------------------------------------------------------------------
@@ -445,13 +435,13 @@ def test_a_logarithmic_axis_refuses_what_it_cannot_show(shares):
 def test_rules_are_never_cut(imp):
     rules = [f"{LONG(what)} > 0.5 and {LONG('cars')} ≤ 12.25" for what in ("dogs", "cats", "birds", "fish")]
     parts = dict(zip(rules, imp["x0"].by(np.arange(40) % 4).values(), strict=True))
-    ax = looked_at(plots.plot_groups(parts))
+    ax = looked_at(plot_groups(parts))
     assert [text.split(": ")[0] for text in legend(ax)[:4]] == rules
     box = ax.get_legend().get_window_extent()
     assert box.height < 0.5 * ax.get_window_extent().height
     _, small = plt.subplots(figsize=(5.2, 3.6), layout="constrained")
     two = dict(list(parts.items())[:2])
-    ax = looked_at(plots.plot_groups(two, ax=small))
+    ax = looked_at(plot_groups(two, ax=small))
     assert [text.split(": ")[0] for text in legend(ax)[:2]] == ["1", "2"]
     assert f"1: {rules[0]}; 2: {rules[1]}" in caption(ax)
 
@@ -476,7 +466,7 @@ def test_regions_pass_their_options_on():
         return 3 * X["x0"].to_numpy() * (X["x1"].to_numpy() > 0)
 
     imp = ll.feature_importance(predict, X, predict(X), loss="squared_error")
-    found = ll.regions(imp, X, target="importance", permutations=19)
+    found = imp.regions(X, target="importance", permutations=19)
     (rule, *_) = [region.rule for region in found.of("x0") if region.leaf]
     ax = looked_at(found.plot("x0", colors={rule: "tab:red"}, labels={"x0": ("speed", "km/h"), "x1": "wind"}))
     assert ax.get_xlabel() == "speed (km/h)"

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.collections import PathCollection, QuadMesh
 
 import losslens as ll
-from losslens.plots.rows import MOST_DOTS, MOST_NUMBERED, NUMBERED, plot_clusters, plot_observations, plot_row_influence
+from losslens.plots.rows import MOST_DOTS, MOST_NUMBERED, NUMBERED
 from pictures import caption, looked_at, texts
 
 LONG = "the share of households with two or more children in the municipality, in percent ({})"
@@ -25,7 +25,7 @@ def table(n=200, wrong=()):
 
 def observed(n=200, wrong=()):
     X, y = table(n, wrong)
-    return ll.observations(ll.shapley_importance(predict, X, y, loss="squared_error", random_state=0))
+    return ll.shapley_importance(predict, X, y, loss="squared_error", random_state=0).rank_rows()
 
 
 def numbered(ax):
@@ -48,7 +48,7 @@ def inside(ax):
 
 def test_suspicious_rows_are_marked_with_their_numbers():
     found = observed(wrong=(5, 60))
-    ax = looked_at(plot_observations(found))
+    ax = looked_at(found.plot())
     assert sorted(numbered(ax)) == sorted(found.suspicious) == [5, 60]
     assert len(dots(ax)) == 198
     assert "2 rows stand out below the dashed line (diamonds, with their numbers)" in caption(ax)
@@ -57,7 +57,7 @@ def test_suspicious_rows_are_marked_with_their_numbers():
 
 
 def test_nobody_suspicious():
-    ax = looked_at(plot_observations(observed()))
+    ax = looked_at(observed().plot())
     assert numbered(ax) == []
     assert "no row stands out" in caption(ax)
     assert len(dots(ax)) == 200
@@ -66,7 +66,7 @@ def test_nobody_suspicious():
 def test_many_rows_are_thinned_out_and_suspicious_ones_are_not():
     wrong = range(0, 20_000, 1000)
     found = observed(20_000, wrong)
-    ax = looked_at(plot_observations(found))
+    ax = looked_at(found.plot())
     assert len(dots(ax)) <= MOST_DOTS
     assert len(found.suspicious) > MOST_NUMBERED
     (marks,) = [line for line in ax.lines if line.get_marker() == "D"]
@@ -81,7 +81,7 @@ def test_rows_with_a_number_have_a_dot(n):
     X, y = table(n)
     imp = ll.feature_importance(predict, X, y, loss="squared_error", donors=ll.Latin(5), features="x0", random_state=0)
     found = imp["x0"].row_influence
-    ax = looked_at(plot_row_influence(found))
+    ax = looked_at(found.plot())
     drawn = {tuple(place) for place in dots(ax).tolist()}
     assert len(drawn) == min(n, MOST_DOTS) or n > MOST_DOTS
     assert set(numbered(ax)) <= set(found.order[:MOST_NUMBERED].tolist())
@@ -98,10 +98,10 @@ def test_rows_with_labels_have_no_numbers():
         return predict(X.to_numpy())
 
     one = ll.feature_importance(model, X, y, loss="squared_error", features="a")["a"]
-    found = ll.observations(ll.shapley_importance(model, X, y, loss="squared_error", random_state=0))
+    found = ll.shapley_importance(model, X, y, loss="squared_error", random_state=0).rank_rows()
     for ax, said in (
-        (plot_row_influence(one.row_influence), "labels: rows with the largest total influence"),
-        (plot_observations(found), "diamonds, with their labels"),
+        (one.row_influence.plot(), "labels: rows with the largest total influence"),
+        (found.plot(), "diamonds, with their labels"),
     ):
         looked_at(ax)
         assert all(text.get_text().startswith("town ") for text in ax.texts if text.get_gid() == NUMBERED)
@@ -119,11 +119,11 @@ def clusters():
         return np.where(X[names[2]] == 1, 5 * X[names[0]], 5 * X[names[1]])
 
     shapley = ll.shapley_importance(model, X, model(X), loss="squared_error", features=names[:2], method="exact")
-    return ll.clusters(shapley, X, random_state=0)
+    return shapley.clusters(X, random_state=0)
 
 
 def test_clusters_have_their_profiles_sizes_and_rules(clusters):
-    ax = looked_at(plot_clusters(clusters))
+    ax = looked_at(clusters.plot())
     (mesh,) = [some for some in ax.collections if isinstance(some, QuadMesh)]
     order = np.argsort(-(clusters.shares @ np.abs(clusters.profiles)), kind="stable")
     np.testing.assert_allclose(np.asarray(mesh.get_array()).reshape(2, 2), clusters.profiles[:, order])
@@ -137,7 +137,7 @@ def test_clusters_have_their_profiles_sizes_and_rules(clusters):
 def test_one_cluster_is_one_row_of_colours(clusters):
     X, y = table()
     shapley = ll.shapley_importance(predict, X, y, loss="squared_error")
-    ax = looked_at(plot_clusters(ll.clusters(shapley, X, k=1)))
+    ax = looked_at(shapley.clusters(X, k=1).plot())
     (mesh,) = [some for some in ax.collections if isinstance(some, QuadMesh)]
     assert np.asarray(mesh.get_array()).size == 3
     assert abs(mesh.get_window_extent().height) > 20

@@ -13,7 +13,6 @@ from matplotlib import pyplot as plt
 
 import losslens as ll
 from features_to_draw import N, explain, explain_column
-from losslens.plots.feature import plot_effect, plot_importance
 from losslens.plots.scale import MOST_DATES
 from pictures import looked_at, named, texts
 
@@ -45,7 +44,7 @@ def days(n, missing=False):
 
 def test_dates_have_a_date_axis():
     one = explain_column(days(N), lambda z: z.dt.month.to_numpy(float))
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     assert isinstance(ax.xaxis.get_major_formatter(), dates.ConciseDateFormatter)
     np.testing.assert_array_equal(named(ax, "PI").get_xdata(), dates.date2num(one.grid))
     assert any(text.startswith("20") for text in texts(ax.get_xticklabels()))
@@ -57,7 +56,7 @@ def test_ticks_of_dates_stand_apart(days, size):
     start = np.datetime64("2021-03-04T05:06:07", "s")
     values = start + (np.linspace(0, 86400 * days, N)).astype("timedelta64[s]")
     ax = plt.subplots(figsize=size, layout="constrained")[1]
-    plot_effect(explain_column(values, lambda z: z.rank().to_numpy()).effect, ax=ax)
+    explain_column(values, lambda z: z.rank().to_numpy()).effect.plot(ax=ax)
     assert 2 <= apart(looked_at(ax)) <= MOST_DATES
 
 
@@ -67,13 +66,13 @@ def test_ticks_of_numbers_stand_apart(ends, size):
     values = np.linspace(*ends, N)
     for some in (values, values.round()) if np.ptp(values) > 2 else (values,):
         ax = plt.subplots(figsize=size, layout="constrained")[1]
-        plot_effect(explain_column(some, lambda z: z.rank().to_numpy()).effect, ax=ax)
+        explain_column(some, lambda z: z.rank().to_numpy()).effect.plot(ax=ax)
         assert apart(looked_at(ax)) >= 2
 
 
 def test_spans_of_time_name_their_unit():
     one = explain_column(pd.Series(pd.to_timedelta(np.arange(N) * 20, "min")), lambda z: z.dt.seconds.to_numpy(float))
-    assert looked_at(plot_importance(one)).get_xlabel() == "z (hours)"
+    assert looked_at(one.plot()).get_xlabel() == "z (hours)"
 
 
 @pytest.mark.parametrize("missing_dates", [True, False])
@@ -81,7 +80,7 @@ def test_a_missing_value_is_a_point_at_the_right(missing_dates):
     values = days(N, missing=True) if missing_dates else pd.Series(np.arange(N) % 9.0).mask(np.arange(N) % 7 == 0)
     score = (lambda z: z.dt.month.fillna(20).to_numpy(float)) if missing_dates else lambda z: z.fillna(20).to_numpy()
     one = explain_column(values, score)
-    ax = looked_at(plot_importance(one))
+    ax = looked_at(one.plot())
     pi = named(ax, "PI")
     assert len(pi.get_xdata()) == len(one.grid) - 1
     (point,) = [line for line in ax.lines if line.get_marker() == "D"]
@@ -94,7 +93,7 @@ def test_a_missing_value_is_a_point_at_the_right(missing_dates):
 
 def test_only_missing_values_draw():
     one = explain_column(pd.Series(np.full(N, np.nan)), lambda z: z.fillna(1.0).to_numpy())
-    looked_at(plot_importance(one))
+    looked_at(one.plot())
 
 
 @pytest.mark.parametrize(
@@ -120,6 +119,6 @@ def test_every_type_of_polars_draws(values):
         return np.array([ranks[z] for z in table["z"].to_list()]) * (1.0 + table["w"].to_numpy())
 
     imp = ll.feature_importance(predict, table, predict(table), loss="absolute_error", features=["z", ("z", "w")])
-    looked_at(plot_importance(imp["z"]))
-    looked_at(plot_importance(imp["z", "w"]))
-    looked_at(plot_effect(imp["z"].effect))
+    looked_at(imp["z"].plot())
+    looked_at(imp["z", "w"].plot())
+    looked_at(imp["z"].effect.plot())

@@ -11,9 +11,7 @@ from matplotlib import pyplot as plt
 from matplotlib.collections import LineCollection, PathCollection
 
 from losslens.plots.canvas import BLUE
-from losslens.plots.interactions import plot_interactions
-from losslens.plots.shapley import plot_shapley, plot_shapley_curve, running_mean
-from losslens.plots.shapley_effect import plot_shapley_effect
+from losslens.plots.shapley import running_mean
 from made_shapley import curve, effect, importance, interactions, noisy, words
 from pictures import LONG, SAME_ENDS, caption, inside, legend, looked_at, named, no_overlap, texts
 
@@ -33,7 +31,7 @@ def segments(ax):
 
 def test_bars_are_the_shares_of_the_error_the_largest_on_top():
     result = importance()
-    ax = looked_at(plot_shapley(result))
+    ax = looked_at(result.plot())
     order = np.argsort(-result.sfimp)
     assert texts(ax.get_yticklabels()) == [result.features[j] for j in order]
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], result.sfimp[order])
@@ -45,7 +43,7 @@ def test_bars_are_the_shares_of_the_error_the_largest_on_top():
 
 def test_thin_lines_are_the_intervals_and_the_caption_says_so():
     result = importance()
-    ax = plot_shapley(result)
+    ax = result.plot()
     order = np.argsort(-result.sfimp)
     np.testing.assert_allclose(segments(ax), np.column_stack(result.interval())[order])
     ends = f"error {result.error_none:.1f} with all values from other rows, {result.error_all:.3f} with their own"
@@ -54,43 +52,43 @@ def test_thin_lines_are_the_intervals_and_the_caption_says_so():
 
 def test_monte_carlo_error_alone_is_named():
     result = importance(known=False, monte_carlo_error=np.array([0.1, 0.2, 0.0, np.nan, 0.1]), exact=False)
-    ax = looked_at(plot_shapley(result))
+    ax = looked_at(result.plot())
     assert len(segments(ax)) == 3  # nothing was drawn for one feature, and of one the error is not known
     assert "95% intervals of the Monte-Carlo error alone" in caption(ax)
 
 
 def test_no_lines_where_nothing_is_known():
     for error in (0.0, np.nan):
-        ax = looked_at(plot_shapley(importance(known=False, monte_carlo_error=np.full(5, error))))
+        ax = looked_at(importance(known=False, monte_carlo_error=np.full(5, error)).plot())
         assert not segments(ax)
         assert "lines" not in caption(ax)
 
 
 def test_unknown_monte_carlo_errors_leave_their_features_without_a_line():
     result = importance(monte_carlo_error=np.array([0.1, np.nan, 0.1, 0.1, 0.1]))
-    assert len(segments(looked_at(plot_shapley(result)))) == 4
+    assert len(segments(looked_at(result.plot()))) == 4
 
 
 def test_negative_shares_are_explained():
     below = importance(sfimp=np.array([8.0, 4.0, -1.0, 0.5, 0.0]), error_all=1.0, error_none=12.5)
-    assert "below 0: values that increase the error" in caption(plot_shapley(below))
+    assert "below 0: values that increase the error" in caption(below.plot())
     score = importance(
         2, known=False, loss=None, title="r2", error_all=-0.9, error_none=0.1, sfimp=np.array([1.2, -0.2])
     )
-    assert "below 0: values that lower the score" in caption(plot_shapley(score))
-    assert "below 0" not in caption(plot_shapley(importance()))
+    assert "below 0: values that lower the score" in caption(score.plot())
+    assert "below 0" not in caption(importance().plot())
 
 
 def test_scores_increase():
     result = importance(known=False, loss=None, title="r2", error_all=-0.9, error_none=0.1)
-    ax = looked_at(plot_shapley(result))
+    ax = looked_at(result.plot())
     assert ax.get_xlabel() == "increase in r2 that each feature earns"
     assert caption(ax).startswith("score −0.100 with all values from other rows, 0.900 with their own")
 
 
 def test_negative_values_lie_left_of_zero():
     result = importance(8, down=1.0)
-    ax = looked_at(plot_shapley(result))
+    ax = looked_at(result.plot())
     assert min(bar.get_width() for bar in ax.patches) == result.sfimp.min() < 0
     assert ax.get_xlim()[0] < min(ends[0] for ends in segments(ax))
     last = written(ax)[-1]
@@ -106,30 +104,30 @@ def test_there_are_no_shares_where_there_is_nothing_to_share():
     nothing = importance(error_none=importance().error_all)
     nearly = importance(error_none=importance().error_all + 1e-6)
     for result in (lost, nothing, nearly):
-        assert not any("%" in text for text in texts(written(looked_at(plot_shapley(result)))))
+        assert not any("%" in text for text in texts(written(looked_at(result.plot()))))
 
 
 def test_a_small_negative_share_is_no_minus_zero():
     result = importance(3, sfimp=np.array([1.0, 0.002, -0.002]), error_none=importance(3).error_all + 1.0)
-    assert [text.split()[-1] for text in texts(written(plot_shapley(result)))] == ["(100%)", "(<1%)", "(0%)"]
+    assert [text.split()[-1] for text in texts(written(result.plot()))] == ["(100%)", "(<1%)", "(0%)"]
 
 
 def test_how_the_numbers_came_about_is_in_the_caption():
-    assert "SAGE" in caption(plot_shapley(importance(aggregate="prediction")))
-    assert "interrupted" in caption(plot_shapley(importance(complete=False)))
+    assert "SAGE" in caption(importance(aggregate="prediction").plot())
+    assert "interrupted" in caption(importance(complete=False).plot())
 
 
 def test_features_without_a_number_are_left_out():
     result = importance(3, known=False, sfimp=np.array([1.0, np.nan, 2.0]))
-    assert texts(looked_at(plot_shapley(result)).get_yticklabels()) == ["x2", "x0"]
+    assert texts(looked_at(result.plot()).get_yticklabels()) == ["x2", "x0"]
     with pytest.raises(ValueError, match="no feature has an importance"):
-        plot_shapley(importance(2, known=False, sfimp=np.full(2, np.nan)))
+        importance(2, known=False, sfimp=np.full(2, np.nan)).plot()
 
 
 @pytest.mark.parametrize("p", [1, 3, 40])
 @pytest.mark.parametrize("name", ["x{}".format, LONG, SAME_ENDS])
 def test_labels_of_the_ranking_never_overlap_and_stay_on_the_page(p, name):
-    ax = looked_at(plot_shapley(importance(p, name=name)))
+    ax = looked_at(importance(p, name=name).plot())
     shown = ax.get_yticklabels()
     assert len(shown) == len(set(texts(shown))) == p
     assert no_overlap(shown)
@@ -141,7 +139,7 @@ def test_labels_of_the_ranking_never_overlap_and_stay_on_the_page(p, name):
 def test_numbers_of_the_ranking_stand_inside_the_axes(name, scale):
     result = importance(12, name=name, scale=scale)
     small = plt.subplots(2, 2, layout="constrained")[1][0, 0]
-    for ax in (plot_shapley(result), plot_shapley(result, ax=small)):
+    for ax in (result.plot(), result.plot(ax=small)):
         looked_at(ax)
         right = ax.get_window_extent().x1 + 2
         assert all(text.get_window_extent().x1 <= right for text in written(ax))
@@ -149,8 +147,8 @@ def test_numbers_of_the_ranking_stand_inside_the_axes(name, scale):
 
 
 def test_features_that_do_not_fit_are_counted():
-    assert "20 less important features not shown" in caption(plot_shapley(importance(60)))
-    ax = looked_at(plot_shapley(importance(40), ax=plt.subplots(figsize=(5, 3), layout="constrained")[1]))
+    assert "20 less important features not shown" in caption(importance(60).plot())
+    ax = looked_at(importance(40).plot(ax=plt.subplots(figsize=(5, 3), layout="constrained")[1]))
     shown = len(ax.get_yticklabels())
     assert 3 <= shown < 40
     assert f"{40 - shown} less important features not shown" in caption(ax)
@@ -161,7 +159,7 @@ def test_features_that_do_not_fit_are_counted():
 
 def test_many_values_are_pale_points_and_a_running_mean():
     shown = noisy()
-    ax = looked_at(plot_shapley_curve(shown))
+    ax = looked_at(shown.plot())
     points = named(ax, "rows that hold the value")
     np.testing.assert_allclose(points.get_offsets(), np.column_stack((shown.grid, shown.importance)))
     line = named(ax, "running mean, 15% of the rows")
@@ -174,23 +172,23 @@ def test_many_values_are_pale_points_and_a_running_mean():
 
 
 def test_donors_are_named():
-    ax = plot_shapley_curve(noisy(by="donor"))
+    ax = noisy(by="donor").plot()
     assert {"donors that hold the value", "running mean, 15% of the donors"} < set(legend(ax))
-    few = plot_shapley_curve(curve(words("a", "b"), [1, 2], by="donor", ordered=False))
+    few = curve(words("a", "b"), [1, 2], by="donor", ordered=False).plot()
     assert "share of the donors that hold the value" in caption(few)
 
 
 def test_the_axis_is_cut_where_single_values_lie_far_out():
     shown = noisy()
     far = replace(shown, importance=np.where(np.arange(500) == 7, 2e3, shown.importance))
-    ax = looked_at(plot_shapley_curve(far))
+    ax = looked_at(far.plot())
     assert ax.get_ylim()[1] < 1e3
     assert "points lie beyond it" in caption(ax)
 
 
 def test_few_values_are_a_curve_through_each():
     shown = curve(np.arange(1, 9), [3, 2, 1, 0.5, -0.5, 0.2, 1, 2], [1, 2, 5, 9, 9, 4, 2, 1])
-    ax = looked_at(plot_shapley_curve(shown))
+    ax = looked_at(shown.plot())
     (points,) = [c for c in ax.collections if isinstance(c, PathCollection)]
     assert np.ptp(np.argsort(points.get_sizes()) - np.argsort(shown.weights)) == 0
     assert "points are sized by weight" in caption(ax)
@@ -202,7 +200,7 @@ def test_few_values_are_a_curve_through_each():
 
 def test_the_curve_stays_clear_of_the_legend():
     for shown in (noisy(by="donor"), curve([1, 2, 3], [3, 1, 3])):
-        ax = looked_at(plot_shapley_curve(shown))
+        ax = looked_at(shown.plot())
         bottom = ax.get_legend().get_window_extent().y0
         highest = max(line.get_ydata().max() for line in ax.lines if len(line.get_xdata()) > 2)
         assert ax.transData.transform((0, highest))[1] < bottom
@@ -213,7 +211,7 @@ def test_a_missing_value_is_a_diamond_at_the_right(many):
     shown = noisy() if many else curve([1.0, 2.0, 3.0], [1, 2, 1])
     n = len(shown.grid)
     shown = curve(np.append(shown.grid, np.nan), np.append(shown.importance, 70.0), np.append(np.ones(n), n))
-    ax = looked_at(plot_shapley_curve(shown))
+    ax = looked_at(shown.plot())
     (point,) = [line for line in ax.lines if line.get_marker() == "D"]
     assert point.get_ydata()[0] == 70.0
     assert point.get_xdata()[0] > shown.grid[-2]
@@ -222,14 +220,14 @@ def test_a_missing_value_is_a_diamond_at_the_right(many):
 
 def test_dates_have_a_date_axis():
     days = np.datetime64("2020-01-01") + np.arange(400)
-    ax = looked_at(plot_shapley_curve(curve(days, np.sin(np.arange(400) / 60))))
+    ax = looked_at(curve(days, np.sin(np.arange(400) / 60)).plot())
     assert isinstance(ax.xaxis.get_major_formatter(), dates.ConciseDateFormatter)
-    looked_at(plot_shapley_curve(curve(np.append(days, np.datetime64("NaT", "D")), np.sin(np.arange(401) / 60))))
+    looked_at(curve(np.append(days, np.datetime64("NaT", "D")), np.sin(np.arange(401) / 60)).plot())
 
 
 def test_words_are_bars_sorted_by_importance_and_the_missing_one_is_last():
     shown = curve(words("a", "b", LONG("x"), None), [0.2, -1, 2, 5], [5, 3, 1, 1], ordered=False, name="kind")
-    ax = looked_at(plot_shapley_curve(shown))
+    ax = looked_at(shown.plot())
     assert [text[:3] for text in texts(ax.get_yticklabels())] == ["the", "a (", "b (", "mis"]
     assert texts(ax.get_yticklabels())[1] == "a (50%)"
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], [2, 0.2, -1, 5])
@@ -241,7 +239,7 @@ def test_words_are_bars_sorted_by_importance_and_the_missing_one_is_last():
 def test_of_many_words_the_frequent_ones_are_shown():
     grid = words(*(f"word {k}" for k in range(90)))
     shown = curve(grid, np.arange(90), np.where(np.arange(90) == 5, 100, 1), ordered=False)
-    ax = looked_at(plot_shapley_curve(shown))
+    ax = looked_at(shown.plot())
     assert len(ax.get_yticklabels()) == 40
     assert any(text.startswith("word 5 (") for text in texts(ax.get_yticklabels()))
     assert "the 40 most frequent of 90 values" in caption(ax)
@@ -249,15 +247,15 @@ def test_of_many_words_the_frequent_ones_are_shown():
 
 
 def test_truth_values_keep_their_order_and_ordered_words_are_a_curve():
-    ax = plot_shapley_curve(curve(np.array([False, True]), [0.1, 2.0]))
+    ax = curve(np.array([False, True]), [0.1, 2.0]).plot()
     assert [text.split()[0] for text in texts(ax.get_yticklabels())] == ["False", "True"]
-    ax = looked_at(plot_shapley_curve(curve(words("low", "high", "highest"), [1, 3, 2])))
+    ax = looked_at(curve(words("low", "high", "highest"), [1, 3, 2]).plot())
     assert texts(ax.get_xticklabels()) == ["low", "high", "highest"]
 
 
 def test_a_group_is_a_histogram_over_its_importance():
     shown = replace(noisy(columns=("lat", "lon")), grid=np.random.default_rng(0).normal(size=(500, 2)), name="place")
-    ax = looked_at(plot_shapley_curve(shown))
+    ax = looked_at(shown.plot())
     assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(1)
     assert ax.get_ylabel() == "share of the rows"
     assert "place is 2 columns (lat, lon) without a common axis" in caption(ax)
@@ -280,8 +278,8 @@ def test_a_group_is_a_histogram_over_its_importance():
     ids=["one", "missing", "infinite", "word", "group", "tiny", "huge", "name", "zero"],
 )
 def test_odd_curves_draw(shown):
-    looked_at(plot_shapley_curve(shown))
-    looked_at(plot_shapley_curve(shown, ax=plt.subplots(2, 2, layout="constrained")[1][0, 0]))
+    looked_at(shown.plot())
+    looked_at(shown.plot(ax=plt.subplots(2, 2, layout="constrained")[1][0, 0]))
 
 
 def test_a_running_mean_respects_weights():
@@ -304,32 +302,26 @@ def test_a_running_mean_stays_between_the_values(values):
 # -- all of them ------------------------------------------------------------------------------------------------------
 
 
-PICTURES = [
-    (plot_shapley, importance),
-    (plot_shapley_curve, noisy),
-    (plot_interactions, interactions),
-    (plot_shapley_effect, effect),
-    (plot_shapley_effect, lambda **asked: effect(20, **asked)),
-]
+PICTURES = [importance, noisy, interactions, effect, lambda **asked: effect(20, **asked)]
 
 
-@pytest.mark.parametrize(("plot", "make"), PICTURES)
-def test_pictures_draw_in_the_users_axes(plot, make):
+@pytest.mark.parametrize("make", PICTURES)
+def test_pictures_draw_in_the_users_axes(make):
     for size in ((1.5, 1.5), (2, 4), (12, 1.2), (5, 3)):
         figure = plt.figure(figsize=size)
         ax = figure.add_subplot()
-        assert plot(make(), ax=ax) is ax
+        assert make().plot(ax=ax) is ax
         looked_at(ax)
         assert tuple(figure.get_size_inches()) == size
     part = plt.figure(layout="constrained").subfigures(1, 2)[0]
-    plot(make(), ax=part.add_subplot())
+    make().plot(ax=part.add_subplot())
     part.figure.canvas.draw()
 
 
-@pytest.mark.parametrize(("plot", "make"), PICTURES)
-def test_numbers_of_all_sizes_draw(plot, make):
+@pytest.mark.parametrize("make", PICTURES)
+def test_numbers_of_all_sizes_draw(make):
     for scale in (0.0, 1e-12, 1e-7, 1e5, 1e9, 1e15):
-        looked_at(plot(make(scale=scale)))
+        looked_at(make(scale=scale).plot())
         plt.close("all")
 
 
@@ -339,11 +331,11 @@ def test_names_are_text_and_nothing_else(name):
         return f"{name}{'' if j == 0 else j}"
 
     wanted = " ".join(name.split())
-    assert wanted in texts(looked_at(plot_shapley(importance(name=numbered))).get_yticklabels())
-    assert looked_at(plot_shapley_curve(noisy(name=name))).get_xlabel() == wanted
-    assert wanted in texts(looked_at(plot_interactions(interactions(name=numbered))).get_xticklabels())
+    assert wanted in texts(looked_at(importance(name=numbered).plot()).get_yticklabels())
+    assert looked_at(noisy(name=name).plot()).get_xlabel() == wanted
+    assert wanted in texts(looked_at(interactions(name=numbered).plot()).get_xticklabels())
     for rows in (1, 9):
-        shown = texts(looked_at(plot_shapley_effect(effect(rows, name=numbered))).get_yticklabels())
+        shown = texts(looked_at(effect(rows, name=numbered).plot()).get_yticklabels())
         assert any(text.startswith(f"{wanted} ") for text in shown)
 
 
@@ -368,8 +360,8 @@ def test_odd_shapes_draw(p, rows, scale, name):
     def numbered(j):
         return f"{name}{j}"
 
-    looked_at(plot_shapley(importance(p, scale=scale, name=numbered)))
-    looked_at(plot_interactions(interactions(p, scale=scale, name=numbered)))
-    looked_at(plot_shapley_effect(effect(rows, p, scale=scale, name=numbered)))
-    looked_at(plot_shapley_curve(noisy(5 * rows, scale=scale, name=name)))
+    looked_at(importance(p, scale=scale, name=numbered).plot())
+    looked_at(interactions(p, scale=scale, name=numbered).plot())
+    looked_at(effect(rows, p, scale=scale, name=numbered).plot())
+    looked_at(noisy(5 * rows, scale=scale, name=name).plot())
     plt.close("all")

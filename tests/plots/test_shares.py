@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from losslens.plots.canvas import BLUE, VERMILLION
-from losslens.plots.shares import COLOURS, SIDE, WIDTH, plot_shares, plot_waterfall
-from pictures import LONG, caption, inside, legend, looked_at, no_overlap, texts
+from losslens.plots.shares import COLOURS, SIDE, WIDTH
+from pictures import LONG, caption, inside, legend, looked_at, no_overlap, plot_shares, texts
 from results_to_draw import scored, shapley, table, three_models
 
 
@@ -111,7 +111,7 @@ def test_scores_go_up_from_the_score_without_features():
     top = max(bar.get_y() + bar.get_height() for c in ax.containers[:-1] for bar in c.patches)
     assert top == pytest.approx(-result.error_all + (-result.sfimp).clip(0).sum())
     assert ax.get_ylabel() == result.title
-    ax = looked_at(plot_waterfall(result))
+    ax = looked_at(result.plot_waterfall())
     starts = [bar.get_x() for bar in ax.patches]
     assert starts[0] == pytest.approx(-result.error_none)
     assert mpl.colors.to_hex(ax.patches[0].get_facecolor()).upper() == BLUE
@@ -119,7 +119,7 @@ def test_scores_go_up_from_the_score_without_features():
 
 def test_the_waterfall_goes_from_one_error_to_the_other(models):
     result = models["wrong"]
-    ax = looked_at(plot_waterfall(result))
+    ax = looked_at(result.plot_waterfall())
     order = [result.features[j] for j in np.argsort(-result.sfimp)]
     assert texts(ax.get_yticklabels()) == ["no feature", *order, "all features"]
     widths = [bar.get_width() for bar in ax.patches]
@@ -135,7 +135,7 @@ def test_the_waterfall_goes_from_one_error_to_the_other(models):
 @pytest.mark.parametrize("p", [1, 20, 30])
 def test_waterfalls_of_many_features_are_legible(p):
     result = shapley(table(p, name=LONG))
-    ax = looked_at(plot_waterfall(result))
+    ax = looked_at(result.plot_waterfall())
     shown = ax.get_yticklabels()
     assert no_overlap(shown)
     assert len(set(texts(shown))) == len(shown)

@@ -6,8 +6,8 @@ import pytest
 from matplotlib import pyplot as plt
 
 import losslens as ll
-from losslens.plots.subgroups import LOOKS, plot_groups
-from pictures import caption, legend, looked_at, no_overlap, texts
+from losslens.plots.subgroups import LOOKS
+from pictures import caption, legend, looked_at, no_overlap, plot_groups, texts
 from results_to_draw import N, importance, table
 
 

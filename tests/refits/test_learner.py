@@ -28,7 +28,6 @@ from sklearn.tree import DecisionTreeClassifier
 import brute
 import coalitions
 import losslens as ll
-from losslens.plots.refits import plot_refit_curve, plot_refits
 from pictures import caption
 from refits_by_hand import COLOURS, HALVES, RNG, TREE, UNEQUAL, N, X, Y, by_hand, means, refit, share
 
@@ -235,7 +234,7 @@ def test_the_jackknife_leaves_out_a_fold_in_training_and_in_test(cv, groups):
     covariance = (k - 1) / k * centred.T @ centred
     np.testing.assert_allclose(found.std_error, np.sqrt(np.diag(covariance)), rtol=1e-9)
     plain = refit(cv=cv, groups=groups, donors="all")
-    middle = plain.estimates.value
+    middle = plain.estimates().value
     reach = student.ppf(0.975, k - 1) * found.std_error
     np.testing.assert_allclose(found.interval(), [middle - reach, middle + reach], rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(found.per_fold, plain.per_fold)
@@ -278,7 +277,7 @@ def test_results_say_which_variance_they_have_and_the_test_has_the_corrected_one
         assert "test() uses the corrected variance" in view
     assert "corrected variance" in repr(plain)
     assert "test() uses" not in repr(plain)
-    assert "jackknife variance" in caption(plot_refits(jackknife))
+    assert "jackknife variance" in caption(jackknife.plot())
     np.testing.assert_array_equal(jackknife.curve("x0").reach, plain.curve("x0").reach)
 
 
@@ -356,15 +355,15 @@ def test_a_scorer_has_numbers_of_folds_and_curves_and_none_of_rows():
     with pytest.raises(ValueError, match="a local importance doesn't exist for the scorer r2_score"):
         _ = found.local
     curve = found.curve("x0")
-    assert curve.what == plot_refit_curve(curve).get_ylabel() == "decrease in r2_score"
-    assert caption(plot_refits(found)).startswith("mean score with nothing replaced: ")
+    assert curve.what == curve.plot().get_ylabel() == "decrease in r2_score"
+    assert caption(found.plot()).startswith("mean score with nothing replaced: ")
 
 
 def test_shapley_shares_of_a_scorer():
     found = share(loss=get_scorer("r2"))
     assert repr(found).startswith("Refits: increase in r2_score that each feature earns; mean of 3 refits")
     np.testing.assert_allclose(found.errors, refit(loss=get_scorer("r2")).errors)
-    assert caption(plot_refits(found)).startswith("mean score with nothing replaced: ")
+    assert caption(found.plot()).startswith("mean score with nothing replaced: ")
     for ask in (lambda: found.local, lambda: found.curve("x0")):
         with pytest.raises(ValueError, match="the scorer r2_score gives one number for all rows together"):
             ask()

@@ -232,7 +232,7 @@ def test_groups_stay_together_and_move_the_numbers_together():
     np.testing.assert_allclose(alone.std_error, means.std(axis=0, ddof=1) / np.sqrt(15), atol=1e-12)
     noise = np.stack([np.sqrt(found.training_variance[g == GROUPS]).mean(axis=0) for g in range(15)]) / 15
     np.testing.assert_allclose(found.std_error**2, alone.std_error**2 + np.square(noise).sum(axis=0), atol=1e-12)
-    assert found.estimates.freedom == pytest.approx(14)
+    assert found.estimates().freedom == pytest.approx(14)
     folds = list(KFold(3).split(X))
     np.testing.assert_allclose(leave_out(cv=folds, groups=np.arange(N)).std_error, leave_out(cv=folds).std_error)
 

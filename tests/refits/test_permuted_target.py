@@ -15,7 +15,6 @@ from sklearn.tree import DecisionTreeRegressor
 import brute
 import losslens as ll
 from losslens.plots.canvas import SINGLE
-from losslens.plots.refits import plot_permuted_target
 from losslens.results.permuted_target import PermutedTarget
 from losslens.uncertainty.inference import adjusted
 from pictures import caption, legend, looked_at, texts
@@ -172,7 +171,7 @@ def test_a_scorer_falls():
     found = check(loss=get_scorer("r2"), donors=ll.Latin(5))
     assert repr(found).startswith("PermutedTarget: decrease in r2_score against 9 refits with the target permuted")
     assert found.p_values[0] == 0.1
-    assert plot_permuted_target(found).get_xlabel() == "decrease in r2_score"
+    assert found.plot().get_xlabel() == "decrease in r2_score"
 
 
 # Several tests together.

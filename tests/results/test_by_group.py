@@ -12,6 +12,7 @@ from scipy.stats import binom
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import losslens as ll
+from losslens.results import ByGroup, Importances, ShapleyImportance
 from losslens.results.stored_content import check
 
 N = 120
@@ -27,11 +28,11 @@ def model(rows: Any) -> Any:
     return 1.4 * np.asarray(rows["age"]) + 0.5 * np.asarray(rows["dose"])
 
 
-def importances(**options: Any) -> ll.Importances:
+def importances(**options: Any) -> Importances:
     return ll.feature_importance(model, X, Y, **({"loss": "squared_error", "progress": False} | options))
 
 
-def shares(**options: Any) -> ll.ShapleyImportance:
+def shares(**options: Any) -> ShapleyImportance:
     return ll.shapley_importance(model, X, Y, loss="squared_error", rows=True, progress=False, **options)
 
 
@@ -60,7 +61,7 @@ def found() -> dict[str, Any]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_group_has_the_result_of_its_rows(found: dict[str, Any], kind: str) -> None:
     parts = found[kind].by(PLACE)
-    assert isinstance(parts, ll.ByGroup)
+    assert isinstance(parts, ByGroup)
     assert list(parts) == ["east", "north", "south"]
     assert parts == dict(parts)
     assert parts != {}
@@ -413,7 +414,7 @@ def test_groups_are_saved_with_all_rows_once(found: dict[str, Any], kind: str, t
     parts = found[kind].by(labels)
     parts.save(tmp_path / "groups.losslens")
     loaded = ll.load(tmp_path / "groups.losslens")
-    assert isinstance(loaded, ll.ByGroup)
+    assert isinstance(loaded, ByGroup)
     assert list(loaded) == list(parts)
     assert repr(loaded) == repr(parts)
     pd.testing.assert_frame_equal(loaded.to_frame(), parts.to_frame())
@@ -442,9 +443,9 @@ def test_labels_of_other_types_are_text_in_files(tmp_path: Any) -> None:
 def test_damaged_groups_are_refused(found: dict[str, Any], changed: dict[str, Any], says: str) -> None:
     parts = found["importances"].by(PLACE)
     known = {"every": parts.every, "labels": parts.labels, "codes": parts.codes, "name": parts.name}
-    check(ll.ByGroup(**known))
+    check(ByGroup(**known))
     with pytest.raises(ValueError, match=says):
-        check(ll.ByGroup(**(known | changed)))
+        check(ByGroup(**(known | changed)))
 
 
 def test_an_importance_of_0_has_its_error_in_the_table():

@@ -8,10 +8,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens.plots.subgroups import plot_groups
 from losslens.results.extrapolation import Extrapolation, Extrapolations
 from losslens.results.replaced_rows import ReplacedRows
 from losslens.tables import column_scores
+from pictures import plot_groups
 
 N = 300
 
@@ -104,9 +104,8 @@ def test_pairs_and_scores_have_none_and_groups_no_curve(X):
     line = LinearRegression().fit(X, X["temp"])
     scores = ll.feature_importance(line, X, X["temp"], loss=get_scorer("r2"), donors=ll.Latin(2))
     assert scores["temp"].extrapolation is None
-    with pytest.raises(ValueError, match=r"losslens.extrapolation\(imp, X\)"):
+    with pytest.raises(ValueError, match="a score doesn't hold the rows"):
         scores.extrapolation  # noqa: B018
-    assert set(ll.extrapolation(scores, X)) == set(X.columns)
 
 
 def test_effects_know_it_too(X, imp):
@@ -128,19 +127,10 @@ def test_files_and_pickles_hold_it(imp, tmp_path):
     assert repr(alone) == repr(imp.extrapolation)
 
 
-def test_results_of_older_versions_have_none_and_the_verb_helps(imp, X):
+def test_results_of_older_versions_have_none(imp):
     old = replace(imp["temp"], extrapolated=None)
     assert old.extrapolation is None
     old.plot()
-    found = ll.extrapolation(old, X, random_state=3)
-    assert found["temp"].auc == pytest.approx(imp["temp"].extrapolation.auc, abs=0.03)
-    np.testing.assert_array_equal(found["temp"].grid, old.grid)
-    with pytest.raises(TypeError, match="needs the result of feature_importance"):
-        ll.extrapolation(X, X)
-    with pytest.raises(ValueError, match="299 rows"):
-        ll.extrapolation(old, X[1:])
-    with pytest.raises(ValueError, match="no column 'temp'"):
-        ll.extrapolation(old, X.rename(columns={"temp": "t"}))
 
 
 def test_the_frame_has_a_row_a_feature_the_clearest_first(imp):

@@ -157,7 +157,7 @@ def test_regions_of_interactions_read_one_prediction_a_row():
     with pytest.raises(
         ValueError, match=r"of one prediction a row, but the loss is squared error, mean of .*; use tar"
     ):
-        ll.regions(found[next(iter(found))], X)
+        found[next(iter(found))].regions(X)
 
 
 def test_what_has_no_outputs_says_what_to_pass():

@@ -214,9 +214,9 @@ def test_a_feature_is_judged_on_one_blas_thread():
     rows, seen = replaced(gaussian(0.9, 100, 0)), []
 
     class Watched(ReplacedRows):
-        def examine(self):
+        def _of_donors(self):
             seen.extend(library.num_threads for library in blas)
-            return super().examine()
+            return super()._of_donors()
 
     before = [library.num_threads for library in blas]
     Watched(rows.name, rows.columns, rows.among).extrapolation  # noqa: B018

@@ -270,7 +270,7 @@ SAVED = {
     "weights": lambda: share(sample_weight=WEIGHT),
     "groups": lambda: share(features={"g": [0, 2], "x1": [1]}),
     "frame": lambda: share(of_words, frame()),
-    "paper": lambda: share(method="paper", m_feat=3, m_obs=2),
+    "paper": lambda: share(method=ll.Paper(3, 2)),
     "scorer": lambda: share(LINEAR, loss=get_scorer("r2")),
     "classes": lambda: share(CLASSIFIER, y=GROUPS, loss="log_loss"),
     "pinball": lambda: share(loss=losses.pinball(0.2)),

@@ -133,7 +133,7 @@ def test_groups_and_pairs_come_back(tmp_path):
 
 
 def test_the_extrapolation_of_a_group_comes_back(tmp_path):
-    result = ll.extrapolation(explain(features={"both": [0, 1], "one": 2}), X, random_state=0)
+    result = explain(features={"both": [0, 1], "one": 2}).extrapolation
     loaded = again(result, tmp_path)
     assert repr(loaded) == repr(result)
     assert loaded["both"].share == result["both"].share

@@ -195,10 +195,10 @@ BY_MODEL = {
     ),
     "weak_segments": lambda name: ll.weak_segments(MODELS[name], X, target(name), **asked(name)),
     "compare": lambda name: ll.compare({"a": MODELS[name], "b": MODELS[name]}, X, target(name), **asked(name)),
-    "regions": lambda name: ll.regions(importance(name), X, permutations=30, random_state=0),
-    "clusters": lambda name: ll.clusters(shares(name), X, k=2, random_state=0),
-    "observations": lambda name: ll.observations(shares(name), importance(name)),
-    "extrapolation": lambda name: ll.extrapolation(importance(name), X, random_state=0),
+    "regions": lambda name: importance(name).regions(X, permutations=30, random_state=0),
+    "clusters": lambda name: shares(name).clusters(X, k=2, random_state=0),
+    "rank_rows": lambda name: shares(name).rank_rows(importance(name)),
+    "extrapolation": lambda name: importance(name).extrapolation,
 }
 CV = asked("linear", cv=3)
 OTHERS = {
@@ -222,7 +222,7 @@ def check(result, own=(X, Y, WEIGHT)):
 
 def test_every_verb_is_called():
     verbs = {name for name in ll.__all__ if isinstance(getattr(ll, name), types.FunctionType)}
-    assert verbs == {*BY_MODEL, *OTHERS, "load"}
+    assert verbs == {*BY_MODEL, *OTHERS, "load"} - {"regions", "clusters", "rank_rows", "extrapolation"}
 
 
 @pytest.mark.parametrize("model", MODELS)

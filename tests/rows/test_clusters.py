@@ -39,7 +39,7 @@ def shapley():
 
 @pytest.fixture(scope="module")
 def found(shapley):
-    return ll.clusters(shapley, planted(), random_state=0)
+    return shapley.clusters(planted(), random_state=0)
 
 
 # What is found.
@@ -77,7 +77,7 @@ def test_noise_and_a_continuum_are_one_cluster():
     fitted = LinearRegression().fit(X, X.sum(axis=1))
     for y in (rng.normal(size=400), X.sum(axis=1) + rng.normal(size=400), 5 * X[:, 0]):
         shapley = ll.shapley_importance(fitted, X, y)
-        found = ll.clusters(shapley, X, random_state=0)
+        found = shapley.clusters(X, random_state=0)
         assert found.k == 1
         assert found.rules == ("",)
         assert np.isnan(found.stability)
@@ -90,7 +90,7 @@ def test_noise_cut_by_force_is_unstable():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 4))
     shapley = ll.shapley_importance(LinearRegression().fit(X, X.sum(axis=1)), X, rng.normal(size=400))
-    cut = ll.clusters(shapley, X, k=3, random_state=0)
+    cut = shapley.clusters(X, k=3, random_state=0)
     assert cut.k == 3
     assert cut.stability < 0.7
 
@@ -98,7 +98,7 @@ def test_noise_cut_by_force_is_unstable():
 def test_a_feature_that_the_model_ignores_changes_nothing(shapley, found):
     """One scale for all features: a column of zeros more leaves every distance as it is."""
     X = planted()
-    less = ll.clusters(shares(X, features=["a", "b"]), X, random_state=0)
+    less = shares(X, features=["a", "b"]).clusters(X, random_state=0)
     assert shapley.local[:, 2].tolist() == [0.0] * N
     np.testing.assert_array_equal(less.labels, found.labels)
 
@@ -107,7 +107,7 @@ def test_the_unit_of_the_loss_changes_nothing(found):
     X = planted()
     noise = np.random.default_rng(1).normal(size=N)
     large = shares(X, lambda X: 1000 * predict(X), 1000 * (predict(X) + noise))
-    again = ll.clusters(large, X, random_state=0)
+    again = large.clusters(X, random_state=0)
     np.testing.assert_array_equal(again.labels, found.labels)
     np.testing.assert_allclose(again.profiles, 1e6 * found.profiles, atol=1e-3)
 
@@ -116,7 +116,7 @@ def test_a_few_huge_losses_are_no_cluster():
     X = planted()
     y = predict(X) + np.random.default_rng(1).normal(size=N)
     y[:3] *= 1000
-    found = ll.clusters(shares(X, y=y), X, k=2, random_state=0)
+    found = shares(X, y=y).clusters(X, k=2, random_state=0)
     assert found.sizes.min() > 50
 
 
@@ -134,7 +134,7 @@ def test_container_and_column_order_do_not_matter(found):
     noise = np.random.default_rng(1).normal(size=N)
     for table, model in ((turned, predict), (frame, of_polars)):
         shapley = shares(table, model, predict(X) + noise, features=["c", "b", "a"])
-        again = ll.clusters(shapley, table, random_state=0)
+        again = shapley.clusters(table, random_state=0)
         np.testing.assert_array_equal(again.labels, found.labels)
         assert again.rules == found.rules
         assert again.described == pytest.approx(found.described)
@@ -143,7 +143,7 @@ def test_container_and_column_order_do_not_matter(found):
 def test_random_state():
     X = planted()
     shapley = shares(X)
-    one, same, other = (ll.clusters(shapley, X, k=3, random_state=seed) for seed in (0, 0, 1))
+    one, same, other = (shapley.clusters(X, k=3, random_state=seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.labels, same.labels)
     assert (one.stability, one.rules, one.described) == (same.stability, same.rules, same.described)
     assert one.stability != other.stability  # other halves
@@ -154,7 +154,7 @@ def test_rows_without_weight_belong_to_no_cluster():
     weight = np.ones(N)
     weight[:40] = 0
     y = predict(X) + np.random.default_rng(1).normal(size=N)
-    found = ll.clusters(shares(X, y=y, sample_weight=weight), X, random_state=0)
+    found = shares(X, y=y, sample_weight=weight).clusters(X, random_state=0)
     assert set(found.labels[:40]) == {-1}
     assert found.sizes.sum() == N - 40
     assert adjusted_rand_score(X["group"][40:], found.labels[40:]) > 0.95
@@ -163,7 +163,7 @@ def test_rows_without_weight_belong_to_no_cluster():
 def test_some_rows_alone(shapley, found):
     X = planted()
     some = np.arange(0, N, 2)
-    part = ll.clusters(shapley.given(some), X.iloc[some], random_state=0)
+    part = shapley.given(some).clusters(X.iloc[some], random_state=0)
     assert adjusted_rand_score(part.labels, found.labels[some]) > 0.95
 
 
@@ -183,7 +183,7 @@ def test_rules_read_columns_of_every_kind(shapley, kind):
         "missing": np.where(inside, np.nan, rng.normal(size=N)),
     }
     table = pd.DataFrame({"told": columns[kind], "b": X["b"]})
-    found = ll.clusters(shapley, table, random_state=0)
+    found = shapley.clusters(table, random_state=0)
     assert found.columns == ("told",)
     assert found.described > 0.95
     words = {
@@ -197,7 +197,7 @@ def test_rules_read_columns_of_every_kind(shapley, kind):
 
 def test_columns_that_say_nothing_describe_nothing(shapley):
     table = np.random.default_rng(5).normal(size=(N, 2))
-    found = ll.clusters(shapley, table, random_state=0)
+    found = shapley.clusters(table, random_state=0)
     assert found.described < found.chance + 0.1
 
 
@@ -276,20 +276,18 @@ def test_a_valley_parts_two_heaps_and_no_long_one():
 
 def test_bad_input_is_refused_with_a_reason(shapley):
     X = planted()
-    with pytest.raises(TypeError, match="needs the result of shapley_importance; got DataFrame"):
-        ll.clusters(X, X)
     with pytest.raises(ValueError, match="X has 299 rows, the result 300"):
-        ll.clusters(shapley, X[1:])
+        shapley.clusters(X[1:])
     for name in ("k", "depth", "starts"):
         for bad in (0, 1.5, True, "2"):
             with pytest.raises(ValueError, match=f"{name} is a whole number from 1 on"):
-                ll.clusters(shapley, X, **{name: bad})
+                shapley.clusters(X, **{name: bad})
     nothing = shares(X, lambda X: np.zeros(len(X)), np.arange(len(X), dtype=float))
     with pytest.raises(ValueError, match="2 clusters need at least 2 rows with different shares; there are 1"):
-        ll.clusters(nothing, X, k=2)
-    assert ll.clusters(nothing, X).k == 1
+        nothing.clusters(X, k=2)
+    assert nothing.clusters(X).k == 1
     with pytest.raises(ValueError, match="cluster is a whole number from 0 to 1; got 2"):
-        ll.clusters(shapley, X, random_state=0).rows(2)
+        shapley.clusters(X, random_state=0).rows(2)
 
 
 # As a table, in a file, as text.

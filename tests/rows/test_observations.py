@@ -29,7 +29,7 @@ def predict(X):
 
 
 def look(X, y, model=predict, loss="squared_error", **options):
-    return ll.observations(ll.shapley_importance(model, X, y, loss=loss, random_state=0, **options))
+    return ll.shapley_importance(model, X, y, loss=loss, random_state=0, **options).rank_rows()
 
 
 def made(importance, weight=None):
@@ -51,7 +51,7 @@ def test_importance_is_everybodys_prediction_less_the_own(loss, weight):
     """O_i = mean_k L(f(x_k), y_i) - L(f(x_i), y_i), over all donors k with their weights; the sum of local SFIMP."""
     X, y = regression(30)
     shapley = ll.shapley_importance(predict, X, y, loss=loss, sample_weight=weight, random_state=0)
-    found = ll.observations(shapley)
+    found = shapley.rank_rows()
     apart = predict(X)[None, :] - y[:, None]
     losses = apart**2 if loss == "squared_error" else np.abs(apart)
     expected = np.average(losses, axis=1, weights=weight) - losses.diagonal()
@@ -76,8 +76,8 @@ def test_some_rows_alone():
     X, y = regression(60)
     shapley = ll.shapley_importance(predict, X, y, loss="squared_error")
     chosen = [3, 5, 8, 13]
-    found = ll.observations(shapley.given(chosen))
-    np.testing.assert_allclose(found.importance, ll.observations(shapley).importance[chosen])
+    found = shapley.given(chosen).rank_rows()
+    np.testing.assert_allclose(found.importance, shapley.rank_rows().importance[chosen])
     assert found.target.tolist() == y[chosen].tolist()
 
 
@@ -157,7 +157,7 @@ def test_the_largest_influence_over_the_features():
     X, y = regression(60)
     shapley = ll.shapley_importance(predict, X, y, loss="squared_error")
     imp = ll.feature_importance(predict, X, y, loss="squared_error", donors="all")
-    found = ll.observations(shapley, imp)
+    found = shapley.rank_rows(imp)
     totals = np.stack([one.row_influence.total for one in imp.values()], axis=1)
     place = np.abs(totals).argmax(axis=1)
     np.testing.assert_array_equal(found.influence, totals[np.arange(60), place])
@@ -169,10 +169,10 @@ def test_features_without_influence_are_passed_over():
     X, y = regression(30)
     shapley = ll.shapley_importance(predict, X, y, loss="squared_error")
     both = ll.feature_importance(predict, X, y, loss="squared_error", features=["x0", ("x0", "x1")])
-    assert set(ll.observations(shapley, both).influence_on) == {"x0"}
+    assert set(shapley.rank_rows(both).influence_on) == {"x0"}
     pair = ll.feature_importance(predict, X, y, loss="squared_error", features=[("x0", "x1")])
     with pytest.raises(ValueError, match="the influence of single rows is not available"):
-        ll.observations(shapley, pair)
+        shapley.rank_rows(pair)
 
 
 # What is refused.
@@ -182,16 +182,14 @@ def test_bad_input_is_refused_with_a_reason():
     X, y = regression(40)
     imp = ll.feature_importance(predict, X, y, loss="squared_error")
     shapley = ll.shapley_importance(predict, X, y, loss="squared_error")
-    with pytest.raises(TypeError, match="needs the result of shapley_importance; got Importances"):
-        ll.observations(imp)
     with pytest.raises(TypeError, match="a result of feature_importance"):
-        ll.observations(shapley, imp["x0"])
+        shapley.rank_rows(imp["x0"])
     with pytest.raises(ValueError, match="of 20 rows, the Shapley shares of 40"):
-        ll.observations(shapley, imp.subset(np.arange(20)))
+        shapley.rank_rows(imp.subset(np.arange(20)))
     fitted = LinearRegression().fit(X, y)
     scored = ll.shapley_importance(fitted, X, y, loss=get_scorer("r2"), random_state=0, budget=5_000)
     with pytest.raises(ValueError, match="which single rows do not have"):
-        ll.observations(scored)
+        scored.rank_rows()
 
 
 # As a table, in a file, as text.
@@ -202,7 +200,7 @@ def test_frame_file_and_text(tmp_path):
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     fitted = LogisticRegression().fit(table, y)
     imp = ll.feature_importance(fitted, table, y)
-    found = ll.observations(ll.shapley_importance(fitted, table, y), imp)
+    found = ll.shapley_importance(fitted, table, y).rank_rows(imp)
     frame = found.to_frame()
     assert list(frame.columns) == [
         "row", "importance", "loss", "target", "prediction", "suspicious", "influence", "influence_on",

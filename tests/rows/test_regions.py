@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import losslens as ll
+from losslens.results import Region
 from losslens.rows import regions
 from losslens.rows.divergence import divergence, is_constant
 from losslens.rows.splits import PermutationTest, SplitRule, best, candidates, in_words, with_rule
@@ -33,7 +34,7 @@ def additive(X):
 
 def look(model, X, y, loss="squared_error", features=None, **options):
     imp = ll.feature_importance(model, X, y, loss=loss, features=features, donors="all")
-    return ll.regions(imp, X, **options)
+    return imp.regions(X, **options)
 
 
 # The target.
@@ -101,7 +102,7 @@ def test_the_first_simulation_has_the_third_feature_and_nothing_else():
 def test_numbers_are_those_of_the_regions_rows():
     X, y = simulation()
     imp = ll.feature_importance(one, X, y, loss="squared_error", features="x0", donors="all")
-    root, *sides = ll.regions(imp, X).of("x0")
+    root, *sides = imp.regions(X).of("x0")
     assert root.n == N
     assert sorted(np.concatenate([side.rows for side in sides])) == root.rows.tolist()
     for region in (root, *sides):
@@ -115,7 +116,7 @@ def test_where_no_row_decides_the_rule_ratio_and_difference_are_those_of_its_sid
     """Fieller's interval has the ratios r with |a - r b| <= t s(a - r b), and s from the influences of all rows."""
     X, y = simulation()
     imp = ll.feature_importance(one, X, y, loss="squared_error", features="x0", donors="all")
-    _, more, less = ll.regions(imp, X).of("x0")
+    _, more, less = imp.regions(X).of("x0")
     assert (more.rule, less.rule) == ("x2 = 0", "x2 = 1")
     a, b = (imp["x0"].given(side.rows) for side in (more, less))
     assert more.ratio == pytest.approx(a.pfi / b.pfi) == pytest.approx(1 / less.ratio)
@@ -158,10 +159,10 @@ def test_every_seed_says_the_same():
     told = 0
     for seed in range(6):
         imp, X = own_slopes(seed)
-        found = [ll.regions(imp, X, depth=1, random_state=k) for k in range(5)]
+        found = [imp.regions(X, depth=1, random_state=k) for k in range(5)]
         told += bool(found[0].sentences)
         assert len({tuple(some.sentences) for some in found}) == 1
-        assert repr(ll.regions(imp, X, depth=1)) == repr(found[0])  # the default seed
+        assert repr(imp.regions(X, depth=1)) == repr(found[0])  # the default seed
     assert told >= 2
 
 
@@ -173,7 +174,7 @@ def test_ratios_are_not_too_large_though_the_rule_is_the_best():
     plain, told = [], []
     for seed in range(25):
         imp, X = own_slopes(seed)
-        found = ll.regions(imp, X, depth=1)
+        found = imp.regions(X, depth=1)
         if found.sentences:
             more = max(found.of("x0")[1:], key=lambda side: side.pfi)
             less = min(found.of("x0")[1:], key=lambda side: side.pfi)
@@ -298,7 +299,7 @@ def test_results_of_older_files_have_no_ratios(tmp_path):
     found = look(one, X, y, features=["x0"])
     new = ("difference", "difference_low", "difference_high", "ratio", "ratio_low", "ratio_high", "strength")
     old = [{k: v for k, v in vars(region).items() if k not in new} for region in found.regions]
-    again = replace(found, regions=tuple(ll.Region(**fields) for fields in old))
+    again = replace(found, regions=tuple(Region(**fields) for fields in old))
     assert again.sentences == []
     again.save(tmp_path / "old.losslens")
     assert repr(ll.load(tmp_path / "old.losslens")) == repr(again)
@@ -331,7 +332,7 @@ def test_noise_makes_no_region_more_often_than_the_level_says():
             return X[:, 0] * np.array([place[round(float(c), 9)] for c in X[:, 2]])
 
         imp = ll.feature_importance(noisy, X, noisy(X), loss="squared_error", features="x0", donors="all")
-        split += bool(ll.regions(imp, X, random_state=seed, permutations=99).found)
+        split += bool(imp.regions(X, random_state=seed, permutations=99).found)
     assert split < 9
 
 
@@ -422,7 +423,7 @@ def test_a_table_in_the_users_library():
     X, y = simulation()
     frame = pl.DataFrame(X, schema=["a", "b", "c", "d"])
     imp = ll.feature_importance(lambda F: one(F.to_numpy()), frame, y, loss="squared_error", features="a", donors="all")
-    table = ll.regions(imp["a"], frame, random_state=0).to_frame()
+    table = imp["a"].regions(frame, random_state=0).to_frame()
     assert isinstance(table, pl.DataFrame)
     ends = ["", "_low", "_high"]
     contrasts = [name + end for name in ("difference", "ratio") for end in ends]
@@ -436,7 +437,7 @@ def test_further_columns_take_part_and_are_no_input_of_the_model():
     season = np.where(X[:, 2] == 0, "summer", "winter")
 
     imp = ll.feature_importance(lambda F: F["a"].to_numpy(), frame, y, loss="squared_error", donors="all")
-    found = ll.regions(imp["a"], frame.assign(season=season), target="importance", random_state=0)
+    found = imp["a"].regions(frame.assign(season=season), target="importance", random_state=0)
     assert "season = summer" in [region.rule for region in found.of("a")]
 
 
@@ -482,9 +483,7 @@ def test_wrong_tables_and_results():
     X, y = simulation(60)
     imp = ll.feature_importance(one, X, y, loss="squared_error", donors="all")
     with pytest.raises(ValueError, match="59 rows"):
-        ll.regions(imp, X[1:])
-    with pytest.raises(TypeError, match="feature_importance"):
-        ll.regions("imp", X)
+        imp.regions(X[1:])
 
 
 # What is easily got wrong.
@@ -498,21 +497,21 @@ def test_a_rows_own_pair_makes_no_region_of_an_additive_model(options):
     X[:, 1] = X[:, 0] + 0.3 * X[:, 1]
     y = X[:, 0] ** 2 + X[:, 1]
     imp = ll.feature_importance(lambda X: X[:, 0] ** 2 + X[:, 1], X, y, loss="squared_error", **options)
-    assert ll.regions(imp, X, random_state=0).found == ()
+    assert imp.regions(X, random_state=0).found == ()
 
 
 def test_rows_without_weight_take_no_part():
     X, y = simulation()
     weight = np.where(np.arange(N) < 100, 0.0, 1.0)
     imp = ll.feature_importance(one, X, y, loss="squared_error", features="x0", sample_weight=weight, donors="all")
-    found = ll.regions(imp, X, random_state=0)
+    found = imp.regions(X, random_state=0)
     assert {region.rule for region in found.of("x0")} == {"", "x2 = 0", "x2 = 1"}
     assert min(region.rows.min() for region in found.regions) >= 100
     nobody = ll.feature_importance(
         lambda X: X[:, 0] * (1 + 3 * (X[:, 2] > 0)), X, y, loss="squared_error", features="x0", donors="all",
         sample_weight=np.where(X[:, 2] > 0, 0.0, 1.0),
     )  # fmt: skip
-    assert ll.regions(nobody, X, random_state=0).found == ()
+    assert nobody.regions(X, random_state=0).found == ()
 
 
 def test_too_few_permutations_for_the_level():
@@ -545,7 +544,7 @@ def test_groups_are_counted_as_one():
     X, y = simulation()
     block = np.arange(N) // 3
     imp = ll.feature_importance(one, X, y, loss="squared_error", features="x0", donors="all", groups=block)
-    root, *sides = ll.regions(imp, X).of("x0")
+    root, *sides = imp.regions(X).of("x0")
     assert {side.rule for side in sides} == {"x2 = 0", "x2 = 1"}
     for region in (root, *sides):
         assert (region.low, region.high) == pytest.approx(imp["x0"].given(region.rows).interval())
@@ -563,7 +562,7 @@ def test_slopes_of_groups_make_no_region_more_often_than_the_level_says():
 
         for groups in (X[:, 3].astype(int), None):
             imp = ll.feature_importance(model, X, model(X), groups=groups, **asked)
-            found = bool(ll.regions(imp, X[:, :3], random_state=seed, permutations=99).found)
+            found = bool(imp.regions(X[:, :3], random_state=seed, permutations=99).found)
             split, alone = split + found * (groups is not None), alone + found * (groups is None)
     assert split < 12 < alone
 
@@ -577,7 +576,7 @@ def test_questions_need_groups_on_both_sides(few):
     imp = ll.feature_importance(
         lambda X: X[:, 0] * (1 + X[:, 1]), X, X[:, 0], loss="squared_error", features="x0", donors="all", groups=block
     )
-    assert bool(ll.regions(imp, X).found) == (few == 5)
+    assert bool(imp.regions(X).found) == (few == 5)
 
 
 # The test at a question.
@@ -680,9 +679,7 @@ def test_rules_say_which_rows_they_hold_for(seed):
     def model(X):
         return X["a"] * (1 + 2 * (X["z"].fillna(2) > 0.3) + (X["q"] > 0) + np.where(X["z"].fillna(2) > 1, 3, 0))
 
-    found = ll.regions(
-        ll.feature_importance(model, X, model(X), loss="squared_error", features="a"), X, random_state=seed
-    )
+    found = ll.feature_importance(model, X, model(X), loss="squared_error", features="a").regions(X, random_state=seed)
     assert found.found
     for region in found.of("a"):
         assert _holds(region.rule, X)[region.rows].all(), region.rule

@@ -102,7 +102,7 @@ def test_features_share_the_level_and_permutations_can_reach_it(monkeypatch):
     X = np.column_stack([RNG.normal(size=(400, 2)), RNG.integers(0, 2, 400), RNG.normal(size=400)])
     f = lambda X: (X[:, 0] + X[:, 1]) * (1 + 4 * X[:, 2] + 2 * (X[:, 3] > 0))  # noqa: E731
     imp = ll.feature_importance(f, X, f(X), loss="squared_error", features=["x0", "x1"], donors="all")
-    ll.regions(imp, X, random_state=0, permutations=19)
+    imp.regions(X, random_state=0, permutations=19)
     assert [one for one in asked if one[0] == 400] == [(400, 0.025, 79)] * 2
     assert {one[1:] for one in asked if one[0] < 400} == {(0.025, 79)}
 

@@ -93,7 +93,7 @@ def test_columns_that_no_engine_can_use_earn_exactly_nothing(native):
 
 def test_the_papers_algorithm_gives_a_dummy_noise_alone():
     """Every coalition has permutations of its own, as in the paper: a dummy's share is noise around 0."""
-    found = [share(method="paper", m_feat=4, m_obs=4, random_state=seed).sfimp[2] for seed in range(30)]
+    found = [share(method=ll.Paper(4, 4), random_state=seed).sfimp[2] for seed in range(30)]
     assert abs(np.mean(found)) < 4 * np.std(found, ddof=1) / np.sqrt(30)
 
 
@@ -190,15 +190,12 @@ def test_the_papers_second_simulation(options):
         ({"donors": ll.Systematic(4)}, r"Systematic\(4\) orders donors by one feature's values.* use Latin\(m\)"),
         ({"donors": ll.Grid(4, at="quantiles")}, "orders donors by one feature's values"),
         ({"donors": ll.Grid(values=[0.0, 1.0])}, "holds the values of one feature, but a Shapley game"),
-        ({"method": "exhaustive"}, "method is 'auto', 'exact', 'walk' or 'paper'; got 'exhaustive'"),
+        ({"method": "exhaustive"}, r"'auto', 'exact', 'walk' or Paper\(m_feat, m_obs\); got 'exhaustive'"),
         ({"aggregate": "rows"}, r"aggregate is 'loss' \(SFIMP\) or 'prediction' \(SAGE\); got 'rows'"),
         ({"method": "walk", "budget": 50}, "budget=50 is too small: one sweep of walks takes up to 72 predictions"),
         ({"budget": 0}, "budget is a whole number of predictions"),
-        ({"m_feat": 3}, "m_feat belongs to the paper's algorithm; add method='paper'"),
-        ({"m_obs": 3, "method": "walk"}, "m_obs belongs to the paper's algorithm"),
-        ({"m_obs": 0, "method": "paper"}, "m_obs is a whole number from 1 on"),
-        ({"method": "paper", "budget": 100}, "leave out precision and budget"),
-        ({"method": "paper", "aggregate": "prediction"}, "the paper's algorithm averages losses"),
+        ({"method": ll.Paper(), "budget": 100}, "leave out precision and budget"),
+        ({"method": ll.Paper(), "aggregate": "prediction"}, "the paper's algorithm averages losses"),
         ({"method": "exact", "precision": 0.1}, "has no Monte-Carlo error"),
         ({"precision": 1.5}, r"between 0 and 1, or Absolute\(value\)"),
         ({"method": "walk", "donors": ll.Latin(4), "budget": 500}, "fixes the number of sweeps"),
@@ -224,6 +221,11 @@ def test_a_precision_is_a_number():
         share(precision="high")
     with pytest.raises(ValueError, match="Absolute takes a number above 0"):
         ll.Absolute(0.0)
+
+
+def test_orders_and_permutations_are_whole_numbers():
+    with pytest.raises(ValueError, match="m_obs is a whole number from 1 on"):
+        ll.Paper(m_obs=0)
 
 
 @pytest.mark.parametrize("native", ["function", "trees"])

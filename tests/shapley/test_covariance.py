@@ -32,7 +32,7 @@ import losslens as ll
 from losslens import losses
 from losslens.donors.layout import CommonGrid
 from losslens.results.shapley import Shares
-from losslens.shapley import by_engine, by_model
+from losslens.shapley import ways
 
 N = 13
 SMALL = {"max_iter": 6, "max_leaf_nodes": 6, "min_samples_leaf": 5, "random_state": 0}
@@ -135,8 +135,8 @@ def agree(found, expected, weight=None, *, apart=False, slack=1e-9):
     np.testing.assert_allclose(found.std_error, full.std_error, **close)
     np.testing.assert_allclose(found.unbiased, full.unbiased, **close)
     np.testing.assert_allclose(found.interval(), full.interval(), **close)
-    np.testing.assert_allclose(found.estimates.covariance, full.estimates.covariance, **close)
-    np.testing.assert_allclose(found.estimates.cubes, full.estimates.cubes, **close)
+    np.testing.assert_allclose(found.estimates().covariance, full.estimates().covariance, **close)
+    np.testing.assert_allclose(found.estimates().cubes, full.estimates().cubes, **close)
     for ask in (lambda result: result.test(), lambda result: result.ranks()):
         one, two = (ask(result).select_dtypes("number").to_numpy(float) for result in (found, full))
         np.testing.assert_allclose(one, two, rtol=1e-6 if slack < SINGLE else 0.1, atol=max(slack, 1e-8))
@@ -315,8 +315,7 @@ def test_rows_come_where_they_are_cheap_or_wanted():
 def test_rows_by_walks_agree_with_the_covariance(monkeypatch):
     """Where no exact way gives rows: shares of rows and donors are estimated, their sums are known."""
     native, respond, y, judge = fitted("boosting, 3 classes")
-    for way in (by_engine.TreePairs, by_model.Coalitions):
-        monkeypatch.setattr(way, "cost", lambda self, request: None)
+    monkeypatch.setattr(ways, "WAYS", (ways.COVARIANCE, ways.WALKS_FOR_ROWS, ways.WALKS))
     exact = share(native, X, y, "log_loss")
     for donors in ("all", ll.Derangements()):
         exact = share(native, X, y, "log_loss", donors=donors)
@@ -345,8 +344,7 @@ def test_errors_of_rows_by_walks_are_as_large_as_their_deviations(weight, donors
     y = mean(Z) + 0.4 * rng.normal(size=len(Z))
     native, options = fitted("boosting")[0], {"rows": True, "sample_weight": weight, "donors": donors}
     truth = ll.shapley_importance(native, Z, y, **options).local
-    for way in (by_engine.TreePairs, by_model.Coalitions):
-        monkeypatch.setattr(way, "cost", lambda self, request: None)
+    monkeypatch.setattr(ways, "WAYS", (ways.COVARIANCE, ways.WALKS_FOR_ROWS, ways.WALKS))
     squares = []
     for seed in range(10):
         found = ll.shapley_importance(native, Z, y, random_state=seed, **options)
@@ -405,7 +403,7 @@ def test_rows_is_checked():
         with pytest.raises(ValueError, match="rows is 'auto', True"):
             ll.shapley_importance(native, X, y, rows=rows)
     with pytest.raises(ValueError, match="averages over rows, so rows=True has no answer"):
-        ll.shapley_importance(native, X, y, method="paper", rows=True)
+        ll.shapley_importance(native, X, y, method=ll.Paper(), rows=True)
     with pytest.raises(ValueError, match="judges all rows at once"):
         ll.shapley_importance(native, X, y, loss=get_scorer("r2"), rows=True)
 

@@ -287,7 +287,7 @@ def test_all_coalitions_take_half_of_the_predictions(aggregate):
         {"method": "walk"},
         {"method": "walk", "features": ["x0", "x2"]},
         {"method": "walk", "budget": 300},
-        {"method": "paper", "m_feat": 3, "m_obs": 2},
+        {"method": ll.Paper(3, 2)},
         {"aggregate": "prediction"},
         {"aggregate": "prediction", "method": "walk"},
     ],

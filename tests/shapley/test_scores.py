@@ -246,7 +246,7 @@ def test_no_row_has_a_score():
     ("options", "message"),
     [
         ({"aggregate": "prediction"}, "aggregate='prediction' needs a loss of each row"),
-        ({"method": "paper"}, "the paper's algorithm needs a loss of each row"),
+        ({"method": ll.Paper()}, "the paper's algorithm needs a loss of each row"),
         ({"donors": ll.Grid(4)}, r"a scorer needs a design with one donor of each row per column"),
         ({"features": {"a": [0, 1], "b": [1]}}, "players must not overlap"),
         ({"method": "exact", "budget": 500}, r"all coalitions would take .* predictions, more than 500"),

@@ -313,11 +313,11 @@ def test_what_ended_a_run_is_said(monkeypatch):
         (StoppingRule(), True, "the limit of 10,000,000 predictions ended it"),
         (StoppingRule(), False, None),
     ):
-        said = replace(kind, rule=rule).allotment(walks.Walked(sweeps, True, cut), "", ["first"]).remarks
+        said = replace(kind, rule=rule).result(walks.Walked(sweeps, True, cut), "", ["first"]).remarks
         assert said[0] == "first"
         assert (len(said) == 1) if text is None else said[1].startswith(text)
     full = replace(kind, rule=StoppingRule(precision=Absolute(1e-9)), memory=3 * N * P * SWEEP_BYTES)
-    said = full.allotment(walks.Walked(sweeps[:3], True, True), "", []).remarks
+    said = full.result(walks.Walked(sweeps[:3], True, True), "", []).remarks
     assert said[0] == f"memory= ended it after 3 of {kind.fewest} sweeps, too few to judge the Monte-Carlo error by"
 
 

@@ -310,7 +310,7 @@ def test_walks_stopped_by_hand_are_an_estimate(aggregate):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"method": "exact"}, {"method": "paper"}, {"aggregate": "prediction"}], ids=str
+    "options", [{}, {"method": "exact"}, {"method": ll.Paper()}, {"aggregate": "prediction"}], ids=str
 )
 def test_an_interruption_before_there_is_an_answer_is_one(options):
     with pytest.raises(KeyboardInterrupt):
@@ -332,20 +332,20 @@ def test_an_error_of_the_model_reaches_the_user():
 
 def test_the_papers_algorithm_asks_for_each_coalition_once():
     """Both ends are known; each other coalition that an order meets takes m_obs permutations of all rows."""
-    found = walk(method="paper", m_feat=2, m_obs=3)
+    found = walk(method=ll.Paper(2, 3))
     met = (found.n_predictions - N) / (3 * N)
     assert met in range(3, 2 * (P - 1) + 1)
     assert found.design == "2 orders and 3 permutations"
-    every = walk(method="paper", m_feat=200, m_obs=3)
+    every = walk(method=ll.Paper(200, 3))
     assert every.n_predictions == N + (2**P - 2) * 3 * N
-    some = walk(method="paper", m_feat=200, m_obs=3, features=["x0", "x2"])
+    some = walk(method=ll.Paper(200, 3), features=["x0", "x2"])
     assert some.n_predictions == N + 3 * 3 * N
 
 
 @pytest.mark.parametrize("features", [None, ["x0", "x2"]], ids=["all", "some"])
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
 def test_the_papers_shares_sum_to_its_own_whole(features, weight):
-    found = walk(method="paper", m_feat=7, m_obs=3, features=features, sample_weight=weight)
+    found = walk(method=ll.Paper(7, 3), features=features, sample_weight=weight)
     assert not found.exact
     assert found.sfimp.sum() == pytest.approx(found.error_none - found.error_all, abs=1e-9)
     with pytest.raises(ValueError, match="the paper's algorithm averages over rows; use method='walk'"):
@@ -353,19 +353,19 @@ def test_the_papers_shares_sum_to_its_own_whole(features, weight):
 
 
 def test_the_papers_shares_are_right_on_average():
-    found = np.array([walk(method="paper", m_feat=6, m_obs=5, random_state=seed).sfimp for seed in range(50)])
+    found = np.array([walk(method=ll.Paper(6, 5), random_state=seed).sfimp for seed in range(50)])
     error = found.std(axis=0, ddof=1) / np.sqrt(50)
     assert (np.abs(found.mean(axis=0) - truth().sfimp) <= 4 * error).all()
 
 
 def test_the_paper_has_defaults():
-    found = walk(method="paper")
+    found = walk(method=ll.Paper())
     assert found.design == "120 orders and 50 permutations"
 
 
 def test_the_papers_algorithm_draws_its_own_donors():
     with pytest.raises(ValueError, match="draws its own permutations, m_obs of them; leave out donors"):
-        walk(method="paper", m_feat=3, m_obs=2, donors=ll.Derangements())
+        walk(method=ll.Paper(3, 2), donors=ll.Derangements())
 
 
 def test_a_precision_that_cannot_be_met_is_refused_before_the_walks():

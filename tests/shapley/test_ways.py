@@ -23,7 +23,7 @@ import brute
 import coalitions
 import losslens as ll
 from losslens import losses
-from losslens.shapley.by_model import Paper
+from losslens.shapley.by_model import paper_predictions
 
 RNG = np.random.default_rng(0)
 N = 14
@@ -268,7 +268,7 @@ def test_containers_of_the_same_values_give_the_same_shares():
 
 def test_nothing_of_the_user_is_changed():
     frame, y, weight = pd.DataFrame(X, columns=NAMES), pd.Series(Y.copy()), WEIGHT.copy()
-    for options in ({}, {"method": "walk"}, {"method": "paper", "m_feat": 2, "m_obs": 2}):
+    for options in ({}, {"method": "walk"}, {"method": ll.Paper(2, 2)}):
         state = np.random.get_state()  # noqa: NPY002 - it is what must not move
         one = share(model=named, X=frame, y=y, sample_weight=weight, random_state=3, **options)
         for before, after in zip(state[1:3], np.random.get_state()[1:3], strict=True):  # noqa: NPY002
@@ -289,8 +289,8 @@ def test_the_papers_algorithm_predicts_no_fewer_and_no_more_coalitions_than_orde
     """The proper coalitions along all choices of orders; each is predicted for n rows and 5 permutations."""
     chains = [{frozenset(order[:k]) for k in range(1, p)} for order in permutations(range(p))]
     counts = [len(set().union(*chosen)) for chosen in combinations_with_replacement(chains, orders)]
-    request = SimpleNamespace(n=10, p=p, settings=SimpleNamespace(orders=orders, permutations=5))
-    assert Paper().predictions(request) == (10 + 50 * min(counts), 10 + 50 * max(counts))
+    request = SimpleNamespace(n=10, p=p, settings=SimpleNamespace(method=ll.Paper(orders, 5)))
+    assert paper_predictions(request) == (10 + 50 * min(counts), 10 + 50 * max(counts))
 
 
 def test_a_result_says_why_the_model_was_asked():

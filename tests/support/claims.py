@@ -168,10 +168,10 @@ def of_results(case: Case, seed: int = 0) -> dict[str, Any]:
     ask: dict[str, Any] = {"loss": case.kind.loss, "progress": False}
     found = ll.feature_importance(case.kind.model, case.X, case.y, donors="all", **ask)
     shares = ll.shapley_importance(case.kind.model, case.X, case.y, random_state=seed, **ask)
-    notes = [*found.notes, *shares.notes, ll.observations(shares).headline]
+    notes = [*found.notes, *shares.notes, shares.rank_rows().headline]
     if len(case.y) >= ENOUGH:
-        far = ll.extrapolation(found, case.X, random_state=seed)
-        notes += [*ll.regions(found, case.X).sentences, far.note, *(one.sentence for one in far.values())]
+        far = found.extrapolation
+        notes += [*found.regions(case.X).sentences, far.note, *(one.sentence for one in far.values())]
     return {"results": [note for note in notes if isinstance(note, Sentence)]}
 
 

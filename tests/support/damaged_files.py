@@ -56,6 +56,7 @@ def saved():
         "labels": ll.feature_importance(classes, numbers, y > 1, loss="zero_one", random_state=0),
         "custom": ll.feature_importance(predict, X, y, loss=lambda y, p: abs(y - p), random_state=0),
         "scores": ll.feature_importance(linear, numbers, y, loss=get_scorer("r2"), random_state=0),
+        "auc": ll.feature_importance(classes, numbers, y > 1, loss="roc_auc", random_state=0),
         "effects": ll.feature_effect(predict, X),
         "class effects": ll.feature_effect(classes, numbers, target=True),
         "shapley": shared,
@@ -70,12 +71,12 @@ def saved():
         "left out": ll.leave_one_covariate_out(LinearRegression(), numbers, y, cv=2, random_state=0),
         "compared": ll.compare({"one": predict, "two": lambda X: X["a"] * 1.5}, X, y, shapley=True, **explain),
         "moved": ll.compare(predict, {"a": X[:12], "b": X[12:]}, {"a": y[:12], "b": y[12:]}, shapley=False, **explain),
-        "regions": ll.regions(imp, X, target="importance", random_state=0, permutations=19),
+        "regions": imp.regions(X, target="importance", random_state=0, permutations=19),
         "far": imp.extrapolation,
         "influence": imp["a"].row_influence,
         "over": imp.over(np.arange(len(imp["a"].at))),
-        "observations": ll.observations(shared),
-        "clusters": ll.clusters(shared, X, random_state=0),
+        "observations": shared.rank_rows(),
+        "clusters": shared.clusters(X, random_state=0),
     }
     files = {path.stem: path.read_bytes() for path in sorted(OLD.glob("*.losslens"))}
     with tempfile.TemporaryDirectory() as folder:

@@ -2,6 +2,9 @@
 
 from itertools import pairwise
 
+from losslens import plots
+from losslens.plots.look import Look, draws
+
 LONG = "the share of {} among all households of the municipality, in percent, as counted in the census".format
 SAME_ENDS = "a name that is the same at its beginning, only number {} differs, and the same at its end".format
 
@@ -45,3 +48,15 @@ def inside(ax, artists):
     page = ax.figure.bbox
     boxes = [artist.get_window_extent() for artist in artists]
     return all(b.x0 >= -1 and b.y0 >= -1 and b.x1 <= page.x1 + 1 and b.y1 <= page.y1 + 1 for b in boxes)
+
+
+@draws("curve")
+def plot_groups(parts, *, scale="linear", colors=None, labels=None, ax=None):
+    """Curves of parts with names of one's own: what `ByGroup.plot_curves` and `Regions.plot` draw."""
+    return plots.subgroups.plot_groups(parts, ax, Look(scale=scale, colors=colors, labels=labels))
+
+
+@draws("rows")
+def plot_shares(models, *, top=None, colors=None, labels=None, ax=None):
+    """Shares of models that have been made by hand: what `Comparison.plot_shares` draws."""
+    return plots.shares.plot_shares(models, ax, Look(top, colors=colors, labels=labels))

@@ -72,7 +72,7 @@ def results(X):
         ll.shapley_effect(predict, X, [0]),
         ll.shapley_effect(predict, X, list(range(min(3, len(X))))),
         *learners(X, predict),
-        *([ll.regions(imp, X, target="importance", random_state=0, permutations=19)] if len(X) > 12 else []),
+        *([imp.regions(X, target="importance", random_state=0, permutations=19)] if len(X) > 12 else []),
         *([imp.extrapolation] if len(X) > 20 else []),  # with fewer there is nothing to draw
         imp[X.columns[0]].row_influence,
         *([imp.over(range(len(X)))] if len(X) > 1 else []),
@@ -82,8 +82,8 @@ def results(X):
         imp[X.columns[0]].by(np.arange(len(X)) % 2),
         effects[X.columns[0]].by(np.arange(len(X)) % 2),
         ll.feature_importance(both, X, np.column_stack([response(X)] * 2), loss="squared_error").outputs,
-        ll.observations(shared),
-        ll.clusters(shared, X, random_state=0),
+        shared.rank_rows(),
+        shared.clusters(X, random_state=0),
     ]
 
 

@@ -93,13 +93,13 @@ def test_unknown_names_are_told():
 
 
 def test_ranks_of_numbers_that_are_far_apart_are_certain():
-    known = Estimates(("a", "b", "c"), np.array([1.0, 9.0, 5.0]), 0.01 * np.eye(3), 50)
+    known = Estimates.of_covariance(("a", "b", "c"), np.array([1.0, 9.0, 5.0]), 0.01 * np.eye(3), 51)
     rank, low, high = known.ranks()
     assert rank.tolist() == low.tolist() == high.tolist() == [3, 1, 2]
 
 
 def test_ranks_of_numbers_that_cannot_be_told_apart_are_open():
-    known = Estimates(("a", "b", "c"), np.array([1.0, 1.1, 0.9]), np.eye(3), 50)
+    known = Estimates.of_covariance(("a", "b", "c"), np.array([1.0, 1.1, 0.9]), np.eye(3), 51)
     rank, low, high = known.ranks()
     assert rank.tolist() == [2, 1, 3]
     assert low.tolist() == [1, 1, 1]
@@ -109,9 +109,9 @@ def test_ranks_of_numbers_that_cannot_be_told_apart_are_open():
 def test_paired_numbers_can_be_told_apart_where_each_by_itself_could_not():
     """Two numbers that move together: their difference is certain, though neither is."""
     together = np.array([[1.0, 0.999], [0.999, 1.0]])
-    known = Estimates(("a", "b"), np.array([1.0, 2.0]), together, 100)
+    known = Estimates.of_covariance(("a", "b"), np.array([1.0, 2.0]), together, 101)
     assert known.ranks()[1].tolist() == [2, 1]
-    apart = Estimates(("a", "b"), np.array([1.0, 2.0]), np.eye(2), 100)
+    apart = Estimates.of_covariance(("a", "b"), np.array([1.0, 2.0]), np.eye(2), 101)
     assert apart.ranks()[1].tolist() == [1, 1]
 
 
@@ -124,7 +124,7 @@ def test_all_ranks_hold_at_once():
     covariance = 0.16 * np.array([[1, 0.3, 0], [0.3, 1, 0.3], [0, 0.3, 1]])
     root, right = np.linalg.cholesky(covariance), 0
     for _ in range(300):
-        known = Estimates(("a", "b", "c"), truth + root @ rng.normal(size=3), covariance, 10**6)
+        known = Estimates.of_covariance(("a", "b", "c"), truth + root @ rng.normal(size=3), covariance, 10**6 + 1)
         _, low, high = known.ranks()
         right += bool(((low <= [3, 2, 1]) & (high >= [3, 2, 1])).all())
     assert right / 300 > 0.92

@@ -14,7 +14,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 import brute
 import losslens as ll
-from losslens.plots.comparison import plot_comparison
 from losslens.plots.subgroups import LOOKS
 from losslens.results.comparison import Comparison
 from losslens.uncertainty.standard_errors import interval
@@ -523,7 +522,7 @@ def test_pictures_of_few_and_many_features_in_axes_of_any_size(p, name, models):
     found = compare(cast, table, sloped(p, 0)(table), donors=ll.Latin(3))
     for size, layout in ((None, None), ((2.4, 2.2), None), ((2.4, 2.2), "constrained"), ((9, 1.8), "constrained")):
         ax = None if size is None else plt.subplots(figsize=size, layout=layout)[1]
-        ax = looked_at(plot_comparison(found, ax=ax))
+        ax = looked_at(found.plot(ax=ax))
         rows = len(texts(ax.get_yticklabels()))
         assert 1 <= rows <= p
         assert ("not shown" in caption(ax)) == (rows < p)
@@ -745,7 +744,7 @@ def test_scores_side_by_side_are_told_as_scores(tmp_path):
     found = compare(TWO, y=LABEL, loss="roc_auc", shapley=True)
     assert repr(found).startswith("Comparison: decrease in roc_auc_score; 2 side by side, on the same rows")
     assert "(score)" in repr(found)
-    ax = plot_comparison(found)
+    ax = found.plot()
     assert ax.get_xlabel() == "decrease in roc_auc_score"
     assert any("linear: score 0." in text for text in legend(ax))
     with pytest.raises(ValueError, match="roc_auc_score"):

@@ -174,7 +174,7 @@ def test_a_copy_that_the_model_reads_adds_nothing_beyond_its_original():
 
     found = impact(fair, lambda X: X.sum(axis=1), table, 2 * X[:, 0])
     np.testing.assert_array_equal(found.local, 0.0)
-    assert (found.estimates.p_values() == 1).all()
+    assert (found.estimates().p_values() == 1).all()
 
 
 # How sure.
@@ -205,7 +205,7 @@ def test_p_values_of_symmetric_changes_are_students():
         features=("x",), local=local, weight=np.full(40, 1 / 40), error=1.0, title="squared error", backend="pandas"
     )
     expected = stats.ttest_1samp(local[:, 0], 0, alternative="greater").pvalue
-    assert found.estimates.p_values()[0] == pytest.approx(expected)
+    assert found.estimates().p_values()[0] == pytest.approx(expected)
     assert found.test(adjust=None)["p"][0] == pytest.approx(expected)
     reach = stats.t.ppf(0.975, 39) * stats.sem(local[:, 0])
     np.testing.assert_allclose(np.ravel(found.interval()), [0.2 - reach, 0.2 + reach])
@@ -242,7 +242,7 @@ def test_the_test_holds_its_level_where_a_model_fits_noise_given_the_others():
             return rng.normal(size=X.shape)
 
         found = impact(fresh, lambda X: X[:, 0] + 0.2 * X[:, 1], table, y, features=["x1"], progress=False)
-        small += found.estimates.p_values()[0] < 0.05
+        small += found.estimates().p_values()[0] < 0.05
     assert small <= 21
 
 
@@ -330,7 +330,7 @@ def test_the_table_and_the_words():
     assert list(frame["feature"]) == [found.features[j] for j in order]
     np.testing.assert_array_equal(frame["std_error"], found.std_error[order])
     np.testing.assert_array_equal(frame["low"], found.interval()[0][order])
-    np.testing.assert_array_equal(frame["p"], found.estimates.p_values()[order])
+    np.testing.assert_array_equal(frame["p"], found.estimates().p_values()[order])
     lines = repr(found).splitlines()
     assert lines[0].startswith("ConditionalImpact: increase in squared error beyond the other features; ")
     assert lines[1].startswith(f"  {found.features[order[0]]}  ")

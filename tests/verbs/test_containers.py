@@ -152,7 +152,7 @@ def test_numbers_are_numbers_to_samplers_regions_and_pages(kind):
         found.append(
             {
                 "kinds": [kind_of(column) for column in columns],
-                "regions": [region.rule for region in ll.regions(imp, X, random_state=0).regions],
+                "regions": [region.rule for region in imp.regions(X, random_state=0).regions],
                 "distance": imp[first].extrapolation.share,
                 "within": within[second].pfi,
                 "residual": round(residual[second].pfi, 1),

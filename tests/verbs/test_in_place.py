@@ -55,7 +55,7 @@ VERBS = {
     "pairs": ll.pair_interactions,
     "coalitions": lambda m, X, y, **k: ll.shapley_importance(m, X, y, method="exact", **k),
     "walks": lambda m, X, y, **k: ll.shapley_importance(m, X, y, method="walk", budget=2000, **k),
-    "paper": lambda m, X, y, **k: ll.shapley_importance(m, X, y, method="paper", m_feat=3, m_obs=3, **k),
+    "paper": lambda m, X, y, **k: ll.shapley_importance(m, X, y, method=ll.Paper(3, 3), **k),
     "sage": lambda m, X, y, **k: ll.shapley_importance(m, X, y, aggregate="prediction", **k),
     "conditional": lambda m, X, y, **k: ll.conditional_predictive_impact(m, X, y, ll.Residual(), **k),
     "weak_segments": ll.weak_segments,

@@ -7,6 +7,7 @@ from sklearn.metrics import get_scorer
 from sklearn.neighbors import KNeighborsRegressor
 
 import losslens as ll
+from losslens.results import Effects, Interactions, ShapleyEffect, ShapleyImportance
 
 RNG = np.random.default_rng(0)
 N, P = 60, 5
@@ -43,7 +44,7 @@ CALLS = {
     "sage": shares(method="exact", aggregate="prediction"),
     "coalitions": shares(method="exact"),
     "coalitions, a design": shares(method="exact", donors=ll.Latin(9)),
-    "paper": shares(method="paper", m_feat=5, m_obs=4),
+    "paper": shares(method=ll.Paper(5, 4)),
     "neighbours": shares(NEIGHBOURS, method="walk", budget=10_000),
     "forest": shares(FOREST),
     "scorer": shares(NEIGHBOURS, loss=get_scorer("r2"), donors=ll.Latin(4)),
@@ -72,14 +73,14 @@ CALLS = {
 
 def numbers(found):
     """What a result says, and how many predictions it took."""
-    if isinstance(found, ll.ShapleyImportance):
+    if isinstance(found, ShapleyImportance):
         parts = [found.sfimp, found.monte_carlo_error, [found.error_none, found.n_predictions]]
         return np.concatenate(parts if found.shares is None else [*parts, found.local.ravel(), found.sampling_error])
-    if isinstance(found, ll.ShapleyEffect):
+    if isinstance(found, ShapleyEffect):
         return np.concatenate([found.local.ravel(), found.std_error.ravel(), [found.n_predictions]])
-    if isinstance(found, ll.Effects):
+    if isinstance(found, Effects):
         return np.concatenate([*(one.pd for one in found.values()), [found.n_predictions]])
-    if isinstance(found, ll.Interactions):
+    if isinstance(found, Interactions):
         return np.append(found.index.ravel(), found.n_predictions)
     each = [[one.pfi, one.std_error, one.error, one.n_predictions, *one.interval()] for one in found.values()]
     return np.concatenate([*each, *(one.local for one in found.values())])

@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsRegressor
 import losslens as ll
 from losslens.passes import rehearsal
 from losslens.shapley import scores
-from losslens.verbs.plan import OF_RESULTS, PLANNED
+from losslens.verbs.plan import PLANNED
 
 N = 60
 X = np.random.default_rng(0).normal(size=(N, 4))
@@ -73,10 +73,10 @@ CALLS = {
 
 
 def test_every_verb_has_a_plan_or_needs_none():
-    """A verb takes a model, learner or forest and X, or a result; `load` and `plan` are no verbs."""
+    """A verb takes a model or learner and X; `load`, `plan` and `time_blocks` are no verbs."""
     public = [getattr(ll, name) for name in ll.__all__]
-    verbs = {one for one in public if inspect.isfunction(one)} - {ll.load, ll.plan}
-    assert verbs == set(PLANNED) | set(OF_RESULTS)
+    verbs = {one for one in public if inspect.isfunction(one)} - {ll.load, ll.plan, ll.time_blocks}
+    assert verbs == set(PLANNED)
     assert set(CALLS) == set(PLANNED)
 
 
@@ -92,10 +92,9 @@ def test_every_verb_is_planned(verb):
     assert repr(planned).startswith("Plan: ")
 
 
-@pytest.mark.parametrize("verb", OF_RESULTS, ids=lambda verb: verb.__name__)
-def test_verbs_of_results_have_no_plan(verb):
-    with pytest.raises(ValueError, match=f"{verb.__name__} makes no predictions"):
-        ll.plan(verb, None, X)
+def test_blocks_of_time_have_no_plan():
+    with pytest.raises(ValueError, match="time_blocks makes no predictions"):
+        ll.plan(ll.time_blocks, None, X)
 
 
 # Counts.

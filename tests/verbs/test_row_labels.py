@@ -75,16 +75,16 @@ def test_months_are_chosen_and_compared_after_loading(tmp_path):
     for result in (imp, ll.load(tmp_path / "imp")):
         for months in (table.index[:5], ["2000-01", "2000-02", "2000-03", "2000-04", "2000-05"]):
             assert result["a"].given(months).pfi == imp["a"].given(np.arange(N) < 5).pfi
-        assert len(ll.regions(result, table).of("a")) > 0
+        assert len(result.regions(table).of("a")) > 0
         with pytest.raises(ValueError, match="X has the row labels of the result in another order"):
-            ll.regions(result, table[::-1])
+            result.regions(table[::-1])
 
 
 def test_rows_are_named_by_label(labelled, by_position, tmp_path):
     """Every table, text and plot that names rows; what is named chooses the row that is meant."""
     imp = ll.feature_importance(model, labelled, Y.to_numpy(), **OPTIONS)
     shares = ll.shapley_importance(model, labelled, Y.to_numpy(), **OPTIONS)
-    rows, plain = ll.observations(shares, imp), ll.observations(by_position[1], by_position[0])
+    rows, plain = shares.rank_rows(imp), by_position[1].rank_rows(by_position[0])
     assert plain.suspicious.tolist() == [7]
     np.testing.assert_array_equal(rows.suspicious, labelled.index[[7]].to_numpy())
     order = plain.to_frame()["row"].to_numpy()
@@ -101,13 +101,11 @@ def test_rows_are_named_by_label(labelled, by_position, tmp_path):
         rtol=1e-12,
     )
 
-    parts, same = (
-        ll.clusters(one, X, k=2, random_state=0) for one, X in ((shares, labelled), (by_position[1], NUMBERS))
-    )
+    parts, same = (one.clusters(X, k=2, random_state=0) for one, X in ((shares, labelled), (by_position[1], NUMBERS)))
     np.testing.assert_array_equal(parts.rows(0), labelled.index[same.rows(0)].to_numpy())
     assert shares.given(parts.rows(1)).sfimp.tolist() == shares.given(same.labels == 1).sfimp.tolist()
 
-    found = ll.regions(imp, labelled, level=0.5, random_state=0)
+    found = imp.regions(labelled, level=0.5, random_state=0)
     for region in found.regions:
         np.testing.assert_allclose(imp[region.feature].given(region.rows).pfi, region.pfi, rtol=1e-12)
 
@@ -128,7 +126,7 @@ def test_rows_are_named_by_label(labelled, by_position, tmp_path):
 def test_plots_name_rows_by_label():
     X = NUMBERS.set_axis(INDICES["words"], axis=0)
     imp = ll.feature_importance(model, X, Y.to_numpy(), **OPTIONS)
-    rows = ll.observations(ll.shapley_importance(model, X, Y.to_numpy(), **OPTIONS))
+    rows = ll.shapley_importance(model, X, Y.to_numpy(), **OPTIONS).rank_rows()
     assert [text.get_text() for text in rows.plot().texts if text.get_gid() == NUMBERED] == ["id7"]
     assert "id7" in [text.get_text() for text in imp["a"].row_influence.plot().texts if text.get_gid() == NUMBERED]
     legend = [text.get_text() for text in imp["a"].plot().get_legend().get_texts()]

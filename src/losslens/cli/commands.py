@@ -25,10 +25,11 @@ from losslens.cli.arguments import (
     sampled,
 )
 from losslens.cli.errors import check_writable, naming_file, note, stopping_on_interrupt
-from losslens.cli.options import RUNNING, SOURCE, TABLE, Arguments, Verb
+from losslens.cli.options import RUNNING, SOURCE, TABLE, Arguments, Method, Verb
 from losslens.cli.printing import Output, Sheet, digits, plain, probability, records
 from losslens.cli.running import takes
 from losslens.cli.tables import LoadedRows, rows_with
+from losslens.results import Comparison, FeatureImportance, Importances, ShapleyImportance, TimeBlocks
 from losslens.results.table import ResultTable, or_else
 from losslens.tables.frames import as_table
 from losslens.text import size_in_words
@@ -71,7 +72,7 @@ def importance(args: Arguments) -> Output:
         "design": imp.design,
     }
     facts |= {"n_rows": len(rows.y), "n_predictions": imp.n_predictions}
-    blocks = [repr(groups).split("\n")[0], groups.chosen] if isinstance(groups, ll.TimeBlocks) else []
+    blocks = [repr(groups).split("\n")[0], groups.chosen] if isinstance(groups, TimeBlocks) else []
     notes = [*sampled(rows), *filter(None, blocks), *imp.notes, *imp.cautions]
     return Output(f"Importance: {imp.headline}", [sheet], notes, entries, facts, imp)
 
@@ -116,7 +117,7 @@ def shapley(args: Arguments) -> Output:
     chosen = None if args.gap is None else rows_with(rows, args.gap)
     shap = ll.shapley_importance(
         model, rows.X, rows.y, loss=loss_of(args.loss), features=features_of(args), donors=donors_of(args.donors),
-        method=args.method.value, aggregate=args.aggregate.value, rows=args.local or chosen is not None or "auto",
+        method=_method(args), aggregate=args.aggregate.value, rows=args.local or chosen is not None or "auto",
         precision=args.precision, budget=args.budget, sample_weight=rows.weight, **run_options(args),
     )  # fmt: skip
     columns = ["feature", "share", "sfimp", "std_error", "low", "high"]
@@ -202,7 +203,7 @@ def plan(args: Arguments) -> Output:
     if args.verb is not Verb.curves:
         options["loss"] = loss_of(args.loss)
     if args.verb is Verb.shapley:
-        options |= {"method": args.method.value, "aggregate": args.aggregate.value}
+        options |= {"method": _method(args), "aggregate": args.aggregate.value}
         options |= {"rows": args.local or "auto", "precision": args.precision, "budget": args.budget}
     planned = ll.plan(verbs[args.verb], model, rows.X, rows.y, **options, **run_options(args))
     facts = {name: value for name, value in asdict(planned).items() if name != "backend" and value is not None}
@@ -210,9 +211,13 @@ def plan(args: Arguments) -> Output:
     return Output(repr(planned), [], sampled(rows), records(planned.to_frame()), facts)
 
 
-def _against_constant(result: ll.Importances | ll.ShapleyImportance) -> dict[str, float | None]:
+def _against_constant(result: Importances | ShapleyImportance) -> dict[str, float | None]:
     """The error of the best constant and the skill; None where they are not known."""
     return {name: or_else(partial(getattr, result, name), None) for name in ("error_constant", "skill")}
+
+
+def _method(args: Arguments) -> Any:
+    return ll.Paper() if args.method is Method.paper else args.method.value
 
 
 def _weights(rows: dict[str, LoadedRows], several: bool) -> Any:
@@ -225,7 +230,7 @@ def _weights(rows: dict[str, LoadedRows], several: bool) -> Any:
 def _curve(one: Any, label: Any, notes: list[str]) -> list[dict[str, Any]]:
     """One record a value; with a loss, the effect beside the importance."""
     entries, effect, remark = records(one.to_frame()), one, ""
-    if isinstance(one, ll.FeatureImportance):
+    if isinstance(one, FeatureImportance):
         try:
             effect = one.effect if label is None else one.effect_of(label)
             for row, value in zip(entries, np.ravel(effect.pd).tolist(), strict=True):
@@ -254,7 +259,7 @@ def _short(name: str, rows: list[dict[str, Any]], points: int) -> Sheet:
 
 
 def _side_by_side(
-    comparison: ll.Comparison, differences: list[dict[str, Any]], moved: list[dict[str, Any]]
+    comparison: Comparison, differences: list[dict[str, Any]], moved: list[dict[str, Any]]
 ) -> list[Sheet]:
     table, head = comparison._table(), ["feature", *comparison.names]
     sheets = [Sheet(head, table.texts(list(table.columns)))]

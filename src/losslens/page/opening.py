@@ -178,7 +178,7 @@ def nothing_matters(first: Importances) -> str:
 @claim(level=LEVEL)
 def one_feature(first: Importances) -> str:
     """Of a single feature: whether its importance is significantly above 0."""
-    if len(first) > 1 or (estimates := or_else(lambda: first.estimates, None)) is None:
+    if len(first) > 1 or (estimates := or_else(first.estimates, None)) is None:
         return ""
     sure = "on new rows the error grows, too" if not not_significant(estimates) else "on new rows it may not"
     return f"W{_shuffled(first)[1:]}; {sure} (test at 5%)."
@@ -187,7 +187,7 @@ def one_feature(first: Importances) -> str:
 @claim(level=LEVEL)
 def leads_surely(first: Importances) -> str:
     """Where the simultaneous 95% interval of a feature's rank among all of several features is 1 to 1."""
-    if or_else(lambda: first.estimates, None) is None or not first_for_sure(first):
+    if or_else(first.estimates, None) is None or not first_for_sure(first):
         return ""
     name = first._ranked[0].name
     return f"It depends most on {cut(name)}: {_shuffled(first)}, and no other feature matters as much (95% confidence)."
@@ -196,7 +196,7 @@ def leads_surely(first: Importances) -> str:
 @claim(level=0)
 def perhaps_nothing_matters(first: Importances) -> str:
     """Where all of several features are tested, and none is significantly above 0."""
-    estimates = or_else(lambda: first.estimates, None)
+    estimates = or_else(first.estimates, None)
     if estimates is None or not all_tested(first) or len(not_significant(estimates)) < len(first):
         return ""
     return f"It is not sure that any feature matters: {_shuffled(first, ', the first,')}, which may be chance."
@@ -208,7 +208,7 @@ def leads_unsurely(first: Importances) -> str:
 
     And whether the interval of the first includes 0.
     """
-    estimates = or_else(lambda: first.estimates, None)
+    estimates = or_else(first.estimates, None)
     if estimates is None or not all_tested(first):
         return ""
     best = dict(zip(estimates.names, estimates.ranks()[1].tolist(), strict=True))

@@ -130,7 +130,7 @@ def no_feature_by_score(first: Scores) -> str:
 @claim(level=LEVEL)
 def leads_surely_by_score(first: Scores) -> str:
     """Where the simultaneous 95% interval of a feature's rank among all of several features is 1 to 1."""
-    if or_else(lambda: first.estimates, None) is None or not first_for_sure(first):
+    if or_else(first.estimates, None) is None or not first_for_sure(first):
         return ""
     name = cut(first._ranked[0].name)
     return f"It depends most on {name}: {_shuffled(first)}, and no other feature matters as much (95% confidence)."
@@ -140,7 +140,7 @@ def leads_surely_by_score(first: Scores) -> str:
 def leads_by_score(first: Scores) -> str:
     """Otherwise: the first on these rows, whether it may make no difference, and which others may be first."""
     text = f"On these rows it depends most on {cut(first._ranked[0].name)}: {_shuffled(first)}"
-    estimates = or_else(lambda: first.estimates, None)
+    estimates = or_else(first.estimates, None)
     if estimates is None or not all_tested(first):
         return f"{text}; how surely is not known."
     best = dict(zip(estimates.names, estimates.ranks()[1].tolist(), strict=True))

@@ -39,7 +39,7 @@ def words(
     name, first = next(iter(models.items()))
     share = shares.get(name)
     of_shares = [] if share is None else [from_other_rows(share), largest_shares(share), negative_shares(share)]
-    estimates = or_else(lambda: first.estimates, None)
+    estimates = or_else(first.estimates, None)
     tested = [ranks_first, first_is_uncertain, every_grows, uncertain, shrinks] if estimates is not None else []
     sentences = [
         at_the_bound(first), *of_shares, grows_most(first), *(make(first) for make in tested), unused(first),
@@ -154,7 +154,7 @@ def first_is_uncertain(first: Importances) -> str:
 @claim(level=LEVEL)
 def every_grows(first: Importances) -> str:
     """Where all features are tested, and Holm's tests find every importance above 0."""
-    if not all_tested(first) or len(not_significant(first.estimates)) > 0:
+    if not all_tested(first) or len(not_significant(first.estimates())) > 0:
         return ""
     if len(first) == 1:
         return "With its values taken from other rows, the error grows on new rows, too (one-sided test at 5%)."
@@ -164,8 +164,8 @@ def every_grows(first: Importances) -> str:
 @claim(level=0)
 def uncertain(first: Importances) -> str:
     """Features whose importances are not significantly above 0, nor below, and that changed some error."""
-    known = {*unused_features(first), *_below_zero(first.estimates)}
-    names = [name for name in not_significant(first.estimates) if name not in known]
+    known = {*unused_features(first), *_below_zero(first.estimates())}
+    names = [name for name in not_significant(first.estimates()) if name not in known]
     if not names:
         return ""
     whose = f"{' or '.join(names)}" if len(names) < 3 else f"any of {listed(names)}"
@@ -175,7 +175,7 @@ def uncertain(first: Importances) -> str:
 @claim(level=LEVEL)
 def shrinks(first: Importances) -> str:
     """Features whose importances are below 0, by intervals that hold for all features together."""
-    names = _below_zero(first.estimates)
+    names = _below_zero(first.estimates())
     if not names:
         return ""
     return f"The error shrinks with the values of {listed(names)} taken from other rows (intervals at 95%, Bonferroni)."
@@ -196,7 +196,7 @@ def unused(first: Importances) -> str:
 
 def first_for_sure(first: Importances) -> bool:
     """Whether the simultaneous interval of the rank of the largest of several importances is 1 to 1."""
-    best, estimates = first._ranked[0], first.estimates
+    best, estimates = first._ranked[0], first.estimates()
     if len(first) == 1 or not all_tested(first) or not best.pfi > 0:
         return False
     return int(estimates.ranks()[2][estimates.names.index(best.name)]) == 1
@@ -204,7 +204,7 @@ def first_for_sure(first: Importances) -> bool:
 
 def all_tested(first: Importances) -> bool:
     """Whether every feature has a standard error: a claim about all must not rest on some."""
-    return len(first.estimates.names) == len(first)
+    return len(first.estimates().names) == len(first)
 
 
 def not_significant(estimates: Estimates) -> list[str]:

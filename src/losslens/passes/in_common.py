@@ -45,7 +45,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PairMean:
     """A mean over all cells of a pair."""
 
     value: float
@@ -59,8 +59,8 @@ class Estimate:
 class InCommon:
     """What the pairs have in common: the whole and, where a scale is given, its parts."""
 
-    whole: dict[Pair, Estimate]
-    parts: dict[str, dict[Pair, Estimate]]  # by the names in `PARTS`; empty without a scale
+    whole: dict[Pair, PairMean]
+    parts: dict[str, dict[Pair, PairMean]]  # by the names in `PARTS`; empty without a scale
     brier: bool  # the parts are those of the Brier score: too many probabilities are at the clipping bound
     sample: Sample
     n_predictions: int
@@ -377,7 +377,7 @@ class _PairSums:
                 self.row[q, rows] = counted @ sample.weight
                 self.donor[q] += sample.weight * (weight @ counted)
 
-    def estimate(self, name: str, sample: Sample) -> Estimate:
+    def estimate(self, name: str, sample: Sample) -> PairMean:
         """The mean of a quantity, and its standard error from the influence of each row in both roles."""
         q, mass, layout = self.names.index(name), self.mass, self.mass.layout
         total = float(mass.donor.sum())
@@ -396,15 +396,15 @@ class _PairSums:
         try:
             moved = influence(means, layout, sample, at)
         except ValueError as error:
-            return Estimate(value, unbiased, absent=str(error))
-        found = Estimate(value, unbiased, moved.std_error, moved.skewness)
+            return PairMean(value, unbiased, absent=str(error))
+        found = PairMean(value, unbiased, moved.std_error, moved.skewness)
         # Where m is a rounding error it is 0: what is left of strength and interaction is none.
         if name.endswith(("strength", "interaction")):
             return found
         return settled(found, sample.error + self.compared, sample)
 
 
-def settled(found: Estimate, compared: float, sample: Sample) -> Estimate:
+def settled(found: PairMean, compared: float, sample: Sample) -> PairMean:
     """Without rounding errors: for features that the model does not use they must not be significant."""
     least = compared * (SINGLE_ROUNDING if sample.prediction.dtype == np.float32 else ROUNDING)
     if not (found.std_error <= least and abs(found.unbiased) <= least):  # also where the error is not known

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any, ParamSpec
+from collections.abc import Sequence
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -21,12 +20,8 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import Transform
 from numpy.typing import NDArray
 
-from losslens.plots import options
-from losslens.plots.letters import find_fonts
 from losslens.plots.wording import number
 from losslens.typing import Indices
-
-P = ParamSpec("P")
 
 # Okabe and Ito's colours: distinct with every kind of colour vision. Shapes and dashes differ, too, for print.
 BLUE, SKY, GREEN, VERMILLION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
@@ -44,19 +39,6 @@ LEGEND_HANDLE = 6  # width of a legend's line or marker, in letters
 LEGEND_SHARE = 0.45  # share of the height that a legend of colours may take
 LEGEND_LETTERS = 8  # fewest letters of a name in it
 CELL, AROUND = 1.3, 60.0  # a layout engine leaves CELL * side - AROUND points of each side of the axes
-
-
-def takes_axes(plot: Callable[P, Axes]) -> Callable[P, Axes]:
-    """A plot whose options, `ax` among them, are checked before anything is drawn, and whose letters have a font."""
-
-    @wraps(plot)
-    def checked(*arguments: P.args, **given: P.kwargs) -> Axes:
-        options.check(given)
-        ax = plot(*arguments, **given)
-        find_fonts(ax)
-        return ax
-
-    return checked
 
 
 def new_axes(rows: int | None = None) -> Axes:

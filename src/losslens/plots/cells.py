@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, VERMILLION, evenly, folded
-from losslens.plots.feature_data import MOST_VALUES, CurveLook, FeaturePicture, Singles, show
+from losslens.plots.feature_data import MOST_VALUES, FeaturePicture, Singles, show
 from losslens.plots.importance_axis import bend, check_scale
-from losslens.plots.options import Names, arrange, colour_map, colours, most_of, name_features
+from losslens.plots.look import Look, Names
+from losslens.plots.options import arrange, colour_map, colours, most_of, name_features
 from losslens.plots.scale import word_ticks
 from losslens.plots.shapley_effect import MOST_LINES, dots_note, swarm, thinned
 from losslens.plots.wording import MINUS, alike, count, not_shown, number, some_of, value_labels
@@ -20,7 +21,7 @@ from losslens.plots.wording import labels as short_labels
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.shapley import ShapleyImportance
-from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
+from losslens.typing import Floats, Indices
 
 MOST_MAPPED = 400  # rows of a heat map: about as many as a figure has pixels
 HELD = 0.98  # share of the cells whose values lie within the colour scale
@@ -31,39 +32,10 @@ OUTLIERS = 0.005  # share of the dots at each end that may lie outside the axis
 REACH = 0.5  # how far an axis of dots extends beyond the others, in their range
 
 
-@canvas.takes_axes
-def plot_cells(
-    feature: FeatureImportance,
-    *,
-    colors: Colors | None = None,
-    labels: FeatureLabels | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw how each row's loss changes with each value of the feature: a heat map with the most important row on top.
-
-    Of more than 400 rows, 400 are shown evenly along the order of local importances, both ends included.
-
-    Parameters
-    ----------
-    feature
-        One feature of what `losslens.feature_importance` gives.
-    colors
-        Colour map, or its name.
-    labels
-        Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-    >>> plot_cells(imp["x1"]).get_xlabel()
-    'x1'
-    """
-    shown = show(feature, CurveLook(names=name_features(labels, [feature.name], feature.columns)))
-    colour_scale = colour_map(colors, "PuOr_r").with_extremes(bad=EMPTY)
+def plot_cells(feature: FeatureImportance, ax: Axes | None, look: Look) -> Axes:
+    """Draw how each row's loss changes with each value of the feature, the most important row on top."""
+    shown = show(feature, look)
+    colour_scale = colour_map(look.colors, "PuOr_r").with_extremes(bad=EMPTY)
     singles = shown.singles
     if singles is None or not np.isfinite(singles.integral).any():
         raise ValueError(f"{feature.name!r} has no cells to draw: none was kept, or no row has a donor; raise memory=")
@@ -90,8 +62,8 @@ def plot_cells(
         notes.append("grey: value not paired with the row")
     below, above = bool(np.nanmin(cells) < -reach), bool(np.nanmax(cells) > reach)
     extend = "both" if below and above else "min" if below else "max" if above else "neither"
-    look: dict[str, Any] = {"extend": extend, "aspect": max(10.0, height / 14)}
-    bar = canvas.colour_bar(ax, mesh, None if narrow else shown.axis, 0.8, **look)
+    style: dict[str, Any] = {"extend": extend, "aspect": max(10.0, height / 14)}
+    bar = canvas.colour_bar(ax, mesh, None if narrow else shown.axis, 0.8, **style)
     if narrow:
         bar.set_ticks([-reach, 0, reach], labels=[MINUS, "0", "+"])
     ax.spines[:].set_visible(False)
@@ -123,50 +95,19 @@ def _name_columns(ax: Axes, shown: FeaturePicture, columns: Indices) -> None:
     ax.set_xlabel(shown.title, parse_math=False)
 
 
-@canvas.takes_axes
-def plot_local(
-    importances: Importances | ShapleyImportance, *, top: int | None = None, sort: Sort = "importance",
-    scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw the importance of each feature for single rows: a line of dots each, the most important feature on top.
-
-    Parameters
-    ----------
-    importances
-        What `losslens.feature_importance` or `losslens.shapley_importance` gives.
-    top
-        How many features to draw, the most important ones; all that fit by default.
-    sort
-        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    scale
-        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, linear around 0 only.
-    colors
-        One colour for all dots, a list from top to bottom, or a mapping from features to colours.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default, as high as the features need.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-    >>> [label.get_text().split()[0] for label in plot_local(imp).get_yticklabels()]
-    ['x1', 'x0']
-    """
+def plot_local(importances: Importances | ShapleyImportance, ax: Axes | None, look: Look) -> Axes:
+    """Draw the importance of each feature for single rows: a line of dots each, the most important feature on top."""
     every = _local(importances)
-    names, own = name_features(labels, list(importances.features)), ax is None
-    ranked = np.argsort([-mean for _, mean, _ in every], kind="stable")[: most_of(top, len(every))]
-    check_scale(scale, np.concatenate([every[j][2] for j in ranked]))
+    names, own = name_features(look.labels, list(importances.features)), ax is None
+    ranked = np.argsort([-mean for _, mean, _ in every], kind="stable")[: most_of(look.top, len(every))]
+    check_scale(look.scale, np.concatenate([every[j][2] for j in ranked]))
     ax, most = named_rows.open_rows(ax, len(ranked), below=3, most=MOST_LINES, line=1.5)
-    lines = [every[j] for j in arrange(names.all([name for name, _, _ in every]), ranked[:most], sort)]
+    lines = [every[j] for j in arrange(names.all([name for name, _, _ in every]), ranked[:most], look.sort)]
     means = np.array([mean for _, mean, _ in lines])
     features = [name for name, _, _ in lines]
-    fill = colours(colors, features, [BLUE] * len(lines), "feature", list(importances.features))
-    bend(ax.xaxis, scale, means)
-    if scale != "log":
+    fill = colours(look.colors, features, [BLUE] * len(lines), "feature", list(importances.features))
+    bend(ax.xaxis, look.scale, means)
+    if look.scale != "log":
         ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
     out = _draw_local(ax, [local for _, _, local in lines], means, fill)
     headline = importances.headline.split(";")[0].removesuffix(" that each feature earns")

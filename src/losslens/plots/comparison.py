@@ -3,147 +3,106 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.bars import Bar, BarLook, known_interval, ranked_bars
+from losslens.plots.bars import Bar, known_interval, ranked_bars
 from losslens.plots.canvas import INK
 from losslens.plots.importance_axis import bend, check_scale
-from losslens.plots.options import arrange, colours, most_of, name_features
+from losslens.plots.look import Look
+from losslens.plots.options import arrange, colours, name_features
 from losslens.plots.subgroups import COLOURS, LOOKS, separate_rows, shift_of
 from losslens.plots.wording import labels as short_labels
 from losslens.plots.wording import not_shown, number
 from losslens.results.comparison import BEYOND, Comparison, distance_in_words
-from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Sort
+from losslens.typing import Floats, Indices
 from losslens.uncertainty.cautions import noted
 
 LEGEND = 3  # lines of text that the legend takes
 
 
-@canvas.takes_axes
-def plot_comparison(
-    comparison: Comparison, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
-    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw the importances of each feature below each other, with 95% intervals; the legend has each model's error.
+class Series(NamedTuple):
+    """A model or a group of rows: its name and colour, and the value of each feature with the ends of its interval."""
 
-    At most 8 models are drawn, and of the features those that matter most to any of them.
+    label: str
+    colour: str
+    numbers: Floats  # (3, p): value, low and high; NaN where there is none
 
-    Parameters
-    ----------
-    comparison
-        What `losslens.compare` gives.
-    top
-        How many features to draw, the most important ones; all that fit by default.
-    sort
-        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    scale
-        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-    colors
-        One colour for all models, a list in their order, or a mapping from their names to colours.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default.
 
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 1]}
-    >>> comparison = ll.compare(models, X, 2 * X[:, 1], loss="squared_error", shapley=False)
-    >>> [label.get_text() for label in plot_comparison(comparison).get_yticklabels()]
-    ['x1', 'x0']
+def plot_comparison(comparison: Comparison, ax: Axes | None, look: Look) -> Axes:
+    """The importances of each feature, one model below the other, with intervals."""
+    shown, features = list(comparison.importances.items())[: len(LOOKS)], list(comparison.features)
+    name_features(look.labels, features)
+    models = [name for name, _ in shown]
+    fill = colours(look.colors, models, COLOURS, "model", comparison.names)
+    series = []
+    for (_, importances), name, colour in zip(shown, short_labels(models, 30), fill, strict=True):
+        numbers = [(importances[feature].pfi, *known_interval(importances[feature])) for feature in features]
+        label = f"{name}: {comparison.told_as} {number(importances.base)}"
+        series.append(Series(label, colour, np.array(numbers).T))
+    ranked = np.array([features.index(feature) for feature in comparison._ranked], np.intp)
+    ax, order = draw_series(ax, look, features, ranked, series, comparison.change)
+    unnamed = [] if ax.get_legend() else ["no space to name the models"]
+    canvas.caption(ax, unnamed + _notes(comparison, len(shown), [features[j] for j in order]))
+    return ax
+
+
+def draw_series(
+    ax: Axes | None, look: Look, features: Sequence[str], ranked: Indices, series: Sequence[Series], label: str
+) -> tuple[Axes, Indices]:
+    """Rows of features, given by their rank, with a dot and an interval for each series, below those of the one before.
+
+    Returns the axes, and the features that are drawn, from top to bottom.
     """
-    own, shown = ax is None, list(comparison.importances.items())[: len(LOOKS)]
-    names, models = name_features(labels, comparison.features), [name for name, _ in shown]
-    fill = colours(colors, models, COLOURS, "model", comparison.names)
-    ranked = comparison._ranked[: most_of(top, len(comparison.features))]
-    check_scale(scale, np.array([one[feature].pfi for _, one in shown for feature in ranked]))
-    high = 0.5 + 0.45 * len(shown)  # of a feature, in lines of text
+    own, ranked = ax is None, ranked[: look.top]
+    high = 0.5 + 0.45 * len(series)  # of a feature, in lines of text
+    values = np.array([one.numbers[0] for one in series])
+    check_scale(look.scale, values[:, ranked])
     if ax is None:
         most = max(1, int(named_rows.MOST_ROWS / high))
         ax = canvas.new_axes(int(high * min(most, len(ranked))) + LEGEND)
     else:
         most = max(1, int((named_rows.rows_that_fit(ax) - LEGEND) / high))
-    every = list(comparison.features)
-    places = np.array([every.index(feature) for feature in ranked[:most]], np.intp)
-    order = [every[j] for j in arrange(names.all(every), places, sort)]
-    bend(ax.xaxis, scale, np.array([one[feature].pfi for _, one in shown for feature in order]))
-    for k, ((_, importances), name) in enumerate(zip(shown, short_labels(models, 30), strict=True)):
-        pfi = [importances[feature].pfi for feature in order]
-        ends = np.array([known_interval(importances[feature]) or (np.nan, np.nan) for feature in order])
-        label = f"{name}: {comparison.told_as} {number(importances.base)}"
-        draw_series(ax, k, len(shown), pfi, ends, label, fill[k])
+    order = arrange(look.names.all(features), ranked[:most], look.sort)
+    bend(ax.xaxis, look.scale, values[:, order])
+    for k, (name, colour, numbers) in enumerate(series):
+        value, low, high = numbers[:, order]
+        at = np.arange(len(order)) + shift_of(k, len(series))
+        hidden = " " if name.startswith("_") else ""  # matplotlib omits names that begin with _
+        style: dict[str, Any] = {
+            "color": colour,
+            "label": f"{hidden}{name}",
+            "markersize": 5,
+            "linestyle": "none",
+            "zorder": 4,
+        }
+        ax.plot(value, at, LOOKS[k][2], **style)
+        ax.hlines(at, low, high, color=colour, linewidth=1.3, zorder=3)
     separate_rows(ax, len(order))
-    zero = [] if scale == "log" else [ax.axvline(0, color=INK, linewidth=0.8, zorder=1)]
-    short = short_labels(names.all(order), named_rows.letters_beside(ax))
-    named_rows.legend_above(ax, named_rows.dress_rows(ax, short, own, comparison.change), zero)
-    unnamed = [] if ax.get_legend() else ["no space to name the models"]
-    canvas.caption(ax, unnamed + _notes(comparison, len(shown), order))
-    return ax
+    zero = [] if look.scale == "log" else [ax.axvline(0, color=INK, linewidth=0.8, zorder=1)]
+    short = short_labels(look.names.all([features[j] for j in order]), named_rows.letters_beside(ax))
+    named_rows.legend_above(ax, named_rows.dress_rows(ax, short, own, label), zero)
+    return ax, order
 
 
-def draw_series(ax: Axes, k: int, of: int, values: Sequence[float], ends: Floats, label: str, colour: str) -> None:
-    """The k-th of several series: a dot with an interval in each row, below those of the series before it."""
-    at = np.arange(len(values)) + shift_of(k, of)
-    ax.plot(values, at, LOOKS[k][2], color=colour, markersize=5, label=label, zorder=4, linestyle="none")
-    ax.hlines(at, ends[:, 0], ends[:, 1], color=colour, linewidth=1.3, zorder=3)
-
-
-@canvas.takes_axes
-def plot_moved(
-    comparison: Comparison, name: str, against: str, *, top: int | None = None, sort: Sort = "importance",
-    scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw how much each importance differs between two sets of rows, with 95% intervals, and how far its values moved.
-
-    Parameters
-    ----------
-    comparison
-        What `losslens.compare` gives for several sets of rows.
-    name, against
-        The two sets of rows: the first less the second.
-    top
-        How many features to draw, those whose importances differ most; all that fit by default.
-    sort
-        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    scale
-        Axis of the differences: ``"linear"`` or ``"symlog"``; ``"log"`` only if all are above 0.
-    colors
-        One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default, as high as the features need.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> rows = {"early": X, "late": X + [0, 2]}
-    >>> y = {"early": X[:, 0] + X[:, 1], "late": X[:, 0]}
-    >>> found = ll.compare(lambda X: X.sum(axis=1), rows, y, loss="squared_error", shapley=False)
-    >>> [label.get_text() for label in plot_moved(found, "late", "early").get_yticklabels()]
-    ['x1', 'x0']
-    """
+def plot_moved(comparison: Comparison, ax: Axes | None, look: Look, name: str, against: str) -> Axes:
+    """How each feature's importance and its values differ in two sets of rows."""
+    name_features(look.labels, comparison.features)
     shifts = {feature: comparison.shift(feature, name, against) for feature in comparison.features}
-    apart = {feature: _known_difference(comparison, feature, name, against) for feature in comparison.features}
-    bars = [Bar(feature, apart[feature][0], apart[feature][1]) for feature in comparison.features]
+    bars = [_difference(comparison, feature, name, against) for feature in comparison.features]
     distances: list[str] = []
 
     def moved(drawn: Sequence[Bar]) -> list[str]:
         distances.extend(distance_in_words(shifts[bar.name]) for bar in drawn)
         return distances
 
-    look = BarLook(top, sort, scale, colors, name_features(labels, comparison.features))
     ax, drawn, width = ranked_bars(ax, bars, look, shares=moved, by_size=True)
     first, second = short_labels([name, against], 30)
     named_rows.label_across(ax, f"{comparison.change}: {first} less {second}", width)
-    notes = ["lines: 95% intervals"] if any(bar.interval for bar in bars) else []
+    notes = ["lines: 95% intervals"] if any(np.isfinite(bar.low) for bar in bars) else []
     if any("(" in text.get_text() for text in ax.texts):
         notes.append("in brackets: how far the values moved, from 0 to 1")
         notes += [f"{BEYOND}: beyond chance"] if any(BEYOND in one for one in distances) else []
@@ -151,29 +110,25 @@ def plot_moved(
     return ax
 
 
-def _known_difference(
-    comparison: Comparison, feature: str, name: str, against: str
-) -> tuple[float, tuple[float, float] | None]:
+def _difference(comparison: Comparison, feature: str, name: str, against: str) -> Bar:
     """The difference of two importances and, where there is one, its interval."""
     try:
         found = comparison.difference(feature, name, against)
     except ValueError:
-        return comparison.importances[name][feature].pfi - comparison.importances[against][feature].pfi, None
-    return found.value, (found.low, found.high)
+        first, second = (comparison.importances[one][feature].pfi for one in (name, against))
+        return Bar(feature, first - second)
+    return Bar(feature, found.value, found.low, found.high)
 
 
 def _notes(comparison: Comparison, models: int, names: Sequence[str]) -> list[str]:
-    lines = any(known_interval(next(iter(model.values()))) for model in comparison.importances.values())
+    each = comparison.importances.values()
+    lines = any(np.isfinite(known_interval(next(iter(model.values())))[0]) for model in each)
     notes = ["lines: 95% intervals"] if lines else []
-    cautions = _cautions(comparison, names)
+    # Which features, and of which model, is in the table: names take too much space.
+    said = [model[name].caution for model in each for name in names]
+    cautions = noted(["some"] * len(said), said)
     if lines and comparison.paired and not cautions:  # advice is less urgent, and small axes have no space for both
         notes.append("on the same rows: .differences() is often more precise than the lines suggest")
     if models < len(comparison.names):
         notes.append(f"the first {models} of {len(comparison.names)}")
     return notes + cautions + not_shown(len(comparison.features) - len(names))
-
-
-def _cautions(comparison: Comparison, names: Sequence[str]) -> list[str]:
-    """Of the features that are drawn; which, and of which model, is in the table: names take too much space."""
-    said = [model[name].caution for model in comparison.importances.values() for name in names]
-    return noted(["some"] * len(said), said)

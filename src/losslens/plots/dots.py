@@ -79,7 +79,9 @@ def _extremes(ax: Axes, singles: Singles, order: Indices) -> Floats:
 def _cut(ax: Axes, shown: FeaturePicture, ends: Floats, points: Floats) -> list[str]:
     """An axis that follows the means; returns notes if ranges or extreme rows leave it."""
     limits = shown.limits(ends.ravel())
-    if shown.from_zero and not shown.look.whole and limits == EVERYTHING:  # ranges are near: extreme rows may be far
+    if (
+        shown.from_zero and shown.look.limits == "pi" and limits == EVERYTHING
+    ):  # ranges are near: extreme rows may be far
         limits = extent(np.append(shown.curve, ends), points)
     low, high = np.clip(ax.dataLim.intervalx, *limits)
     if ax.get_xscale() == "log":
@@ -97,9 +99,9 @@ def _means(ax: Axes, shown: FeaturePicture, order: Indices) -> None:
     finite, faded = np.isfinite(curve), shown.faded[order]
     solid, hollow = finite & ~faded, finite & faded
     if solid.any() or not faded.any():
-        ax.scatter(curve[solid], np.flatnonzero(solid), s=size[solid], color=shown.look.colour, label=name, zorder=4)
+        ax.scatter(curve[solid], np.flatnonzero(solid), s=size[solid], color=shown.colour, label=name, zorder=4)
     if hollow.any():
-        edge = shown.look.colour
+        edge = shown.colour
         look: dict[str, Any] = {"facecolors": "white", "edgecolors": edge, "linewidths": 1.3, "zorder": 4.5}
         ax.scatter(curve[hollow], np.flatnonzero(hollow), s=size[hollow], label=None if solid.any() else name, **look)
 
@@ -109,7 +111,7 @@ def _band(ax: Axes, shown: FeaturePicture, order: Indices) -> None:
     band = shown.band
     if band is not None:
         label = f"{band.level:.0%} band of {shown.curve_name}"
-        style: dict[str, Any] = {"color": shown.look.colour, "linewidth": 1.6, "zorder": 4, "gid": BAND}
+        style: dict[str, Any] = {"color": shown.colour, "linewidth": 1.6, "zorder": 4, "gid": BAND}
         ax.hlines(np.arange(len(order)), band.low[order], band.high[order], label=label, **style)
 
 

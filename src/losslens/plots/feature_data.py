@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,8 @@ from losslens.cells.matrix import curves
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.plots.canvas import BLUE, evenly
 from losslens.plots.importance_axis import EVERYTHING, extent
-from losslens.plots.options import Names
+from losslens.plots.look import Look
+from losslens.plots.options import name_features, one_colour
 from losslens.plots.wording import number, shorten, value_label
 from losslens.results.effects import FeatureEffect
 from losslens.results.extrapolation import Extrapolation
@@ -22,7 +23,7 @@ from losslens.results.importance import FeatureImportance
 from losslens.results.scores import FeatureScore
 from losslens.results.table import or_else
 from losslens.tables.row_labels import row_name
-from losslens.typing import AxisScale, Floats, Indices
+from losslens.typing import Floats, Indices
 from losslens.uncertainty.bands import Band
 from losslens.uncertainty.cautions import few_units, noted
 
@@ -87,17 +88,6 @@ class Singles:
         return f"row {row}: {place} {kept}{self.integral_name}, {number(self.integral[position])}"
 
 
-@dataclass(frozen=True)
-class CurveLook:
-    """How a curve is drawn: the options of plots of one feature."""
-
-    colour: str = BLUE  # of the mean curve
-    scale: AxisScale = "linear"
-    curves: bool = True  # whether single rows are drawn
-    whole: bool = False  # whether the axis holds all single rows, however far out
-    names: Names = field(default_factory=lambda: Names({}))
-
-
 @dataclass(frozen=True, eq=False)
 class FeaturePicture:
     """A curve over a grid, and all that is drawn with it."""
@@ -110,6 +100,7 @@ class FeaturePicture:
     curve_name: str  # PI or PD
     weights: Floats | None  # (g,)
     axis: str  # what the curve measures
+    look: Look = Look()
     level: float | None = None  # its mean, the PFI
     from_zero: bool = True  # whether 0 has a meaning
     singles: Singles | None = None
@@ -117,13 +108,17 @@ class FeaturePicture:
     design: str = ""
     extrapolation: Extrapolation | None = None
     caution: str = ""  # why the PFI and the band are to be taken with caution; empty if they are not
-    look: CurveLook = CurveLook()
     centred: str = ""  # at which value curves are 0; empty if they are not centred
 
     @property
     def one_column(self) -> bool:
         """Whether the grid has an axis: pairs and groups of columns have none."""
         return len(self.values) == 1 and self.values[0].ndim == 1
+
+    @property
+    def colour(self) -> str:
+        """Of the mean curve; a pair has a colour map."""
+        return BLUE if len(self.values) == 2 else one_colour(self.look.colors, BLUE)
 
     @property
     def faded(self) -> NDArray[np.bool_]:
@@ -176,7 +171,7 @@ class FeaturePicture:
 
     def limits(self, singles: Floats) -> tuple[float, float]:
         """Limits of the axis of the curve, infinite where nothing is cut: effects never are."""
-        if not self.from_zero or self.look.whole:
+        if not self.from_zero or self.look.limits == "all":
             return EVERYTHING
         band = None if self.band is None else np.array([self.band.low, self.band.high])
         return extent(np.append(self.curve, self.level or 0.0), singles, band)
@@ -195,24 +190,20 @@ class FeaturePicture:
         )  # fmt: skip
 
 
-def show(result: FeatureImportance | FeatureScore | FeatureEffect, look: CurveLook | None = None) -> FeaturePicture:
+def show(result: FeatureImportance | FeatureScore | FeatureEffect, look: Look) -> FeaturePicture:
     """What there is to draw of a result."""
-    found = _found(result)
-    return found if look is None else replace(found, look=look)
-
-
-def _found(result: FeatureImportance | FeatureScore | FeatureEffect) -> FeaturePicture:
+    name_features(look.labels, [result.name], result.columns)
     if isinstance(result, FeatureScore):
         if result.undefined:
             raise ValueError(result.undefined)
         return FeaturePicture(
             result.name, result.columns, result.values, result.ordered, result.pi, "PI", result.shares,
-            result.change,
+            result.change, look,
         )  # fmt: skip
-    return _importance(result) if isinstance(result, FeatureImportance) else _effect(result)
+    return _importance(result, look) if isinstance(result, FeatureImportance) else _effect(result, look)
 
 
-def _importance(result: FeatureImportance) -> FeaturePicture:
+def _importance(result: FeatureImportance, look: Look) -> FeaturePicture:
     assert result.cells.changes is not None  # a FeatureImportance has losses
     local = result.means.local
     if local is not None:
@@ -221,7 +212,7 @@ def _importance(result: FeatureImportance) -> FeaturePicture:
         integral, name = _row_means(result, result.cells.changes), "mean over the grid"
     return FeaturePicture(
         result.name, result.columns, result.values, result.ordered, result.pi, "PI", result.means.weights,
-        f"increase in {result.loss.title}",
+        f"increase in {result.loss.title}", look,
         level=None if local is None else result.pfi,
         singles=Singles(result, result.cells.changes, integral, name, "ICI"),
         scattered=_scattered(result),
@@ -231,11 +222,12 @@ def _importance(result: FeatureImportance) -> FeaturePicture:
     )  # fmt: skip
 
 
-def _effect(result: FeatureEffect) -> FeaturePicture:
+def _effect(result: FeatureEffect, look: Look) -> FeaturePicture:
     cells = np.asarray(result.cells.predictions, float)
     return FeaturePicture(
         result.name, result.columns, result.values, result.ordered, result.pd, "PD", result.means.weights,
         "prediction" if result.target is None else f"prediction for {result.target_kind} {shorten(result.target, 30)}",
+        look,
         from_zero=False,
         singles=Singles(result, cells, _row_means(result, cells), "mean prediction", "ICE"),
         scattered=_scattered(result),

@@ -31,7 +31,7 @@ NARROW = 220.0  # points of width below which the title of the colour bar moves 
 BESIDE, BAR = 0.8, 58.0  # the colour bar leaves at most this share of the width, and takes at least so many points
 
 
-def draw_heatmap(shown: FeaturePicture, ax: Axes, colors: Any = None) -> None:
+def draw_heatmap(shown: FeaturePicture, ax: Axes) -> None:
     """A heat map in which each grid value takes the same space, however far apart the values are.
 
     The observed rows lie over it as points, at most `MOST_POINTS` of them, evenly along the order of the two
@@ -40,9 +40,9 @@ def draw_heatmap(shown: FeaturePicture, ax: Axes, colors: Any = None) -> None:
     """
     first, second = shown.values
     low, high = float(shown.curve.min()), float(shown.curve.max())
-    colours: dict[str, Any] = {"cmap": colour_map(colors, "cividis")}
+    colours: dict[str, Any] = {"cmap": colour_map(shown.look.colors, "cividis")}
     if shown.from_zero and low < -0.02 * high:  # two colours around 0
-        colours = {"cmap": colour_map(colors, "PuOr_r"), "vmin": -max(-low, high), "vmax": max(-low, high)}
+        colours = {"cmap": colour_map(shown.look.colors, "PuOr_r"), "vmin": -max(-low, high), "vmax": max(-low, high)}
     mesh = ax.pcolormesh(
         np.arange(len(first)), np.arange(len(second)), shown.curve.T, shading="nearest", rasterized=True,
         **colours,

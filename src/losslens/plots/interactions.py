@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, LETTER, LINE
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
-from losslens.plots.options import Names, arrange, check_colours, colour_map, colours, most_of, name_features
+from losslens.plots.look import Look, Names
+from losslens.plots.options import arrange, check_colours, colour_map, colours, most_of, name_features
 from losslens.plots.wording import MINUS, alike, not_shown
 from losslens.plots.wording import labels as short_labels
 from losslens.results.interactions import Interactions, Part
-from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
+from losslens.typing import Floats, Indices, Sort
 from losslens.uncertainty.cautions import noted
 
 MOST_TABLE = 20  # features in a new figure
@@ -32,45 +33,14 @@ FRAME = 2.5  # points between a frame and the edge of its cell
 SURE = "interval without 0"  # gid of a frame, to find it again
 
 
-@canvas.takes_axes
-def plot_interactions(
-    result: Interactions, *, part: Part | None = None, top: int | None = None, sort: Sort = "importance",
-    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw the interaction of each pair of features as a heat map; the features that interact most come first.
-
-    Parameters
-    ----------
-    result
-        ``.interactions`` of a `ShapleyImportance`, or what `losslens.pair_interactions` gives.
-    part
-        ``"shared"``, ``"interaction"`` or ``"strength"``: this part; the whole by default.
-    top
-        How many features to draw, those that interact most; all that fit by default.
-    sort
-        Order of the features: ``"importance"``, the strongest first, ``"name"`` or ``"given"``.
-    colors
-        Colour map, or its name.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from losslens.results.interactions import Interactions
-    >>> index = np.array([[0.0, 0.1, 2.0], [0.1, 0.0, -1.0], [2.0, -1.0, 0.0]])
-    >>> interactions = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
-    >>> [label.get_text() for label in plot_interactions(interactions).get_yticklabels()]
-    ['c', 'a', 'b']
-    """
+def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: Part | None) -> Axes:
+    """Draw the pairs as a table of colours."""
     own, result = ax is None, result.of_part(part)
     if part is not None and not result._pairs:
         raise ValueError(f"there is nothing to draw: {result.absent}")
-    names, colour_scale = name_features(labels, result.features), colour_map(colors, "PuOr_r")
-    ax, order = _open_table(result, ax, top)
-    order = arrange(names.all(result.features), order, sort)
+    names, colour_scale = name_features(look.labels, result.features), colour_map(look.colors, "PuOr_r")
+    ax, order = _open_table(result, ax, look.top)
+    order = arrange(names.all(result.features), order, look.sort)
     cells = result.index[np.ix_(order, order)].copy()
     np.fill_diagonal(cells, np.nan)
     reach = float(np.max(np.abs(cells[np.isfinite(cells)]), initial=0.0))
@@ -166,60 +136,26 @@ def is_sure(result: Interactions) -> NDArray[np.bool_]:
     return np.asarray((low > 0) | (high < 0))
 
 
-@canvas.takes_axes
-def plot_interaction_ranking(
-    result: Interactions, *, part: Part | None = None, top: int | None = 10, sort: Sort = "importance",
-    scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw the strongest pairs, each a dot with its 95% interval; filled where the interval excludes 0.
-
-    Parameters
-    ----------
-    result
-        What `losslens.pair_interactions` gives, or ``.interactions`` of a `ShapleyImportance`, which has no intervals.
-    part
-        ``"shared"``, ``"interaction"`` or ``"strength"``: this part; the whole by default.
-    top
-        How many pairs to draw, the strongest ones; None for all that fit.
-    sort
-        Order of the pairs: ``"importance"``, the strongest first, ``"name"`` or ``"given"``.
-    scale
-        Axis of the interactions: ``"linear"`` or ``"symlog"``; ``"log"`` only if all are above 0.
-    colors
-        One colour for all dots, a list from top to bottom, or a mapping from pairs of features to colours.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default, as high as the pairs need.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from losslens.results.interactions import Interactions
-    >>> index = np.array([[0.0, 0.1, 2.0], [0.1, 0.0, -1.0], [2.0, -1.0, 0.0]])
-    >>> interactions = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
-    >>> [label.get_text() for label in plot_interaction_ranking(interactions, top=2).get_yticklabels()]
-    ['a × c', 'b × c']
-    """
-    result, names = result.of_part(part), name_features(labels, result.features)
+def plot_interaction_ranking(result: Interactions, ax: Axes | None, look: Look, part: Part | None) -> Axes:
+    """Draw the strongest pairs with their intervals, the strongest on top."""
+    result, names = result.of_part(part), name_features(look.labels, result.features)
     ranked, own = result._pairs, ax is None
     if not ranked:
         raise ValueError(f"there is nothing to draw: {result.absent or 'no pair has an interaction'}")
-    most = most_of(top, len(ranked))
-    check_scale(scale, np.array([result.index[pair] for pair in ranked[:most]]))
+    most = most_of(look.top, len(ranked))
+    check_scale(look.scale, np.array([result.index[pair] for pair in ranked[:most]]))
     every = {pair: (result.features[pair[0]], result.features[pair[1]]) for pair in ranked}
-    check_colours(colors, list(every.values()), "pair")
+    check_colours(look.colors, list(every.values()), "pair")
     ax, most = named_rows.open_rows(ax, most, below=4)
-    shown = _sorted_pairs(ranked[:most], names.all(result.features), sort)
-    bend(ax.xaxis, scale, np.array([result.index[pair] for pair in shown]))
-    fill = colours(colors, [every[pair] for pair in shown], [BLUE] * len(shown), "pair", list(every.values()))
+    shown = _sorted_pairs(ranked[:most], names.all(result.features), look.sort)
+    bend(ax.xaxis, look.scale, np.array([result.index[pair] for pair in shown]))
+    fill = colours(look.colors, [every[pair] for pair in shown], [BLUE] * len(shown), "pair", list(every.values()))
     ends = _draw_dots(ax, result, shown, fill)
     short = _pair_names(names.all(result.features), shown, named_rows.letters_beside(ax))
     width = named_rows.name_rows(ax, short, own)
     texts = [f" {text}" for text in alike([float(result.index[pair]) for pair in shown])]  # a blank after the dot
     low = min(0.0, float(ends[0].min()))
-    if scale == "log":
+    if look.scale == "log":
         low = float(min(result.index[pair] for pair in shown)) / 2
     named_rows.write_numbers(ax, texts, np.maximum(ends[1], 0.0).tolist(), low, width, margin=low < 0)
     importance_ticks(ax.xaxis, width)

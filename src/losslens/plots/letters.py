@@ -34,7 +34,7 @@ def find_fonts(ax: Axes) -> None:
         _told.update(new)
         many = f" and {len(new) - 20} more" if len(new) > 20 else ""
         letters = "".join(sorted(new)[:20])
-        warnings.warn(f"no installed font has {letters}{many}: shown as {BOX}; install one that has", stacklevel=4)
+        warnings.warn(f"no installed font has {letters}{many}: shown as {BOX}; install one that has", stacklevel=3)
 
 
 def _find_for_text(text: Text) -> set[str]:

@@ -111,18 +111,18 @@ def _draw_mean(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
     size, label = 4 + 60 * area * min(1.0, 60 / max(finite.sum(), 1)), f"{shown.curve_name}, sized by weight"
     if faded.any():
         some = finite & faded
-        look: dict[str, Any] = {"facecolors": "none", "edgecolors": shown.look.colour, "alpha": 0.8}
+        look: dict[str, Any] = {"facecolors": "none", "edgecolors": shown.colour, "alpha": 0.8}
         name = label if some[finite].all() else None
         ax.scatter(places.at[some], shown.curve[some], s=size[some], label=name, linewidths=0.7, zorder=5, **look)
         finite &= ~faded
     if finite.any():
-        style: dict[str, Any] = {"color": shown.look.colour, "alpha": 0.8, "linewidths": 0, "zorder": 5}
+        style: dict[str, Any] = {"color": shown.colour, "alpha": 0.8, "linewidths": 0, "zorder": 5}
         ax.scatter(places.at[finite], shown.curve[finite], s=size[finite], label=label, **style)
 
 
 def _mean_line(ax: Axes, places: Scale, shown: FeaturePicture, faded: NDArray[np.bool_]) -> None:
     """The strong curve; pale and dashed where most replaced rows are unlike any real one."""
-    colour = shown.look.colour
+    colour = shown.colour
     strong: dict[str, Any] = {"color": colour, "linewidth": 2.4, "zorder": 5, "label": shown.curve_name}
     if not faded.any():
         _trace(ax, places, shown.curve, marker="o", **strong)
@@ -148,7 +148,7 @@ def _draw_band(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
     band = shown.band
     if band is None:
         return
-    style: dict[str, Any] = {"color": shown.look.colour, "alpha": 0.22, "zorder": 4, "gid": BAND}
+    style: dict[str, Any] = {"color": shown.colour, "alpha": 0.22, "zorder": 4, "gid": BAND}
     at, label = places.at[places.present], f"{band.level:.0%} band of {shown.curve_name}"
     if len(at) > 1:
         low, high = band.low[places.present], band.high[places.present]

@@ -1,23 +1,9 @@
-"""The options that plots share: what each may be, checked before anything is drawn, and what it means.
-
-Every plot has those that mean something for it, as keyword arguments:
-
-- `top`: draw the so many most important features only. The caption says how many are left out.
-- `sort`: "importance", "name" or "given", the order of the columns. It never decides which features are drawn.
-- `curves`: whether single rows are drawn.
-- `center`: curves begin at 0, at a value of the feature.
-- `scale`: "linear", "log" or "symlog", of the axis of the importances.
-- `limits`: "pi", an axis that follows the mean curve and its band, or "all".
-- `colors`: one colour, or one for each of the things that colours tell apart; a colour map where colours are a scale.
-- `labels`: names, or names and units, to show instead of those of the features.
-- `ax`: where to draw.
-"""
+"""What each option of plots may be, names and colours of features, and the order in which they are drawn."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -25,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, is_color_like, to_hex, to_rgba
 
+from losslens.plots.look import Names
 from losslens.tables.checks import is_one_of
 from losslens.text import listed
 from losslens.typing import Colors, FeatureLabels, Indices, Sort
@@ -89,32 +76,6 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "curves": _check_curves,
     "labels": _check_labels,
 }
-
-
-@dataclass(frozen=True)
-class Names:
-    """The names and units under which features are shown."""
-
-    labels: FeatureLabels
-
-    def of(self, feature: str) -> str:
-        """A feature's name, in a row or a legend."""
-        shown = self.labels.get(feature, feature)
-        return shown if isinstance(shown, str) else shown[0]
-
-    def all(self, features: Sequence[str]) -> list[str]:
-        """The names of several features."""
-        return [self.of(feature) for feature in features]
-
-    def unit(self, feature: str) -> str:
-        """The unit of a feature's values; empty if none was given."""
-        shown = self.labels.get(feature, feature)
-        return "" if isinstance(shown, str) else shown[1]
-
-    def title(self, feature: str) -> str:
-        """The name of an axis that holds the feature's values: with their unit."""
-        unit = self.unit(feature)
-        return f"{self.of(feature)} ({unit})" if unit else self.of(feature)
 
 
 def name_features(labels: FeatureLabels | None, features: Sequence[str], columns: Sequence[str] = ()) -> Names:

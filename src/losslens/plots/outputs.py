@@ -13,57 +13,32 @@ from losslens.plots.canvas import BAND, INK, folded
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.interactions import BAR, name_table, write_cells
 from losslens.plots.lines import MARKED
+from losslens.plots.look import Look
 from losslens.plots.options import arrange, colour_map, colours, most_of, name_features
 from losslens.plots.scale import word_ticks
 from losslens.plots.subgroups import COLOURS, LOOKS
 from losslens.plots.wording import labels as short_labels
 from losslens.plots.wording import not_shown, value_labels
 from losslens.results.outputs import Outputs
-from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
+from losslens.typing import Floats, Indices
 
 MOST_TABLE = 20  # features and outputs in a new figure
 MOST_LINES = 6  # features with a line: bands of more would cover each other
 FAR_APART = 3.0  # errors of outputs of which one is so many times another's are in other units, or nearly
 
 
-@canvas.takes_axes
-def plot_outputs(
-    outputs: Outputs, *, top: int | None = None, sort: Sort = "importance", colors: Colors | None = None,
-    labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw the importance of each feature for each output as a heat map; the most important features come first.
-
-    Outputs in different units have errors of different sizes: the increases are then divided by them.
-
-    Parameters
-    ----------
-    outputs
-        ``.outputs`` of the importances of a model with several outputs.
-    top
-        How many features to draw, the most important ones; all that fit by default.
-    sort
-        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    colors
-        Colour map, or its name.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, [1, 1]], X, X + X[:, [1]], loss="squared_error")
-    >>> [label.get_text() for label in plot_outputs(imp.outputs).get_yticklabels()]
-    ['x1', 'x0']
-    """
-    own, names, colour_scale = ax is None, name_features(labels, outputs.features), colour_map(colors, "PuOr_r")
+def plot_outputs(outputs: Outputs, ax: Axes | None, look: Look) -> Axes:
+    """Draw a heat map of features and outputs."""
+    own, names, colour_scale = (
+        ax is None,
+        name_features(look.labels, outputs.features),
+        colour_map(look.colors, "PuOr_r"),
+    )
     order, shown = _ranked(outputs), canvas.evenly(np.arange(len(outputs)), MOST_TABLE)
-    order = order[: most_of(top, len(order))]
+    order = order[: most_of(look.top, len(order))]
     ax = canvas.new_axes(min(len(order), MOST_TABLE) + 3) if ax is None else ax
     order = order[: MOST_TABLE if own else max(1, int(0.7 * named_rows.rows_that_fit(ax)))]
-    order = arrange(names.all(outputs.features), order, sort)
+    order = arrange(names.all(outputs.features), order, look.sort)
     what, cells = _relative(outputs)
     cells = cells[np.ix_(order, shown)]
     reach = float(np.max(np.abs(cells[np.isfinite(cells)]), initial=0.0))
@@ -82,60 +57,30 @@ def plot_outputs(
     return ax
 
 
-@canvas.takes_axes
-def plot_output_lines(
-    outputs: Outputs, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
-    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw the importance of the features that matter most along the outputs, with 95% intervals as bands.
-
-    Parameters
-    ----------
-    outputs
-        ``.outputs`` of importances: numbers, such as points in time or quantiles, are drawn to scale.
-    top
-        How many features to draw, the most important ones, at most 8; the first 6 that fit by default.
-    sort
-        Order in the legend: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    scale
-        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-    colors
-        One colour for all lines, a list in the order of the legend, or a mapping from features to colours.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, [1, 1]], X, X + X[:, [1]], loss="squared_error")
-    >>> plot_output_lines(imp.outputs).get_ylabel()
-    'increase in squared error'
-    """
-    names, of, numbers = name_features(labels, outputs.features), list(outputs), not any(map(_is_word, outputs))
+def plot_output_lines(outputs: Outputs, ax: Axes | None, look: Look) -> Axes:
+    """Draw lines over the outputs, with 95% intervals as bands."""
+    names, of, numbers = name_features(look.labels, outputs.features), list(outputs), not any(map(_is_word, outputs))
     at = np.array(of, float) if numbers else np.arange(len(of), dtype=float)
     along = np.argsort(at)
     at, order = at[along], _ranked(outputs)
-    order = order[: MOST_LINES if top is None else most_of(top, len(LOOKS))]
-    check_scale(scale, outputs.importance[order])
-    colours(colors, [outputs.features[j] for j in order], COLOURS, "feature", outputs.features)
+    order = order[: MOST_LINES if look.top is None else most_of(look.top, len(LOOKS))]
+    check_scale(look.scale, outputs.importance[order])
+    colours(look.colors, [outputs.features[j] for j in order], COLOURS, "feature", outputs.features)
     ax = canvas.new_axes() if ax is None else ax
     width, height = canvas.size_left(ax)
     letters, most = canvas.legend_room(width, height)
-    order = arrange(names.all(outputs.features), order[:most], sort)
+    order = arrange(names.all(outputs.features), order[:most], look.sort)
     of_outputs = [list(outputs.values())[k] for k in along]
     features = [outputs.features[j] for j in order]
-    fill, short = colours(colors, features, COLOURS, "feature", outputs.features), names.all(features)
-    bend(ax.yaxis, scale, outputs.importance[order])
+    fill, short = colours(look.colors, features, COLOURS, "feature", outputs.features), names.all(features)
+    bend(ax.yaxis, look.scale, outputs.importance[order])
     for k, (name, label) in enumerate(zip(features, short_labels(short, letters), strict=True)):
         colour, (_, dashes, marker) = fill[k], LOOKS[k]
-        ends = np.array([known_interval(one[name]) or (np.nan, np.nan) for one in of_outputs])
+        ends = np.array([known_interval(one[name]) for one in of_outputs])
         line: dict[str, Any] = {"color": colour, "linestyle": dashes, "marker": marker if len(at) <= MARKED else None}
         ax.plot(at, [one[name].pfi for one in of_outputs], markersize=4, linewidth=1.8, label=label, zorder=4, **line)
         ax.fill_between(at, ends[:, 0], ends[:, 1], color=colour, alpha=0.18, linewidth=0, zorder=3, gid=BAND)
-    if scale != "log":
+    if look.scale != "log":
         ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
     if numbers:
         canvas.value_ticks(ax.xaxis, width)

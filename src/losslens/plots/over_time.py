@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from losslens.plots import canvas
 from losslens.plots.canvas import BAND, DASHED, INK, PALE
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
+from losslens.plots.look import Look
 from losslens.plots.options import arrange, colours, most_of, name_features
 from losslens.plots.scale import dress
 from losslens.plots.scale import scale as scale_of
@@ -17,7 +18,7 @@ from losslens.plots.subgroups import COLOURS, LOOKS
 from losslens.plots.wording import labels as short_labels
 from losslens.plots.wording import number, some_of
 from losslens.results.over_time import FROM_ALL, OverTime
-from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
+from losslens.typing import Floats, Indices
 
 MOST = 5  # features: bands of more would hide each other
 SURE = 0.05  # p, adjusted for the features, up to which a step is marked
@@ -25,59 +26,27 @@ LETTERS = 30  # of a feature's name
 REACH = 1.0  # the axis extends at most so many ranges of the lines beyond them
 
 
-@canvas.takes_axes
-def plot_over_time(
-    result: OverTime, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
-    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw importance over time with its simultaneous band: of one feature, or of the most important ones.
-
-    Of one feature the importance over all rows is dashed, and its largest step is marked where it is significant.
-
-    Parameters
-    ----------
-    result
-        What ``.over(times)`` of an importance gives.
-    top
-        How many features to draw, the most important ones, at most 8; the first 5 that fit by default.
-    sort
-        Order in the legend: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    scale
-        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-    colors
-        One colour for all lines, a list in the order of the legend, or a mapping from features to colours.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(90, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-    >>> plot_over_time(imp.over(np.arange(90))).get_ylabel()
-    'importance: increase in squared error'
-    """
-    names = name_features(labels, result.features)
-    chosen = result.ranking[: MOST if top is None else most_of(top, len(LOOKS))]
-    check_scale(scale, result.importance[:, chosen])
-    colours(colors, [result.features[j] for j in chosen], COLOURS, "feature", result.features)
+def plot_over_time(result: OverTime, ax: Axes | None, look: Look) -> Axes:
+    """Draw the importance over time, with its band."""
+    names = name_features(look.labels, result.features)
+    chosen = result.ranking[: MOST if look.top is None else most_of(look.top, len(LOOKS))]
+    check_scale(look.scale, result.importance[:, chosen])
+    colours(look.colors, [result.features[j] for j in chosen], COLOURS, "feature", result.features)
     ax = canvas.new_axes() if ax is None else ax
     fit = canvas.legend_room(*canvas.room_left(ax, own=True))[1]
-    shown = arrange(names.all(result.features), chosen[: max(1, fit)], sort)
+    shown = arrange(names.all(result.features), chosen[: max(1, fit)], look.sort)
     features = [result.features[j] for j in shown]
-    fill = colours(colors, features, COLOURS, "feature", result.features)
+    fill = colours(look.colors, features, COLOURS, "feature", result.features)
     places = scale_of(np.concatenate([result.start[:1], result.middle, result.end[-1:]]))
     at, broken = places.at[1:-1], _breaks(result)
-    bend(ax.yaxis, scale, result.importance[:, shown])
+    bend(ax.yaxis, look.scale, result.importance[:, shown])
     for k, (j, name) in enumerate(zip(shown, short_labels(names.all(features), LETTERS), strict=True)):
-        look = (fill[k], *LOOKS[k][1:])
-        _draw(ax, result, int(j), f"{' ' if name.startswith('_') else ''}{name}", look, (at, broken))
+        own = (fill[k], *LOOKS[k][1:])
+        _draw(ax, result, int(j), f"{' ' if name.startswith('_') else ''}{name}", own, (at, broken))
     if len(result.features) == 1:
         overall = float(result.overall[0])
         ax.axhline(overall, label=f"all rows, {number(overall)}", zorder=3, **DASHED)
-    if scale != "log":
+    if look.scale != "log":
         ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
     dress(ax, places, "time")
     what = f"importance: increase in {result.title}"

@@ -10,10 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.bars import BarLook, table_bars
+from losslens.plots.bars import table_bars
 from losslens.plots.canvas import BAND, BLUE, INK, PALE, SINGLE, VERMILLION, folded
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
-from losslens.plots.options import Names, arrange, check_colours, colours, most_of, name_features, one_colour
+from losslens.plots.look import Look, Names
+from losslens.plots.options import arrange, check_colours, colours, most_of, name_features, one_colour
 from losslens.plots.scale import dress
 from losslens.plots.scale import scale as scale_of
 from losslens.plots.wording import count, not_shown, number, shorten, value_label
@@ -21,44 +22,13 @@ from losslens.plots.wording import labels as short_labels
 from losslens.results.permuted_target import PermutedTarget
 from losslens.results.refits import RefitCurve, Refits
 from losslens.results.row_changes import RowChanges
-from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
+from losslens.typing import AxisScale, Floats, Indices
 from losslens.uncertainty.cautions import noted
 
 
-@canvas.takes_axes
-def plot_refits(
-    refits: Refits, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
-    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw a learner's importances, the largest on top, with a dot for each fold.
-
-    Parameters
-    ----------
-    refits
-        What `losslens.feature_importance_cv` or `losslens.shapley_importance_cv` gives.
-    top
-        How many features to draw, the most important ones; all that fit by default.
-    sort
-        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    scale
-        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-    colors
-        One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> from sklearn.linear_model import LinearRegression
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> refits = ll.feature_importance_cv(LinearRegression(), X, 2 * X[:, 1], random_state=0)
-    >>> [label.get_text() for label in plot_refits(refits).get_yticklabels()]
-    ['x1', 'x0']
-    """
-    look = BarLook(top, sort, scale, colors, name_features(labels, refits.features))
+def plot_refits(refits: Refits, ax: Axes | None, look: Look) -> Axes:
+    """Draw the ranking with a dot for each fold."""
+    names = name_features(look.labels, refits.features)
     ax, drawn, width = table_bars(ax, refits._table(), refits.features, look)
     dots = refits.per_fold[:, drawn]
     style: dict[str, Any] = {"color": BLUE, "markersize": 4, "markerfacecolor": "white", "markeredgewidth": 1}
@@ -69,49 +39,18 @@ def plot_refits(
     error = f"mean {refits.measure} with nothing replaced: {number(float(refits.errors.mean()))}"
     lines = f"lines: 95% intervals for the learner ({refits.variance} variance)"
     notes = [error, f"dots: {count(len(refits.folds), 'fold')}", lines]
-    said = _cautions(refits.features, refits.caution, drawn, look.names)
+    said = _cautions(refits.features, refits.caution, drawn, names)
     canvas.caption(ax, notes + said + not_shown(len(refits.features) - len(drawn)))
     return ax
 
 
-@canvas.takes_axes
-def plot_impact(
-    impact: RowChanges, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
-    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw what each feature adds beyond the others, the largest on top.
-
-    Parameters
-    ----------
-    impact
-        What `losslens.conditional_predictive_impact` or `losslens.leave_one_covariate_out` gives.
-    top
-        How many features to draw, the most important ones; all that fit by default.
-    sort
-        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    scale
-        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-    colors
-        One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> shuffled = lambda X, columns, rng: X[rng.permutation(len(X))]
-    >>> impact = ll.conditional_predictive_impact(lambda X: X[:, 1], X, 2 * X[:, 1], shuffled, loss="squared_error")
-    >>> [label.get_text() for label in plot_impact(impact).get_yticklabels()]
-    ['x1', 'x0']
-    """
-    look = BarLook(top, sort, scale, colors, name_features(labels, impact.features))
+def plot_impact(impact: RowChanges, ax: Axes | None, look: Look) -> Axes:
+    """Draw the ranking."""
+    names = name_features(look.labels, impact.features)
     ax, drawn, width = table_bars(ax, impact._table(), impact.features, look)
     named_rows.label_across(ax, impact.what, width)
     notes = [f"error {impact.untouched}: {number(impact.error)}", "lines: 95% intervals"]
-    said = _cautions(impact.features, impact.caution, drawn, look.names)
+    said = _cautions(impact.features, impact.caution, drawn, names)
     canvas.caption(ax, notes + said + not_shown(len(impact.features) - len(drawn)))
     return ax
 
@@ -122,54 +61,23 @@ def _cautions(features: Sequence[str], caution: Sequence[str], drawn: Indices, n
     return noted([names.of(features[j]) for j in places], [caution[j] for j in places])
 
 
-@canvas.takes_axes
-def plot_permuted_target(
-    test: PermutedTarget, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
-    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw each feature's importance over those with permuted targets, the largest on top; p beside the names.
-
-    Parameters
-    ----------
-    test
-        What `losslens.permuted_target_test` gives.
-    top
-        How many features to draw, the most important ones; all that fit by default.
-    sort
-        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    scale
-        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-    colors
-        One colour for all importances, a list from top to bottom, or a mapping from features to colours.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> from sklearn.linear_model import LinearRegression
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> test = ll.permuted_target_test(LinearRegression(), X, 2 * X[:, 1], permutations=9, random_state=0)
-    >>> [label.get_text().split()[0] for label in plot_permuted_target(test).get_yticklabels()]
-    ['x1', 'x0']
-    """
+def plot_permuted_target(test: PermutedTarget, ax: Axes | None, look: Look) -> Axes:
+    """Draw each feature's importance over its importances with permuted targets."""
     own = ax is None
-    names, ranked = name_features(labels, test.features), np.argsort(-test.importance, kind="stable")
-    ranked = ranked[: most_of(top, len(ranked))]
-    check_scale(scale, test.importance[ranked])
-    check_colours(colors, test.features, "feature")
+    names, ranked = name_features(look.labels, test.features), np.argsort(-test.importance, kind="stable")
+    ranked = ranked[: most_of(look.top, len(ranked))]
+    check_scale(look.scale, test.importance[ranked])
+    check_colours(look.colors, test.features, "feature")
     ax, most = named_rows.open_rows(ax, len(ranked) + 2)
-    order = arrange(names.all(test.features), ranked[: max(1, most - 2)], sort)
+    order = arrange(names.all(test.features), ranked[: max(1, most - 2)], look.sort)
     features = [test.features[j] for j in order]
-    fill = colours(colors, features, [VERMILLION] * len(order), "feature", test.features)
-    bend(ax.xaxis, scale, test.importance[order])
+    fill = colours(look.colors, features, [VERMILLION] * len(order), "feature", test.features)
+    bend(ax.xaxis, look.scale, test.importance[order])
     name = f"target permuted, {count(len(test.null), 'time')}"
     _draw_repeats(ax, test.null[:, order], "|", color=PALE, markersize=9, alpha=0.6, label=name, zorder=1)
     style: dict[str, Any] = {"marker": "D", "s": 36, "label": "importance", "zorder": 3}
     ax.scatter(test.importance[order], np.arange(len(order)), color=fill, **style)
-    zero = [] if scale == "log" else [ax.axvline(0, color=INK, linewidth=0.8, zorder=0)]
+    zero = [] if look.scale == "log" else [ax.axvline(0, color=INK, linewidth=0.8, zorder=0)]
     short = short_labels(names.all(features), named_rows.letters_beside(ax) - 8)
     rows = [f"{text} (p = {test.p_values[j]:.2g})" for text, j in zip(short, order, strict=True)]
     named_rows.legend_above(ax, named_rows.dress_rows(ax, rows, own, test.what), zero)
@@ -178,45 +86,16 @@ def plot_permuted_target(
     return ax
 
 
-@canvas.takes_axes
-def plot_refit_curve(
-    curve: RefitCurve, *, curves: bool = True, scale: AxisScale = "linear", colors: Colors | None = None,
-    labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw the PI curve of each fold thin and their mean strong, with the learner's interval at each value.
-
-    Parameters
-    ----------
-    curve
-        What ``.curve(feature)`` of refits gives.
-    curves
-        Whether single folds are drawn.
-    scale
-        Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
-    colors
-        Colour of the mean and its interval.
-    labels
-        Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> from sklearn.linear_model import LinearRegression
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> refits = ll.feature_importance_cv(LinearRegression(), X, 2 * X[:, 1], random_state=0)
-    >>> plot_refit_curve(refits.curve("x1")).get_xlabel()
-    'x1'
-    """
-    names, colour = name_features(labels, [curve.name]), one_colour(colors, BLUE)
-    check_scale(scale, curve.importance)
-    folds = curve.folds if curves else curve.folds[:0]
+def plot_refit_curve(curve: RefitCurve, ax: Axes | None, look: Look) -> Axes:
+    """Draw the curves of the folds and their mean."""
+    names, colour = name_features(look.labels, [curve.name]), one_colour(look.colors, BLUE)
+    check_scale(look.scale, curve.importance)
+    folds = curve.folds if look.curves else curve.folds[:0]
     if not curve.ordered:
-        return _draw_words(curve, folds, ax, names, colour, scale)
+        return _draw_words(curve, folds, ax, names, colour, look.scale)
     ax = canvas.new_axes() if ax is None else ax
     places = scale_of(curve.grid, None)
-    bend(ax.yaxis, scale, curve.importance)
+    bend(ax.yaxis, look.scale, curve.importance)
     at, here, apart = places.at, places.present, places.kind == "word"  # nothing lies between words
     for k, one in enumerate(folds):
         label = count(len(curve.folds), "fold") if k == 0 else None
@@ -235,7 +114,7 @@ def plot_refit_curve(
         absent = places.absent
         ax.plot(np.tile(at[absent], len(folds)), folds[:, absent].ravel(), ".", color=PALE, zorder=1, gid=SINGLE)
         ax.errorbar(at[absent], mean[absent], curve.reach[absent], fmt="D", color=colour, zorder=3)
-    if scale != "log":
+    if look.scale != "log":
         ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
     dress(ax, places, shorten(names.title(curve.name), 60))
     ax.set_ylabel(folded(curve.what, 0.9 * canvas.size_left(ax)[1]), parse_math=False)
@@ -243,7 +122,7 @@ def plot_refit_curve(
     canvas.make_room(ax, 0.0, canvas.legend(ax))
     importance_ticks(ax.yaxis)
     notes = ["intervals: for each value separately"]
-    notes += ["folds are drawn over the values of their test rows"] if curves else []
+    notes += ["folds are drawn over the values of their test rows"] if look.curves else []
     canvas.caption(ax, notes + noted([names.of(curve.name)], [curve.caution]))
     return ax
 

@@ -13,7 +13,8 @@ from matplotlib.collections import QuadMesh
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, LINE, SINGLE, VERMILLION, evenly, folded
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
-from losslens.plots.options import Names, arrange, colour_map, colours, most_of, name_features, one_colour
+from losslens.plots.look import Look, Names
+from losslens.plots.options import arrange, colour_map, colours, most_of, name_features, one_colour
 from losslens.plots.scale import word_ticks
 from losslens.plots.wording import count, not_shown, number, percent, renamed, shorten, some_of
 from losslens.plots.wording import labels as short_labels
@@ -21,7 +22,7 @@ from losslens.results.clusters import Clusters
 from losslens.results.observations import Observations
 from losslens.results.row_influence import RowInfluence
 from losslens.tables.row_labels import Labels, row_name
-from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
+from losslens.typing import Floats, Indices
 
 MOST_DOTS = 5_000  # rows that are drawn
 MOST_NUMBERED = 12  # rows labelled with their numbers
@@ -33,36 +34,9 @@ SHORTEST = 8  # letters of a line of a rule, at least
 NUMBERED = "row number"  # gid of artists, to find them again
 
 
-@canvas.takes_axes
-def plot_row_influence(
-    influence: RowInfluence,
-    *,
-    colors: Colors | None = None,
-    labels: FeatureLabels | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the influence of each row on a feature's importance: as a donor (y axis) and as an observation (x axis).
-
-    Parameters
-    ----------
-    influence
-        ``.row_influence`` of one feature of what `losslens.feature_importance` gives.
-    colors
-        Colour of the dots.
-    labels
-        Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-    >>> plot_row_influence(imp["x1"].row_influence).get_ylabel()
-    'as a donor'
-    """
-    name, colour = name_features(labels, [influence.name]).of(influence.name), one_colour(colors, BLUE)
+def plot_row_influence(influence: RowInfluence, ax: Axes | None, look: Look) -> Axes:
+    """Draw each row's influence as a donor over that as an observation."""
+    name, colour = name_features(look.labels, [influence.name]).of(influence.name), one_colour(look.colors, BLUE)
     order = influence.ranking[np.isfinite(influence.total[influence.ranking])]
     if len(order) == 0:
         raise ValueError("no row can be left out: too few would remain to compute the importance")
@@ -81,40 +55,17 @@ def plot_row_influence(
     return ax
 
 
-@canvas.takes_axes
-def plot_observations(
-    observations: Observations, *, scale: AxisScale = "linear", colors: Colors | None = None, ax: Axes | None = None
-) -> Axes:
-    """Draw each row's importance (decrease in its loss by all features) against its loss; suspicious rows are numbered.
-
-    Parameters
-    ----------
-    observations
-        What `losslens.observations` gives.
-    scale
-        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-    colors
-        Two colours: of the rows, and of those that stand out.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-    >>> plot_observations(ll.observations(shares)).get_xlabel()
-    "squared error, the row's own"
-    """
+def plot_observations(observations: Observations, ax: Axes | None, look: Look) -> Axes:
+    """Draw each row's importance over its loss; suspicious rows are marked with their numbers."""
     x, y, marked = observations.loss, observations.importance, observations.flagged
-    plain, striking = colours(colors, ("rows", "rows that stand out"), (BLUE, VERMILLION), "kind of row")
+    plain, striking = colours(look.colors, ("rows", "rows that stand out"), (BLUE, VERMILLION), "kind of row")
     order = np.argsort(y, kind="stable")[: np.isfinite(y).sum()]
     if len(order) == 0:
         raise ValueError("no row has an importance: none has a donor")
-    check_scale(scale, y)
+    check_scale(look.scale, y)
     ax = canvas.new_axes() if ax is None else ax
-    bend(ax.yaxis, scale, y)
-    if scale != "log":
+    bend(ax.yaxis, look.scale, y)
+    if look.scale != "log":
         ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
     notes = [_draw_rows(ax, x, y, order[~np.isin(order, marked)], marked[:0], plain)]
     if (y < 0).any():
@@ -200,38 +151,10 @@ def _number_rows(ax: Axes, x: Floats, y: Floats, rows: Indices, labels: Labels |
     return len(taken)
 
 
-@canvas.takes_axes
-def plot_clusters(
-    clusters: Clusters, *, top: int | None = None, sort: Sort = "importance", colors: Colors | None = None,
-    labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw each feature's mean Shapley importance in each cluster: a heat map, with sizes and rules of the clusters.
-
-    Parameters
-    ----------
-    clusters
-        What `losslens.clusters` gives.
-    top
-        How many features to draw, the most important ones; all that fit by default.
-    sort
-        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    colors
-        Colour map, or its name.
-    labels
-        Names to show instead of those of features and columns: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default, as high as the rules need.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-    >>> [label.get_text() for label in plot_clusters(ll.clusters(shares, X, k=1)).get_yticklabels()]
-    ['0: 50 rows (100%)']
-    """
-    own, colour_scale = ax is None, colour_map(colors, "PuOr_r")
-    shown = name_features(labels, clusters.features, clusters.columns)
+def plot_clusters(clusters: Clusters, ax: Axes | None, look: Look) -> Axes:
+    """Draw the mean importance of each feature in each cluster as a heat map."""
+    own, colour_scale = ax is None, colour_map(look.colors, "PuOr_r")
+    shown = name_features(look.labels, clusters.features, clusters.columns)
     names = _cluster_names(clusters, shown, 34, max(2, named_rows.MOST_ROWS // clusters.k))
     if ax is None:
         ax = canvas.new_axes(clusters.k * max(name.count("\n") + 1 for name in names) + 6)
@@ -241,7 +164,7 @@ def plot_clusters(
     width = max(60.0, named_rows.width_beside(ax, names, own) - BAR)
     fit = int(width / (LINE * canvas.font_size(mpl.rcParams["xtick.labelsize"])))
     order = np.argsort(-(clusters.shares @ np.abs(clusters.profiles)), kind="stable")
-    order = arrange(shown.all(clusters.features), order[: min(max(2, fit), most_of(top, len(order)))], sort)
+    order = arrange(shown.all(clusters.features), order[: min(max(2, fit), most_of(look.top, len(order)))], look.sort)
     cells = clusters.profiles[:, order]
     reach = float(np.abs(cells).max()) or 1.0
     edges = np.arange(len(order) + 1) - 0.5, np.arange(clusters.k + 1) - 0.5

@@ -9,19 +9,20 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas
-from losslens.plots.bars import Bar, BarLook, draw_bars, ranked_bars
+from losslens.plots.bars import Bar, draw_bars, ranked_bars
 from losslens.plots.canvas import BLUE, DASHED, INK, PALE, SINGLE, SKY
 from losslens.plots.feature import clipped_histogram, no_common_axis
 from losslens.plots.importance_axis import EVERYTHING, bend, beyond, check_scale, extent, importance_ticks
 from losslens.plots.lines import draw_strip
+from losslens.plots.look import Look, Names
 from losslens.plots.named_rows import label_across, letters_beside, open_rows, rank_values, value_names
-from losslens.plots.options import Names, name_features, one_colour
+from losslens.plots.options import name_features, one_colour
 from losslens.plots.scale import Scale, dress
 from losslens.plots.scale import scale as scale_of
 from losslens.plots.wording import MINUS, count, is_flag, not_shown, number, percent, shorten
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import ShapleyCurve
-from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Limits, Sort
+from losslens.typing import AxisScale, Floats
 from losslens.uncertainty.cautions import noted
 
 MOST_SHARE = 10.0  # shares beyond 1,000%, of features that nearly cancel out, are not shown: they say nothing
@@ -32,64 +33,34 @@ SAGE, STOPPED = "SAGE: predictions averaged over donors before the loss", "inter
 HOLDERS = {"own": "rows that hold the value", "donor": "donors that hold the value"}
 
 
-@canvas.takes_axes
-def plot_shapley(
-    result: ShapleyImportance, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
-    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw each feature's Shapley importance, the largest on top, with its share of the total.
-
-    Parameters
-    ----------
-    result
-        What `losslens.shapley_importance` gives.
-    top
-        How many features to draw, the most important ones; all that fit by default.
-    sort
-        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    scale
-        Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-    colors
-        One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default, as high as the features need.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> result = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-    >>> [label.get_text() for label in plot_shapley(result).get_yticklabels()]
-    ['x1', 'x0']
-    """
-    lines, what = _intervals(result)
-    bars = [Bar(name, float(result.sfimp[j]), lines[j]) for j, name in enumerate(result.features)]
+def plot_shapley(result: ShapleyImportance, ax: Axes | None, look: Look) -> Axes:
+    """Draw the features' shares, the largest on top."""
+    names = name_features(look.labels, result.features)
+    low, high, what = _intervals(result)
+    bars = [Bar(*line) for line in zip(result.features, result.sfimp.tolist(), low, high, strict=True)]
     bars = [bar for bar in bars if np.isfinite(bar.value)]
     if not bars:
         raise ValueError("no feature has an importance to rank by: no row with a positive weight has a donor")
-    look = BarLook(top, sort, scale, colors, name_features(labels, result.features))
     ax, drawn, width = ranked_bars(ax, bars, look, shares=lambda bars: _shares(result, bars))
     label_across(ax, result.headline.split(";")[0], width)
-    notes = _notes(result) + ([what] if any(bars[j].interval for j in drawn) else [])
+    notes = _notes(result) + ([what] if any(np.isfinite(bars[j].low) for j in drawn) else [])
     chosen = sorted((bars[j] for j in drawn), key=lambda bar: -bar.value)
     said = [result.caution[result.features.index(bar.name)] for bar in chosen]
-    notes += noted([look.names.of(bar.name) for bar in chosen], said)
+    notes += noted([names.of(bar.name) for bar in chosen], said)
     canvas.caption(ax, notes + not_shown(len(bars) - len(drawn)))
     return ax
 
 
-def _intervals(result: ShapleyImportance) -> tuple[list[tuple[float, float] | None], str]:
-    """An interval for each feature, where there is one, and what the caption says about them."""
+def _intervals(result: ShapleyImportance) -> tuple[Floats, Floats, str]:
+    """The ends of each feature's interval, NaN where there is none, and what the caption says about them."""
     what = "lines: 95% intervals"
     try:
         low, high = result.interval()
     except ValueError:  # without importances of single rows, only the Monte-Carlo error is known
         low, high = result.interval(target="sample")
         what = "lines: 95% intervals of the Monte-Carlo error alone, not for new data"
-    ends = zip(low.tolist(), high.tolist(), strict=True)
-    return [pair if np.isfinite(pair).all() and pair[0] < pair[1] else None for pair in ends], what
+    known = low < high
+    return np.where(known, low, np.nan), np.where(known, high, np.nan), what
 
 
 def _shares(result: ShapleyImportance, bars: Sequence[Bar]) -> list[str]:
@@ -116,54 +87,20 @@ def _notes(result: ShapleyImportance) -> list[str]:
     return [*notes, *([SAGE] if result.aggregate == "prediction" else []), *([] if result.complete else [STOPPED])]
 
 
-@canvas.takes_axes
-def plot_shapley_curve(
-    curve: ShapleyCurve, *, scale: AxisScale = "linear", limits: Limits = "pi", colors: Colors | None = None,
-    labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw where in a feature's range its Shapley importance comes from; the dashed line is its mean, the SFIMP.
-
-    Many ordered values give pale points and a running mean, few give a curve, unordered values give bars, and a group
-    of columns, which has no axis, gives a histogram.
-
-    Parameters
-    ----------
-    curve
-        What ``.curve(feature)`` of a `ShapleyImportance` gives.
-    scale
-        Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
-    limits
-        ``"pi"``: the axis follows the running mean, and the caption says how many points lie beyond; ``"all"``: it
-        holds all points.
-    colors
-        Colour of the curve, or of the bars.
-    labels
-        Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from losslens.results.shapley_curve import ShapleyCurve
-    >>> half, earned = np.array([0.5, 0.5]), np.array([1.0, 3.0])
-    >>> curve = ShapleyCurve("age", "own", np.array([30, 60]), half, earned, ("age",), True, "squared error", "numpy")
-    >>> ax = plot_shapley_curve(curve)
-    >>> ax.get_xlabel(), ax.get_ylabel()
-    ('age', 'decrease in squared error')
-    """
-    names = name_features(labels, [curve.name], curve.columns)
-    check_scale(scale, curve.importance)
+def plot_shapley_curve(curve: ShapleyCurve, ax: Axes | None, look: Look) -> Axes:
+    """Draw the curve, with the number of rows at each value below it."""
+    names = name_features(look.labels, [curve.name], curve.columns)
+    check_scale(look.scale, curve.importance)
     if curve.grid.ndim == 1 and (not curve.ordered or is_flag(curve.grid)):
-        return _draw_words(ax, curve, names, scale, one_colour(colors, SKY))
-    colour = one_colour(colors, BLUE)
-    if curve.grid.ndim > 1 and scale != "linear":
-        raise ValueError(f"scale={scale!r} is of an axis of importances, and {curve.name!r} has several columns")
+        return _draw_words(ax, curve, names, look.scale, one_colour(look.colors, SKY))
+    colour = one_colour(look.colors, BLUE)
+    if curve.grid.ndim > 1 and look.scale != "linear":
+        raise ValueError(f"scale={look.scale!r} is of an axis of importances, and {curve.name!r} has several columns")
     ax = canvas.new_axes() if ax is None else ax
     if curve.grid.ndim > 1:
         _draw_group(ax, curve, names, colour)
     else:
-        _draw_ordered(ax, curve, names, colour, scale, whole=limits == "all")
+        _draw_ordered(ax, curve, names, colour, look.scale, whole=look.limits == "all")
     return ax
 
 
@@ -249,8 +186,8 @@ def _draw_words(ax: Axes | None, curve: ShapleyCurve, names: Names, bent: AxisSc
     ax, most = open_rows(ax, all_values, below=2)
     order = rank_values(curve.grid, curve.importance, curve.weights, most)
     values = value_names(curve.grid, order, curve.weights, letters_beside(ax) - 6)
-    bars = [Bar(name, float(curve.importance[k]), None) for name, k in zip(values, order, strict=True)]
-    width = draw_bars(ax, bars, own, BarLook(scale=bent, colors=colour))
+    bars = [Bar(name, float(curve.importance[k])) for name, k in zip(values, order, strict=True)]
+    width = draw_bars(ax, bars, own, Look(scale=bent, colors=colour))
     ax.axvline(curve.sfimp, **DASHED)
     for text in ax.texts:  # numbers remain legible where the dashed line crosses them
         text.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5})

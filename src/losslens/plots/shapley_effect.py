@@ -14,12 +14,13 @@ from matplotlib.colors import Colormap
 from losslens.plots import canvas, named_rows
 from losslens.plots.bars import THICKEST
 from losslens.plots.canvas import BLUE, INK, PALE, VERMILLION
-from losslens.plots.options import Names, arrange, colour_map, colours, most_of, name_features
+from losslens.plots.look import Look, Names
+from losslens.plots.options import arrange, colour_map, colours, most_of, name_features
 from losslens.plots.wording import MINUS, alike, count, not_shown, number, shorten, value_label
 from losslens.plots.wording import labels as short_labels
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.tables.columns import count_missing
-from losslens.typing import Colors, FeatureLabels, Floats, Indices, Sort
+from losslens.typing import Colors, Floats, Indices, Sort
 
 MOST_LINES = 20  # features in a new figure
 MOST_DOTS = 1000  # rows in a line of dots
@@ -31,43 +32,12 @@ COLOURS = "cividis"  # from small to large values
 RISE_FALL = (VERMILLION, BLUE)  # colours of positive and negative steps
 
 
-@canvas.takes_axes
-def plot_shapley_effect(
-    result: ShapleyEffect, *, top: int | None = None, sort: Sort = "importance", colors: Colors | None = None,
-    labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw what each feature adds to the prediction, the largest effect on top.
-
-    One row gives steps from the base to its prediction. Many rows give a line of dots for each feature, coloured by
-    its value if values have an order. Select rows with ``.given``.
-
-    Parameters
-    ----------
-    result
-        What `losslens.shapley_effect` gives.
-    top
-        How many features to draw, those with the largest effects; all that fit by default.
-    sort
-        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    colors
-        Of one row, two colours: of effects above and below 0. Of many rows, a colour map or its name.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default, as high as the features need.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.array([[0.0, 0.0], [2.0, 4.0]])
-    >>> result = ll.shapley_effect(lambda X: X[:, 0] + X[:, 0] * X[:, 1], X, 1)
-    >>> [label.get_text() for label in plot_shapley_effect(result).get_yticklabels()]
-    ['mean over 2 donors', 'x0 = 2', 'x1 = 4', 'prediction']
-    """
-    names = name_features(labels, result.features)
+def plot_shapley_effect(result: ShapleyEffect, ax: Axes | None, look: Look) -> Axes:
+    """Draw the effects of one row from the base to its prediction, or those of many rows."""
+    names = name_features(look.labels, result.features)
     if len(result.local) == 1:
-        return _draw_row(result, ax, names, top, sort, rise_and_fall(colors, RISE_FALL))
-    return _draw_dots(result, ax, names, top, sort, colour_map(colors, COLOURS))
+        return _draw_row(result, ax, names, look.top, look.sort, rise_and_fall(look.colors, RISE_FALL))
+    return _draw_dots(result, ax, names, look.top, look.sort, colour_map(look.colors, COLOURS))
 
 
 def rise_and_fall(colors: Colors | None, default: tuple[str, str]) -> tuple[str, str]:

@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 
 from losslens.plots import canvas
 from losslens.plots.canvas import BLUE, GREEN, INK, LETTER, SKY, VERMILLION, folded
+from losslens.plots.look import Look, Names
 from losslens.plots.named_rows import letters_beside, open_rows
-from losslens.plots.options import Names, arrange, colours, most_of, name_features
+from losslens.plots.options import arrange, colours, most_of, name_features
 from losslens.plots.scale import word_ticks
 from losslens.plots.shapley import MOST_SHARE, SAGE, STOPPED, signed_percent
 from losslens.plots.shapley_effect import (
@@ -27,7 +28,7 @@ from losslens.plots.shapley_effect import (
 from losslens.plots.wording import count, number, shorten
 from losslens.plots.wording import labels as short_labels
 from losslens.results.shapley import ShapleyImportance
-from losslens.typing import Colors, FeatureLabels, Floats, Indices, Sort
+from losslens.typing import Floats, Indices
 
 # Okabe and Ito's colours, neighbours as different as possible; more colours would not be distinct.
 COLOURS = (BLUE, "#E69F00", GREEN, "#CC79A7", SKY, VERMILLION, "#F0E442", "0.25")
@@ -48,49 +49,21 @@ class Stack:
     total: float  # of which percentages are taken; 0: there are none
 
 
-@canvas.takes_axes
-def plot_shares(
-    models: Mapping[str, ShapleyImportance], *, top: int | None = None, colors: Colors | None = None,
-    labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw the error without features as a bar for each model: the error that remains, and each feature's share.
-
-    Features have the same order in all bars, the largest on average on top. A feature that raises the error is drawn
-    beside its bar, from the top down to the error without features.
-
-    Parameters
-    ----------
-    models
-        What `losslens.shapley_importance` gives for each model, by the model's name; all with the same loss.
-    top
-        How many features have a part of their own, the largest ones, at most 8; the others are one part.
-    colors
-        One colour for all parts, a list from the top of the bars down, or a mapping from features to colours.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> models = {"one": lambda X: X[:, 1], "both": lambda X: X[:, 1] + X[:, 0]}
-    >>> shares = {k: ll.shapley_importance(f, X, X.sum(axis=1), loss="squared_error") for k, f in models.items()}
-    >>> [label.get_text() for label in plot_shares(shares).get_xticklabels()]
-    ['one', 'both']
-    """
+def plot_shares(models: Mapping[str, ShapleyImportance], ax: Axes | None, look: Look) -> Axes:
+    """Draw how each model's performance is distributed over the features, with the remaining error."""
     first, own = _check(models), ax is None
-    names, table = _table(models, most_of(top, len(COLOURS)))
-    shown = name_features(labels, names)
-    colours(colors, names[: most_of(top, len(COLOURS))], COLOURS, "feature", names)  # before there is a figure
+    names, table = _table(models, most_of(look.top, len(COLOURS)))
+    shown = name_features(look.labels, names)
+    colours(
+        look.colors, names[: most_of(look.top, len(COLOURS))], COLOURS, "feature", names
+    )  # before there is a figure
     ax = canvas.new_axes() if ax is None else ax
     size = canvas.room_left(ax, own)
     letters, entries = canvas.legend_room(*size)
     most = int(np.clip(entries - 2, 2, len(COLOURS)))  # the legend also names the others and the remaining error
     kept = len(names) if len(names) <= most + (most < len(COLOURS)) else most
-    kept = min(kept, most_of(top, len(names)))
-    fill = [*colours(colors, names[:kept], COLOURS, "feature", names), OTHERS]
+    kept = min(kept, most_of(look.top, len(names)))
+    fill = [*colours(look.colors, names[:kept], COLOURS, "feature", names), OTHERS]
     parts = shown.all(names[:kept])
     if kept < len(names):
         table = np.column_stack([table[:, :kept], table[:, kept:].sum(axis=1)])
@@ -232,49 +205,21 @@ def _notes(stacks: Sequence[Stack], first: ShapleyImportance, *, short: bool) ->
     return [*notes, SAGE] if first.aggregate == "prediction" else notes
 
 
-@canvas.takes_axes
-def plot_waterfall(
-    result: ShapleyImportance, *, top: int | None = None, sort: Sort = "importance", colors: Colors | None = None,
-    labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw the steps from the error with all values from other rows to that with their own, the largest share first.
-
-    Parameters
-    ----------
-    result
-        What `losslens.shapley_importance` gives.
-    top
-        How many features have a step of their own, the largest shares; the others are one step.
-    sort
-        Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-    colors
-        Two colours: of features that harm and of those that help.
-    labels
-        Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-    ax
-        Where to draw; a new figure by default, as high as the features need.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> result = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-    >>> [label.get_text() for label in plot_waterfall(result).get_yticklabels()]
-    ['no feature', 'x1', 'x0', 'all features']
-    """
+def plot_waterfall(result: ShapleyImportance, ax: Axes | None, look: Look) -> Axes:
+    """Draw the steps from the error with all values from other rows to that with their own, the largest share first."""
     _check({"the result": result})
     own, p, error = ax is None, len(result.features), result.is_error
-    names, (harmful, useful) = name_features(labels, result.features), rise_and_fall(colors, RISE_FALL)
-    ax, most = open_rows(ax, lines_of_steps(p, top), below=3)
-    kept = kept_steps(np.argsort(-np.abs(result.sfimp), kind="stable"), max(1, most - 2), top)
-    kept = arrange(names.all(result.features), kept[np.argsort(-result.sfimp[kept], kind="stable")], sort)
+    names, (harmful, useful) = name_features(look.labels, result.features), rise_and_fall(look.colors, RISE_FALL)
+    ax, most = open_rows(ax, lines_of_steps(p, look.top), below=3)
+    kept = kept_steps(np.argsort(-np.abs(result.sfimp), kind="stable"), max(1, most - 2), look.top)
+    kept = arrange(names.all(result.features), kept[np.argsort(-result.sfimp[kept], kind="stable")], look.sort)
     steps = _steps(result, kept, names, letters_beside(ax))
     mean = "mean " if result.loss is not None else ""
     both = (harmful, useful) if error else (useful, harmful)
     draw_steps(ax, steps, ("no feature", "all features"), f"{mean}{result.quantity}", own, both)
     notes = ["each bar: a feature's Shapley importance"]
     if any((step.end > step.start) == error and step.end != step.start for step in steps):
-        colour = "orange: " if colors is None else "to the right: " if error else "to the left: "
+        colour = "orange: " if look.colors is None else "to the right: " if error else "to the left: "
         notes.append(colour + ("raises the error" if error else "lowers the score"))
     if result.aggregate == "prediction":
         notes.append(SAGE)

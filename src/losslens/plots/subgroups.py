@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, GREEN, INK, LINE, PALE, SKY, VERMILLION, folded
-from losslens.plots.feature_data import CurveLook, FeaturePicture, show
+from losslens.plots.feature_data import FeaturePicture, show
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.lines import MARKED, draw_strip, widened
-from losslens.plots.options import Names, check, check_colours, colours, name_features
+from losslens.plots.look import Look, Names
+from losslens.plots.options import check, check_colours, colours
 from losslens.plots.scale import Scale, dress
 from losslens.plots.scale import scale as scale_of
 from losslens.plots.wording import count, is_flag, number, renamed, value_label
@@ -24,7 +25,7 @@ from losslens.plots.wording import labels as short_labels
 from losslens.results.effects import FeatureEffect
 from losslens.results.importance import FeatureImportance
 from losslens.tables.columns import is_missing, key, places_of
-from losslens.typing import AxisScale, Colors, FeatureLabels, Floats, Indices
+from losslens.typing import Colors, FeatureLabels, Floats, Indices
 
 # Colour, dashes and shape differ, so that groups are distinct in print.
 LOOKS: tuple[tuple[str, Any, str], ...] = (
@@ -59,55 +60,22 @@ class Group:
     faded: NDArray[np.bool_]  # (g,): where most of the replaced rows are unlike any real one
 
 
-@canvas.takes_axes
-def plot_groups(
-    parts: Mapping[Any, FeatureImportance | FeatureEffect], *, scale: AxisScale = "linear",
-    colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
-) -> Axes:  # fmt: skip
-    """Draw the PI or PD curve of each group of rows; the legend has each group's importance and number of rows.
-
-    Values without an order give dots. At most 8 groups are drawn, those with the most rows. A new figure is as high as
-    long names of groups, such as rules of regions, need.
-
-    Parameters
-    ----------
-    parts
-        What ``.by(groups)`` of one feature gives: a result for each label.
-    scale
-        Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
-    colors
-        One colour for all groups, a list in the order of the legend, or a mapping from groups to colours.
-    labels
-        Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np, losslens as ll
-    >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-    >>> parts = imp["x1"].by(np.where(X[:, 0] > 0, "right", "left"))
-    >>> [text.get_text().split(":")[0] for text in plot_groups(parts).get_legend().get_texts()]
-    ['left', 'right', 'distribution of x1']
-    """
-    shown = _pictures(parts)
-    name, columns = next((part.name, part.columns) for part in parts.values())
-    look = CurveLook(scale=scale, names=name_features(labels, [name], columns))
-    shown = {label: replace(picture, look=look) for label, picture in shown.items()}
+def plot_groups(parts: Mapping[Any, FeatureImportance | FeatureEffect], ax: Axes | None, look: Look) -> Axes:
+    """Draw the PI or PD curve of a feature in each group."""
+    shown = _pictures(parts, look)
     first = next(iter(shown.values()))
     common = _common(first, list(shown.values()), [len(parts[label].at) for label in shown])
-    if scale != "linear" and not first.from_zero:
-        raise ValueError(f"scale={scale!r} is of an axis of importances, and these are effects")
-    check_scale(scale, np.concatenate([picture.curve for picture in shown.values()]))
-    check_colours(colors, list(parts), "group")
+    if look.scale != "linear" and not first.from_zero:
+        raise ValueError(f"scale={look.scale!r} is of an axis of importances, and these are effects")
+    check_scale(look.scale, np.concatenate([picture.curve for picture in shown.values()]))
+    check_colours(look.colors, list(parts), "group")
     own = ax is None
     if first.ordered and not is_flag(common.values[0]):
         ax = canvas.new_axes() if ax is None else ax
-        groups = _groups(parts, shown, common, _fit(ax, own), colors)
+        groups = _groups(parts, shown, common, _fit(ax, own), look.colors)
         told = _draw_curves(ax, common, groups, own, scattered=first.scattered)
     else:
-        ax, groups, told = _draw_dots(ax, common, parts, shown, colors)
+        ax, groups, told = _draw_dots(ax, common, parts, shown, look.colors)
     canvas.caption(ax, told + _notes(ax, len(parts), len(shown), groups, common))
     return ax
 
@@ -125,7 +93,7 @@ def name_rules(rules: Sequence[str], columns: Sequence[str], labels: FeatureLabe
     return dict(zip(rules, found if len(set(found)) == len(rules) else rules, strict=True))
 
 
-def _pictures(parts: Mapping[Any, FeatureImportance | FeatureEffect]) -> dict[Any, FeaturePicture]:
+def _pictures(parts: Mapping[Any, FeatureImportance | FeatureEffect], look: Look) -> dict[Any, FeaturePicture]:
     """What there is to draw of each group; a streamed group of which too few rows are kept has no curve."""
     if not parts:
         raise ValueError("there is no group to draw")
@@ -137,7 +105,7 @@ def _pictures(parts: Mapping[Any, FeatureImportance | FeatureEffect]) -> dict[An
     shown, why = {}, None
     for label, part in parts.items():
         try:
-            shown[label] = show(part)
+            shown[label] = show(part, look)
         except ValueError as error:
             why = error
     if why is not None and not shown:

@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.comparison import between_errors, between_groups
 from losslens.results.effects import Effects, FeatureEffect
@@ -229,6 +231,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         lines = [numbers[feature] for numbers in self._numbers.values() for feature in self._ranked]
         return self._frame(data | {key: [line[key] for line in lines] for key in lines[0]})
 
+    @draws("rows")
     def plot(
         self, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
         colors: Colors | None = None, labels: FeatureLabels | None = None, ax: Axes | None = None,
@@ -237,18 +240,8 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
 
         Parameters
         ----------
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
         colors
             One colour for all groups, a list in the order of those drawn, or a mapping from their labels to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -261,10 +254,9 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         """
         if isinstance(self.every, FeatureEffect):
             return self.plot_curves(colors=colors, labels=labels, ax=ax)
-        from losslens.plots.by_group import plot_by_group
+        return plots.by_group.plot_by_group(self, ax, Look(top, sort, scale, colors, labels))
 
-        return plot_by_group(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
-
+    @draws("curve")
     def plot_curves(
         self, feature: str | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None,
         labels: FeatureLabels | None = None, ax: Axes | None = None,
@@ -275,14 +267,8 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         ----------
         feature
             Whose curves; may be omitted if there is one feature only.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
         colors
             One colour for all groups, a list in the order of those drawn, or a mapping from their labels to colours.
-        labels
-            The name to show instead of the feature's, or a name and a unit: a mapping from the feature.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -294,12 +280,10 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         """
         if not isinstance(self.every, (FeatureImportance, FeatureScore, FeatureEffect, Importances, Effects)):
             raise ValueError(f"{type(self.every).__name__} has no curves of single features by group")
-        from losslens.plots.subgroups import plot_groups
-
         name = self._feature(feature)
         mapped = isinstance(self.every, (Importances, Effects))
         parts = {label: part[name] if mapped else part for label, part in self.items()}
-        return plot_groups(parts, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.subgroups.plot_groups(parts, ax, Look(scale=scale, colors=colors, labels=labels))
 
     @property
     def what(self) -> str:
@@ -587,7 +571,7 @@ def _on_base(part: Any) -> Influence:
 
 def _units(part: Any) -> float:
     """The effective number of what is left out: rows, groups of rows, or blocks of rows of a score."""
-    return float(part.estimates.freedom + 1 if isinstance(part, LeftOut) else _first(part)._units)
+    return float(part.estimates().units if isinstance(part, LeftOut) else _first(part)._units)
 
 
 def _effective(part: Any) -> float:
@@ -631,7 +615,7 @@ def _of_left_out(every: LeftOut, parts: tuple[LeftOut, LeftOut], rows: tuple[Mas
             weight = np.zeros(len(local))
             weight[chosen] = part._counted_weight
             moved.append(influence_on_mean(local, weight, every.block)[:, 0])
-        first, second = (float(part.estimates.covariance[j, j]) for part in parts)
+        first, second = (float(part.estimates().covariance[j, j]) for part in parts)
         both = Influence(moved[0] - moved[1], total=max(first + second - 2 * float(moved[0] @ moved[1]), 0.0))
         value = float(parts[0].importance[j] - parts[1].importance[j])
         freedom = welch((first, second), (_units(parts[0]), _units(parts[1])))

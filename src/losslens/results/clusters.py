@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result, Stored
 from losslens.results.table import ResultTable
 from losslens.tables.checks import is_one_of
@@ -44,7 +46,7 @@ class Clusters(Result):
     >>> X = np.random.default_rng(0).normal(size=(300, 3))
     >>> X[:, 2] = X[:, 2] > 0
     >>> f = lambda X: np.where(X[:, 2] == 1, X[:, 0], 10 + X[:, 1])
-    >>> found = ll.clusters(ll.shapley_importance(f, X, f(X), loss="squared_error"), X, k=2, random_state=0)
+    >>> found = ll.shapley_importance(f, X, f(X), loss="squared_error").clusters(X, k=2, random_state=0)
     >>> found.k, found.profiles.shape, bool(len(found.rows(0)) == found.sizes[0])
     (2, (2, 3), True)
     """
@@ -113,36 +115,27 @@ class Clusters(Result):
         largest = np.argsort(-np.abs(profile), kind="stable")[:LEADING]
         return ", ".join(f"{self.features[j]} {in_digits(float(profile[j]))}" for j in largest)
 
+    @draws("map")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the mean importance of each feature in each cluster as a heat map.
+        """Draw each feature's mean Shapley importance in each cluster as a heat map, with sizes and rules of clusters.
 
         Parameters
         ----------
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        colors
-            Colour map, or its name.
         labels
             Names to show instead of those of features and columns: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default, as high as the rules need.
 
         Examples
         --------
         >>> import numpy as np, losslens as ll
         >>> X = np.random.default_rng(0).normal(size=(50, 2))
         >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-        >>> [label.get_text() for label in ll.clusters(shares, X, k=1).plot().get_yticklabels()]
+        >>> [label.get_text() for label in shares.clusters(X, k=1).plot().get_yticklabels()]
         ['0: 50 rows (100%)']
         """
-        from losslens.plots.rows import plot_clusters
-
-        return plot_clusters(self, top=top, sort=sort, colors=colors, labels=labels, ax=ax)
+        return plots.rows.plot_clusters(self, ax, Look(top, sort, colors=colors, labels=labels))
 
     @property
     def headline(self) -> str:

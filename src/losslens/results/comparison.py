@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from losslens import plots
 from losslens.cells.matrix import Cells, means
 from losslens.donors.layout import CommonGrid, OwnDonors
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.importance import FeatureImportance, number_of
 from losslens.results.importances import Importances
@@ -243,26 +245,19 @@ class Comparison(Result):
                 data.setdefault(column, []).extend(values)
         return self._frame(data)
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the importances of each feature, one model below the other, with intervals.
+        """Draw the importances of each feature below each other, with 95% intervals; the legend has each model's error.
+
+        At most 8 models are drawn, and of the features those that matter most to any of them.
 
         Parameters
         ----------
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
         colors
             One colour for all models, a list in their order, or a mapping from their names to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -273,16 +268,15 @@ class Comparison(Result):
         >>> [label.get_text() for label in comparison.plot().get_yticklabels()]
         ['x1', 'x0']
         """
-        from losslens.plots.comparison import plot_comparison
+        return plots.comparison.plot_comparison(self, ax, Look(top, sort, scale, colors, labels))
 
-        return plot_comparison(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
-
+    @draws("rows")
     def plot_moved(
         self, name: str | None = None, against: str | None = None, ax: Axes | None = None, *, top: int | None = None,
         sort: Sort = "importance", scale: AxisScale = "linear", colors: Colors | None = None,
         labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw how each feature's importance and its values differ in two sets of rows.
+        """Draw how much importances differ between two sets of rows, with 95% intervals, and how far values moved.
 
         Parameters
         ----------
@@ -290,16 +284,8 @@ class Comparison(Result):
             The two sets of rows: the first less the second; by default, the second set of all less the first.
         top
             How many features to draw, those whose importances differ most; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
         scale
             Axis of the differences: ``"linear"`` or ``"symlog"``; ``"log"`` only if all are above 0.
-        colors
-            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default, as high as the features need.
 
         Examples
         --------
@@ -311,18 +297,20 @@ class Comparison(Result):
         >>> [label.get_text() for label in found.plot_moved().get_yticklabels()]
         ['x1', 'x0']
         """
-        from losslens.plots.comparison import plot_moved
-
         base = self.names[0] if against is None else against
         self._model(base)
         name = next(n for n in self.names if n != base) if name is None else name
-        return plot_moved(self, name, base, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.comparison.plot_moved(self, ax, Look(top, sort, scale, colors, labels), name, base)
 
+    @draws("rows")
     def plot_shares(
         self, ax: Axes | None = None, *, top: int | None = None, colors: Colors | None = None,
         labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw how each model's performance is distributed over the features, with the remaining error.
+        """Draw the error without features as a bar for each model: the error that remains, and each feature's share.
+
+        Features have the same order in all bars, the largest on average on top. A feature that raises the error is
+        drawn beside its bar, from the top down to the error without features.
 
         Parameters
         ----------
@@ -330,10 +318,6 @@ class Comparison(Result):
             How many features have a part of their own, the largest ones, at most 8; the others are one part.
         colors
             One colour for all parts, a list from the top of the bars down, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -346,9 +330,7 @@ class Comparison(Result):
         """
         if not self.shapley:
             raise ValueError("no Shapley shares were computed; compare again with shapley=True")
-        from losslens.plots.shares import plot_shares
-
-        return plot_shares(self.shapley, top=top, colors=colors, labels=labels, ax=ax)
+        return plots.shares.plot_shares(self.shapley, ax, Look(top, colors=colors, labels=labels))
 
     @property
     def headline(self) -> str:

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
 from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, curves
 from losslens.donors.layout import OwnDonors
+from losslens.plots.look import Look, draws
 from losslens.results.base import ResultMapping, Tabular
 from losslens.results.feature import FeatureResult
 from losslens.results.table import ResultTable, facts, grid_size, or_else
@@ -67,11 +69,12 @@ class FeatureEffect(FeatureResult, Tabular):
         """The PD curve as a data frame: value, weight, effect."""
         return self._frame(curve_columns(self, {"effect": self.pd}))
 
+    @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, curves: bool = True, center: Any = False, colors: Colors | None = None,
         labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw ICE curves and the PD curve.
+        """Draw how predictions change with a feature: the PD curve over the ICE curves of single rows.
 
         Parameters
         ----------
@@ -81,10 +84,6 @@ class FeatureEffect(FeatureResult, Tabular):
             True: all curves are 0 at the first grid value; a value: at the grid value nearest to it.
         colors
             Colour of the PD curve and its band; of a pair, a colour map or its name.
-        labels
-            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -95,9 +94,7 @@ class FeatureEffect(FeatureResult, Tabular):
         >>> effects["x0"].plot(center=1).get_ylabel()
         'prediction, less that at x0 = 1'
         """
-        from losslens.plots.feature import plot_effect
-
-        return plot_effect(self, curves=curves, center=center, colors=colors, labels=labels, ax=ax)
+        return plots.feature.plot_effect(self, ax, Look(colors=colors, labels=labels, curves=curves), center)
 
     @property
     def target_kind(self) -> str:

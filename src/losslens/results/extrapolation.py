@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result, Stored
 from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.columns import places_of
@@ -184,11 +186,12 @@ class Extrapolations(Mapping[str, Extrapolation], Result):
             in_text=[k for k, one in enumerate(order) if one.warns],
         )  # fmt: skip
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the shares of far rows.
+        """Draw the share of each feature's replaced rows that are unlike any real one, the largest on top.
 
         Parameters
         ----------
@@ -196,12 +199,6 @@ class Extrapolations(Mapping[str, Extrapolation], Result):
             How many features to draw, those with the largest shares; all that fit by default.
         sort
             Order of the features: ``"importance"``, the largest share first, ``"name"`` or ``"given"``.
-        colors
-            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default, as high as the features need.
 
         Examples
         --------
@@ -211,9 +208,7 @@ class Extrapolations(Mapping[str, Extrapolation], Result):
         >>> imp.extrapolation.plot(top=1).get_xlabel()
         'share of replaced rows that are unlike any real one'
         """
-        from losslens.plots.bars import plot_extrapolation
-
-        return plot_extrapolation(self, top=top, sort=sort, colors=colors, labels=labels, ax=ax)
+        return plots.bars.plot_extrapolation(self, ax, Look(top, sort, colors=colors, labels=labels))
 
     def __getitem__(self, name: str) -> Extrapolation:
         position_of(name, tuple(self.features))

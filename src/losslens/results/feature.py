@@ -75,8 +75,8 @@ class FeatureResult(Grouped):
     def extrapolation(self) -> Extrapolation | None:
         """How far replaced rows of all rows are from real ones, on this grid; computed on first access.
 
-        None for pairs, which have no donors, and in files of older versions: use `losslens.extrapolation`. Text, plots
-        and files include it if it has been computed; they never compute it.
+        None for pairs, which have no donors, and in files of older versions. Text, plots and files include it if it
+        has been computed; they never compute it.
         """
         result = self.extrapolated
         if isinstance(result, ReplacedRows):

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from losslens import plots
 from losslens.donors.layout import Layout
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.checks import is_one_of
@@ -184,26 +186,21 @@ class Gap(Result):
         table = ResultTable(f"Gap: {self.headline}", columns, (), view, self.notes, like="part")
         return table.ordered(np.concatenate([[0], 1 + np.argsort(-np.abs(self.parts[1:]), kind="stable")]))
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the difference and its lines as bars with intervals, the largest features on top.
+        """Draw the difference in error, and what each line adds to it, with 95% intervals.
 
         Parameters
         ----------
         top
             How many features to draw, those that add or take off most; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
         scale
             Axis of the differences: ``"linear"`` or ``"symlog"``; ``"log"`` only if all are above 0.
         colors
             One colour for all lines below the first, a list from top to bottom, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default, as high as the features need.
 
         Examples
         --------
@@ -214,9 +211,7 @@ class Gap(Result):
         >>> [label.get_text() for label in shares.gap(X[:, 0] > 0).plot().get_yticklabels()]
         ['whole difference', '(without any feature)', 'x1', 'x0']
         """
-        from losslens.plots.bars import plot_gap
-
-        return plot_gap(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.bars.plot_gap(self, ax, Look(top, sort, scale, colors, labels))
 
 
 def gap_between(

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
 from losslens.cells.matrix import Cells, Means, curves, means
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.losses import Loss, OutputLoss, OutputsLoss, outputs_of, same_outputs
 from losslens.losses import resolve as resolve_loss
+from losslens.plots.look import Look, draws
 from losslens.results.base import Tabular
 from losslens.results.effects import FeatureEffect, curve_columns
 from losslens.results.feature import FeatureResult, take_columns, take_rows
@@ -29,6 +31,9 @@ from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.bands import Band
 from losslens.uncertainty.leave_one_out import leave_one_out
 from losslens.uncertainty.standard_errors import Influence, Target, check_target
+
+if TYPE_CHECKING:
+    from losslens.results.regions import Regions, RegionTarget
 
 Pick = Callable[[NDArray[Any]], NDArray[Any]]
 CURVES_ONLY = "curves only"  # shown instead of a number for pairs and for grids without weights
@@ -297,31 +302,41 @@ class FeatureImportance(FeatureResult, Tabular):
         """
         return over_time({self.name: self}, times, bins, width, level)
 
+    def regions(
+        self, X: Any, *, target: RegionTarget = "interaction", depth: int = 3, level: float = 0.05,
+        permutations: int = 499, random_state: Any = 0,
+    ) -> Regions:  # fmt: skip
+        """Regions of the data in which the importance differs; arguments as in `Importances.regions`."""
+        from losslens.rows.regions import find_regions
+
+        return find_regions({self.name: self}, X, target, depth, level, permutations, random_state)
+
     def to_frame(self) -> Any:
         """The curves as a data frame: value, weight, importance."""
         return self._frame(curve_columns(self, {"importance": self.pi}))
 
+    @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, curves: bool = True, scale: AxisScale = "linear", limits: Limits = "pi",
         colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw ICI curves and the PI curve.
+        """Draw where in a feature's range its importance comes from: the PI curve over the ICI curves of single rows.
+
+        An ordered feature gives curves, or points if the design pairs each value with few rows only. Unordered values
+        give dots and ranges. A pair gives a heat map with the observed rows as points, hatched where there are none. A
+        group of columns gives a histogram of its local importances. At most 200 curves are drawn, evenly along the
+        order of the rows' local importances; the rows at both ends are named. Curves can't be centred, as those of
+        effects can: each ICI curve is 0 at the row's own value.
 
         Parameters
         ----------
         curves
             Whether single rows are drawn: their ICI curves, points or ranges.
-        scale
-            Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
         limits
             ``"pi"``: the axis follows the PI curve and its band, and the caption says how many rows leave it;
             ``"all"``: it holds all rows that are drawn.
         colors
             Colour of the PI curve and its band; of a pair, a colour map or its name.
-        labels
-            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -333,9 +348,27 @@ class FeatureImportance(FeatureResult, Tabular):
         >>> imp["x1"].plot(curves=False, labels={"x1": ("speed", "m/s")}).get_xlabel()
         'speed (m/s)'
         """
-        from losslens.plots.feature import plot_importance
+        return plots.feature.plot_importance(
+            self, ax, Look(scale=scale, colors=colors, labels=labels, curves=curves, limits=limits)
+        )
 
-        return plot_importance(self, curves=curves, scale=scale, limits=limits, colors=colors, labels=labels, ax=ax)
+    @draws("map")
+    def plot_cells(
+        self, ax: Axes | None = None, *, colors: Colors | None = None, labels: FeatureLabels | None = None
+    ) -> Axes:
+        """Draw how each row's loss changes with each value: a heat map with the most important row on top.
+
+        Of more than 400 rows, 400 are shown evenly along the order of local importances, both ends included.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> imp["x1"].plot_cells().get_xlabel()
+        'x1'
+        """
+        return plots.cells.plot_cells(self, ax, Look(colors=colors, labels=labels))
 
     def _table(self) -> ResultTable:
         pfi, error, low, high = (number_of(self, name) for name in ("importance", "std_error", "low", "high"))

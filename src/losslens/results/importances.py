@@ -9,14 +9,17 @@ from typing import Any, Self
 
 import numpy as np
 
+from losslens import plots
 from losslens.donors.conditional import common_condition
 from losslens.losses import Loss, OutputsLoss, same_outputs
 from losslens.losses import resolve as resolve_loss
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result, ResultMapping
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import CURVES_ONLY, NUMBERS, FeatureImportance, number_of
 from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
+from losslens.results.regions import Regions, RegionTarget
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
@@ -24,7 +27,6 @@ from losslens.text import claim, in_digits, size_in_words
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
-from losslens.uncertainty.standard_errors import degrees_of_freedom
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +109,7 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         return Extrapolations({name: one for name, one in results.items() if one is not None}, self._first.backend)
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def _estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance, for features with a standard error."""
         errors = {name: or_else(partial(getattr, f, "std_error"), None) for name, f in self.features.items()}
         features = {name: f for name, f in self.features.items() if errors[name] is not None}
@@ -118,12 +120,12 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         covariance, whole = cross_products(moved), self._first.whole
         # The noise of sampled donors is independent between features: it is part of the variances only.
         np.fill_diagonal(covariance, [one.variance for one in influences])
-        return Estimates(
-            tuple(features), np.array([f.unbiased for f in features.values()]), covariance,
-            degrees_of_freedom(self._first._units),
-            np.array([one.skewness for one in influences]), np.array([one.noise for one in influences]),
-            cubed_differences(moved) * (1.0 if whole is None else np.sqrt(len(moved) / whole.units)),
-            grouped=self._first.sample.block is not None,
+        return Estimates.of_covariance(
+            tuple(features), np.array([f.unbiased for f in features.values()]), covariance, self._first._units,
+            skewness=np.array([one.skewness for one in influences]), noise=np.array([one.noise for one in influences]),
+            cubes=cubed_differences(moved) * (1.0 if whole is None else np.sqrt(len(moved) / whole.units)),
+            grouped=self._first.sample.block is not None, influences=tuple(influences),
+            doubts=tuple(f._doubts for f in features.values()),
         )  # fmt: skip
 
     def subset(self, rows: Any) -> Self:
@@ -162,6 +164,60 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         if not features:
             self._first._need_donors("importance over time")
         return over_time(features, times, bins, width, level)
+
+    def regions(
+        self, X: Any, *, target: RegionTarget = "interaction", depth: int = 3, level: float = 0.05,
+        permutations: int = 499, random_state: Any = 0,
+    ) -> Regions:  # fmt: skip
+        """Find regions of the data in which a feature's importance differs, as a small tree with readable rules.
+
+        The split on another column is chosen that separates the rows best, and a permutation test compares it with the
+        best split under chance; then the same within either side. No prediction is made.
+
+        The level holds for all features together: if nothing differs, some feature is split in one run of twenty. `p`
+        and the 95% intervals of `difference` and `ratio` are of the importance on one side of a split against the
+        other, and allow for the choice of the rule: with ``target="interaction"`` a row counts for the side that the
+        best split without that row puts it on; with ``target="importance"`` the difference is compared with the largest
+        of all splits under chance. `p` is multiplied by the number of features. `sentences` tells what is sure. `pfi`,
+        `low` and `high` are those of the region's rows, as if its rule had been given.
+
+        Clustered rows (``groups=`` of `feature_importance`) are left out together, and standard errors and tests count
+        groups, not rows. A split needs at least five groups with rows on either side. Instead of permutations, signs of
+        groups are drawn: a large-sample test, which needs some thirty groups.
+
+        Parameters
+        ----------
+        X
+            The table that was explained; further columns may be used in rules.
+        target
+            ``"interaction"``: where the effect of the feature in the *model* is stronger, whatever the labels; none in
+            a model without interactions. ``"importance"``: where its importance differs for any reason.
+        depth
+            The most splits from root to leaf.
+        level
+            The probability that any feature is split although nothing differs.
+        permutations
+            Of the test of each split (or draws of signs), in which all rows with positive weight are exchangeable; more
+            if the number of features requires it.
+        random_state
+            A seed or a NumPy generator, for the permutations: the same data have the same regions by default, and
+            another seed changes only what is about to be chance.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(300, 3))
+        >>> X[:, 2] = X[:, 2] > 0
+        >>> f = lambda X: X[:, 0] * (1 + X[:, 2]) + X[:, 1]
+        >>> found = ll.feature_importance(f, X, f(X), loss="squared_error").regions(X)
+        >>> found.sentences[0]
+        'x0 matters 4.0 times as much (95% interval 3.4 to 4.9) where x2 = 1 (150 rows) as elsewhere.'
+        >>> [region.rule for region in found.of("x0")]
+        ['', 'x2 = 0', 'x2 = 1']
+        """
+        from losslens.rows.regions import find_regions
+
+        return find_regions(self, X, target, depth, level, permutations, random_state)
 
     def _need_all_cells(self, what: str) -> None:
         if self._first.whole is not None:
@@ -219,9 +275,6 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
     def _said_of(self, names: Sequence[str]) -> list[str]:
         return [self.features[name].caution for name in names]
 
-    def _doubts_of(self, names: Sequence[str]) -> list[str]:
-        return [self[name]._doubts for name in names]
-
     def _table(self) -> ResultTable:
         order = self._ranked
         numbers = {name: partial(_numbers, order, name) for name in NUMBERS}
@@ -241,28 +294,17 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
             formats={"importance": lambda number: in_digits(number) if np.isfinite(number) else CURVES_ONLY},
         )  # fmt: skip
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, ratio: bool = False, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the ranking.
+        """Draw the importances, the largest on top.
 
         Parameters
         ----------
         ratio
             Draw the error with the feature replaced divided by the error with nothing replaced, not their difference.
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-        colors
-            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default, as high as the features need.
 
         Examples
         --------
@@ -274,9 +316,24 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         >>> [label.get_text() for label in imp.plot(top=1, labels={"x1": "speed"}).get_yticklabels()]
         ['speed']
         """
-        from losslens.plots.bars import plot_ranking
+        return plots.bars.plot_ranking(self, ax, Look(top, sort, scale, colors, labels), ratio)
 
-        return plot_ranking(self, ratio=ratio, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+    @draws("rows")
+    def plot_local(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the importance of each feature for single rows: a line of dots each, the most important on top.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text().split()[0] for label in imp.plot_local().get_yticklabels()]
+        ['x1', 'x0']
+        """
+        return plots.cells.plot_local(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
     def _known_warning(self) -> list[str]:

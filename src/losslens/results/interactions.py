@@ -8,6 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.checks import is_one_of
@@ -220,11 +222,12 @@ class Interactions(Result):
         """What numbers above 0, or other than 0, say, and what they don't."""
         return next((words for start, words in MEANINGS.items() if self.kind.startswith(start)), "")
 
+    @draws("map")
     def plot(
         self, part: Part | None = None, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the pairs as a table of colours.
+        """Draw the interaction of each pair of features as a heat map; the features that interact most come first.
 
         Parameters
         ----------
@@ -234,12 +237,6 @@ class Interactions(Result):
             How many features to draw, those that interact most; all that fit by default.
         sort
             Order of the features: ``"importance"``, the strongest first, ``"name"`` or ``"given"``.
-        colors
-            Colour map, or its name.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -250,15 +247,14 @@ class Interactions(Result):
         >>> [label.get_text() for label in interactions.plot().get_yticklabels()]
         ['c', 'a', 'b']
         """
-        from losslens.plots.interactions import plot_interactions
+        return plots.interactions.plot_interactions(self, ax, Look(top, sort, colors=colors, labels=labels), part)
 
-        return plot_interactions(self, part=part, top=top, sort=sort, colors=colors, labels=labels, ax=ax)
-
+    @draws("rows")
     def plot_ranking(
         self, top: int | None = 10, part: Part | None = None, ax: Axes | None = None, *, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the strongest pairs with their intervals, the strongest on top.
+        """Draw the strongest pairs, each a dot with its 95% interval; filled where the interval excludes 0.
 
         Parameters
         ----------
@@ -272,10 +268,6 @@ class Interactions(Result):
             Axis of the interactions: ``"linear"`` or ``"symlog"``; ``"log"`` only if all are above 0.
         colors
             One colour for all dots, a list from top to bottom, or a mapping from pairs of features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default, as high as the pairs need.
 
         Examples
         --------
@@ -286,11 +278,7 @@ class Interactions(Result):
         >>> [label.get_text() for label in interactions.plot_ranking(top=2).get_yticklabels()]
         ['a × c', 'b × c']
         """
-        from losslens.plots.interactions import plot_interaction_ranking
-
-        return plot_interaction_ranking(
-            self, part=part, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax
-        )
+        return plots.interactions.plot_interaction_ranking(self, ax, Look(top, sort, scale, colors, labels), part)
 
     def of_part(self, part: Part | None) -> Interactions:
         """A part by name; None: the whole."""

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.table import IMPORTANCE, ResultTable
 from losslens.tables.row_labels import Labels, label_text, row_names
@@ -36,7 +38,7 @@ class Observations(Result):
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> y = X[:, 0] + 0.1 * X[:, 1]
     >>> y[7] = -10 * X[7, 0]  # a wrong target
-    >>> found = ll.observations(ll.shapley_importance(lambda X: X[:, 0], X, y, loss="squared_error"))
+    >>> found = ll.shapley_importance(lambda X: X[:, 0], X, y, loss="squared_error").rank_rows()
     >>> found.suspicious, bool(found.importance[7] < found.fence)
     (array([7]), True)
     """
@@ -114,29 +116,24 @@ class Observations(Result):
             most=ROWS_IN_NOTEBOOK,
         )  # fmt: skip
 
+    @draws("rows")
     def plot(self, ax: Axes | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None) -> Axes:
-        """Draw each row's importance over its loss; suspicious rows are marked with their numbers.
+        """Draw each row's importance (decrease in loss by all features) over its loss; suspicious rows are numbered.
 
         Parameters
         ----------
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
         colors
             Two colours: of the rows, and of those that stand out.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
         >>> import numpy as np, losslens as ll
         >>> X = np.random.default_rng(0).normal(size=(50, 2))
         >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-        >>> ll.observations(shares).plot().get_xlabel()
+        >>> shares.rank_rows().plot().get_xlabel()
         "squared error, the row's own"
         """
-        from losslens.plots.rows import plot_observations
-
-        return plot_observations(self, scale=scale, colors=colors, ax=ax)
+        return plots.rows.plot_observations(self, ax, Look(scale=scale, colors=colors))
 
     @property
     def headline(self) -> str:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from losslens import plots
 from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells
 from losslens.losses import OutputLoss, OutputsLoss
+from losslens.plots.look import Look, draws
 from losslens.results.base import Tabular
 from losslens.results.importance import NUMBERS, FeatureImportance, number_of
 from losslens.results.table import FEATURE, RANKED, ResultTable
@@ -71,6 +73,7 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
         loss = self._first.loss
         return loss.of.noun if isinstance(loss, OutputLoss) else "output"
 
+    @draws("map")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         colors: Colors | None = None, labels: FeatureLabels | None = None,
@@ -79,16 +82,8 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
 
         Parameters
         ----------
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
         colors
             Colour map of a heat map, or its name; colours of lines as in `plot_lines`.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -98,31 +93,21 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
         >>> [label.get_text() for label in imp.outputs.plot().get_yticklabels()]
         ['x1', 'x0']
         """
-        from losslens.plots.outputs import plot_output_lines, plot_outputs
+        words = any(isinstance(name, str) for name in self.of)
+        draw = plots.outputs.plot_outputs if words else plots.outputs.plot_output_lines
+        return draw(self, ax, Look(top, sort, colors=colors, labels=labels))
 
-        draw = plot_outputs if any(isinstance(name, str) for name in self.of) else plot_output_lines
-        return draw(self, top=top, sort=sort, colors=colors, labels=labels, ax=ax)
-
+    @draws("curve")
     def plot_lines(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw lines over the outputs, with 95% intervals as bands.
+        """Draw the importance of the features that matter most along the outputs, with 95% intervals as bands.
 
         Parameters
         ----------
         top
             How many features to draw, the most important ones, at most 8; the first 6 that fit by default.
-        sort
-            Order in the legend: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-        colors
-            One colour for all lines, a list in the order of the legend, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -132,9 +117,7 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
         >>> [text.get_text() for text in imp.outputs.plot_lines(top=1).get_legend().get_texts()]
         ['x1']
         """
-        from losslens.plots.outputs import plot_output_lines
-
-        return plot_output_lines(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.outputs.plot_output_lines(self, ax, Look(top, sort, scale, colors, labels))
 
     def save(self, path: Any) -> NoReturn:
         """Raises: files hold all outputs with the importances for their mean."""

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.selection import row_order
 from losslens.results.table import FEATURE, IMPORTANCE, ResultTable, or_else
@@ -109,26 +111,19 @@ class OverTime(Result):
             start, end = (np.round(times, max(digits, 0)) for times in (start, end))
         return [time_text(time) for time in start], [time_text(time) for time in end]
 
+    @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the importance over time, with its band.
+        """Draw importance over time with its simultaneous band: of one feature, or of the most important ones.
+
+        Of one feature the importance over all rows is dashed, and its largest step is marked where it is significant.
 
         Parameters
         ----------
         top
             How many features to draw, the most important ones, at most 8; the first 5 that fit by default.
-        sort
-            Order in the legend: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-        colors
-            One colour for all lines, a list in the order of the legend, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -138,9 +133,7 @@ class OverTime(Result):
         >>> imp.over(np.arange(90)).plot().get_ylabel()
         'importance: increase in squared error'
         """
-        from losslens.plots.over_time import plot_over_time
-
-        return plot_over_time(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.over_time.plot_over_time(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
     def ranking(self) -> Indices:

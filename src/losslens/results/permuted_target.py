@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.table import FEATURE, IMPORTANCE, ResultTable
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
@@ -46,26 +48,12 @@ class PermutedTarget(Result):
         """The tests, adjusted for their number by Holm's method."""
         return self.test()
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw each feature's importance over its importances with permuted targets.
-
-        Parameters
-        ----------
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-        colors
-            One colour for all importances, a list from top to bottom, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
+        """Draw each feature's importance over those with permuted targets, the largest on top; p beside the names.
 
         Examples
         --------
@@ -76,9 +64,7 @@ class PermutedTarget(Result):
         >>> [label.get_text().split()[0] for label in test.plot().get_yticklabels()]
         ['x1', 'x0']
         """
-        from losslens.plots.refits import plot_permuted_target
-
-        return plot_permuted_target(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.refits.plot_permuted_target(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
     def headline(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
 from typing import Any, Literal, cast
@@ -11,6 +11,8 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result, Tabular
 from losslens.results.importances import Importances
 from losslens.results.scores import Scores
@@ -71,24 +73,19 @@ class RefitCurve(Tabular):
         }
         return self._frame(data)
 
+    @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, curves: bool = True, scale: AxisScale = "linear",
         colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the curves of the folds and their mean.
+        """Draw the PI curve of each fold thin and their mean strong, with the learner's interval at each value.
 
         Parameters
         ----------
         curves
             Whether single folds are drawn.
-        scale
-            Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
         colors
             Colour of the mean and its interval.
-        labels
-            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -99,9 +96,7 @@ class RefitCurve(Tabular):
         >>> refits.curve("x1").plot().get_xlabel()
         'x1'
         """
-        from losslens.plots.refits import plot_refit_curve
-
-        return plot_refit_curve(self, curves=curves, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.refits.plot_refit_curve(self, ax, Look(scale=scale, colors=colors, labels=labels, curves=curves))
 
     def _table(self) -> ResultTable:
         from losslens.plots.wording import value_label
@@ -191,7 +186,7 @@ class Refits(Result, Inference):
     @property
     def std_error(self) -> Floats:
         """Standard error of `importance` for the learner: refitted on, and explained with, new data, (p,)."""
-        return self.estimates.std_error
+        return self._estimates.std_error
 
     def interval(self, level: float = 0.95, target: Target = "learner") -> tuple[Floats, Floats]:
         """Low and high ends for each feature: of the mean importance over refits on new data of this size."""
@@ -202,22 +197,24 @@ class Refits(Result, Inference):
                 f"target={target!r} is about one fitted model, and each fold has its own; use folds[k].interval(...) "
                 "of a Shapley result, or folds[k][name].interval(...)"
             )
-        return self.estimates.intervals(level)
+        return self._estimates.intervals(level)
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def _estimates(self) -> Estimates:
         """The learner's importances (U-statistics of the folds) and their covariance."""
         if self.without is None:
             return self._corrected
         count, apart = len(self.without), self.without - self.without.mean(axis=0)
         covariance = cross_products(apart, (count - 1) / count)
-        return Estimates(self.features, self._corrected.value, covariance, count - 1)
+        known = {"doubts": self._corrected.doubts}
+        return Estimates.of_covariance(self.features, self._corrected.value, covariance, count, **known)
 
     @cached_property
     def _corrected(self) -> Estimates:
         """The importances with the corrected covariance of the folds."""
         per_fold = np.stack([numbers(fold, unbiased=True) for fold in self.folds])
-        return Estimates.of_folds(self.features, per_fold, self.correction)
+        estimates = Estimates.of_folds(self.features, per_fold, self.correction)
+        return replace(estimates, doubts=self.caution)
 
     @property
     def _tested(self) -> Estimates:
@@ -226,9 +223,6 @@ class Refits(Result, Inference):
     def _said_of(self, names: Sequence[str]) -> list[str]:
         said = dict(zip(self.features, self.caution, strict=True))
         return [said[name] for name in names]
-
-    def _doubts_of(self, names: Sequence[str]) -> list[str]:
-        return self._said_of(names)  # of the draws alone
 
     @property
     def caution(self) -> tuple[str, ...]:
@@ -319,26 +313,12 @@ class Refits(Result, Inference):
         table = ResultTable(f"Refits: {self.headline}", columns, RANKED, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the ranking with a dot for each fold.
-
-        Parameters
-        ----------
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-        colors
-            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
+        """Draw a learner's importances, the largest on top, with a dot for each fold.
 
         Examples
         --------
@@ -349,9 +329,7 @@ class Refits(Result, Inference):
         >>> [label.get_text() for label in refits.plot().get_yticklabels()]
         ['x1', 'x0']
         """
-        from losslens.plots.refits import plot_refits
-
-        return plot_refits(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.refits.plot_refits(self, ax, Look(top, sort, scale, colors, labels))
 
 
 def numbers(fold: Fold, unbiased: bool = False) -> Floats:

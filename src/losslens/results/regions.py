@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result, Stored
 from losslens.results.importance import FeatureImportance
 from losslens.results.table import INTERVAL, NONE, ResultTable
@@ -17,7 +19,7 @@ from losslens.tables.frames import make_frame
 from losslens.text import claim, in_digits
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels
 
-Target = Literal["interaction", "importance"]
+RegionTarget = Literal["interaction", "importance"]
 CONFIRMED = 0.05  # largest p of differences that sentences mention
 MODELS_PART = 0.5  # least share of a difference of importances that the model's effect must explain
 SENTENCES = 2  # in the title of the table
@@ -33,7 +35,7 @@ class Region(Stored):
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> X[:, 1] = X[:, 1] > 0
     >>> f = lambda X: X[:, 0] * (1 + X[:, 1])
-    >>> _, first, second = ll.regions(ll.feature_importance(f, X, f(X), loss="squared_error"), X).of("x0")
+    >>> _, first, second = ll.feature_importance(f, X, f(X), loss="squared_error").regions(X).of("x0")
     >>> first.rule, second.rule, first.n + second.n, bool(first.pfi < second.pfi)
     ('x1 = 0', 'x1 = 1', 300, True)
     """
@@ -75,14 +77,14 @@ class Regions(Result):
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> X[:, 1] = X[:, 1] > 0
     >>> f = lambda X: X[:, 0] * (1 + X[:, 1])
-    >>> found = ll.regions(ll.feature_importance(f, X, f(X), loss="squared_error"), X)
+    >>> found = ll.feature_importance(f, X, f(X), loss="squared_error").regions(X)
     >>> found.found, [region.rule for region in found.of("x0")]
     (('x0', 'x1'), ['', 'x1 = 0', 'x1 = 1'])
     """
 
     regions: tuple[Region, ...]  #: by feature, all rows first
     features: dict[str, FeatureImportance]
-    target: Target
+    target: RegionTarget
 
     def of(self, feature: str) -> tuple[Region, ...]:
         """The regions of one feature, all rows first."""
@@ -175,6 +177,7 @@ class Regions(Result):
     def _frame(self, columns: Mapping[str, Any]) -> Any:
         return make_frame(columns, next(iter(self.features.values())).backend)
 
+    @draws("curve")
     def plot(
         self, feature: str | None = None, ax: Axes | None = None, *, scale: AxisScale = "linear",
         colors: Colors | None = None, labels: FeatureLabels | None = None,
@@ -185,14 +188,10 @@ class Regions(Result):
         ----------
         feature
             Whose regions; of the first feature that has some by default.
-        scale
-            Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
         colors
             One colour for all regions, a list in the order of the legend, or a mapping from rules to colours.
         labels
             Names to show instead of those of the features, also in rules: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default, as high as the rules need.
 
         Examples
         --------
@@ -200,21 +199,19 @@ class Regions(Result):
         >>> X = np.random.default_rng(0).normal(size=(200, 2))
         >>> f = lambda X: X[:, 0] * (X[:, 1] > 0)
         >>> imp = ll.feature_importance(f, X, f(X), loss="squared_error", features=["x0"])
-        >>> found = ll.regions(imp, X, target="importance", permutations=19)
+        >>> found = imp.regions(X, target="importance", permutations=19)
         >>> found.plot("x0", labels={"x0": ("speed", "m/s")}).get_xlabel()
         'speed (m/s)'
         """
         if feature is None and not self.found:
             raise ValueError("no feature has regions; draw the result of feature_importance instead")
         name = next(iter(self._told), self.found[0]) if feature is None else feature
-        from losslens.plots.subgroups import name_rules, plot_groups
-
         leaves = {region.rule or "all rows": region.rows for region in self.of(name) if region.leaf}
-        shown = name_rules(list(leaves), list(self.features), labels, own=ax is None)
+        shown = plots.subgroups.name_rules(list(leaves), list(self.features), labels, own=ax is None)
         if isinstance(colors, Mapping):
             colors = {shown.get(rule, rule): colour for rule, colour in colors.items()}
         parts = {shown[rule]: self.features[name].given(rows) for rule, rows in leaves.items()}
-        return plot_groups(parts, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.subgroups.plot_groups(parts, ax, Look(scale=scale, colors=colors, labels=labels))
 
 
 def _name(region: Region) -> str:

@@ -43,7 +43,6 @@ class Replaced:
     """Rows with another value of a feature."""
 
     rows: Indices  # (r,)
-    donors: Indices  # (r,); empty where values were drawn
     own: Floats  # (r, d): the scores of their new value
     codes: NDArray[np.integer]  # (r,): the nearest of the feature's distinct values
     learns: Mask  # (r,): whether they are training data
@@ -55,10 +54,6 @@ class Halving(NamedTuple):
     auc: float
     codes: NDArray[np.integer]  # (r,), of the replaced rows
     far: Mask  # (r,)
-
-
-# Log odds of being replaced, of the real and the replaced rows, each from a model fitted on the other half.
-Odds = Callable[[Replaced, Indices], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +69,7 @@ class ReplacedRows(Stored):
     def extrapolation(self) -> Extrapolation:
         """How far the replaced rows are from real ones."""
         with one_thread():
-            return self.examine() if self.drawn is None else self._of_drawn(self.drawn)
+            return self._of_donors() if self.drawn is None else self._of_drawn(self.drawn)
 
     @property
     def known(self) -> bool:
@@ -86,15 +81,15 @@ class ReplacedRows(Stored):
         """Files contain the extrapolation if it has been computed, otherwise these arrays."""
         return self.extrapolation if self.known else self
 
-    def examine(self, seed: int = 0, odds: Odds | None = None) -> Extrapolation:
+    def _of_donors(self) -> Extrapolation:
         """The extrapolation of rows with values of donors from all rows."""
-        rng, codes, n = np.random.default_rng([seed, 20]), self._codes, self.among.n
+        rng, codes, n = np.random.default_rng([0, 20]), self._codes, self.among.n
 
         def once() -> Halving:
             half = rng.permutation(n) % 2
             rows, donors, learns = _donors(half, rng)
-            replaced = Replaced(rows, donors, self._own.scores[donors], codes[donors], learns)
-            return _halving(replaced, half, (odds or self._odds)(replaced, half))
+            replaced = Replaced(rows, self._own.scores[donors], codes[donors], learns)
+            return _halving(replaced, half, self._odds(replaced, half))
 
         return self._averaged(once)
 
@@ -104,7 +99,7 @@ class ReplacedRows(Stored):
         rows = np.arange(len(values[0])) % n
         codes = self.among.scored[self.columns[0]].nearest(values[0]) if self._is_single else np.zeros_like(rows)
         own = self._own.of_values(values)
-        replaced = Replaced(rows, np.empty(0, np.intp), own, codes, np.ones(len(rows), bool))
+        replaced = Replaced(rows, own, codes, np.ones(len(rows), bool))
 
         def once() -> Halving:
             half = rng.permutation(n) % 2
@@ -125,6 +120,7 @@ class ReplacedRows(Stored):
         return self.among.codes[:, self.columns[0]] if self._is_single else np.zeros(self.among.n, np.int32)
 
     def _odds(self, replaced: Replaced, half: Indices) -> tuple[Floats, Floats]:
+        """Log odds of being replaced, of the real and the replaced rows, each from a model fitted on the other half."""
         own = self._own
         real, changed = np.zeros(self.among.n), np.zeros(len(replaced.rows))
         if own.scores.shape[1] == 0 or not self._others.any():

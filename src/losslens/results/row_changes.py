@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from losslens import plots
 from losslens.donors.conditional import Conditioning
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.selection import Grouped, positions, split
 from losslens.results.shapley import mean_of
@@ -19,13 +21,12 @@ from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import by_unit, effective_number
 from losslens.text import in_digits
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
-from losslens.uncertainty.cautions import doubted_draws, noted, of_estimate
+from losslens.uncertainty.cautions import doubted_draws, noted
 from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
 from losslens.uncertainty.standard_errors import (
     Influence,
     Target,
     check_target,
-    degrees_of_freedom,
     influence_on_mean,
 )
 
@@ -56,16 +57,16 @@ class RowChanges(Result, Inference):
     @property
     def std_error(self) -> Floats:
         """Standard error of `importance` over new rows, (p,)."""
-        return self.estimates.std_error
+        return self._estimates.std_error
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature, over new rows."""
         if check_target(target) == "sample":
             raise ValueError("the Monte-Carlo error is not estimated separately; use target='model'")
-        return self.estimates.intervals(level)
+        return self._estimates.intervals(level)
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def _estimates(self) -> Estimates:
         """The importances over new rows and their covariance; influences are added within groups of rows."""
         units = self._units
         if units < 3:
@@ -74,10 +75,10 @@ class RowChanges(Result, Inference):
         weight, local = self._counted_weight, np.where(np.isnan(self.local), 0.0, self.local)
         moved = influence_on_mean(local, weight, self.block)
         skewness = np.array([Influence(column).skewness for column in moved.T])
-        freedom = degrees_of_freedom(effective_number(by_unit(weight, self.block)))
-        return Estimates(
-            self.features, self.importance, cross_products(moved), freedom, skewness, cubes=cubed_differences(moved),
-            grouped=self.block is not None,
+        return Estimates.of_covariance(
+            self.features, self.importance, cross_products(moved), effective_number(by_unit(weight, self.block)),
+            skewness=skewness, cubes=cubed_differences(moved), grouped=self.block is not None,
+            doubts=tuple(self._doubts_of(self.features)),
         )  # fmt: skip
 
     @property
@@ -85,8 +86,7 @@ class RowChanges(Result, Inference):
         """Why each number or its interval is to be taken with caution, (p,); empty text if it is not."""
         if not self._has_errors:
             return ("",) * len(self.features)
-        found, grouped = self.estimates, self.block is not None
-        return tuple(of_estimate(a, found.freedom + 1, grouped=grouped) for a in found.skewness.tolist())
+        return replace(self._estimates, doubts=()).cautions
 
     @property
     def cautions(self) -> list[str]:
@@ -95,6 +95,9 @@ class RowChanges(Result, Inference):
 
     def _said_of(self, names: Sequence[str]) -> list[str]:
         return [self.caution[self.features.index(name)] for name in names]
+
+    def _doubts_of(self, names: Sequence[str]) -> list[str]:
+        return [""] * len(names)
 
     @property
     def doubted(self) -> tuple[str, ...]:
@@ -119,7 +122,7 @@ class RowChanges(Result, Inference):
     def _table(self) -> ResultTable:
         error = low = high = p = np.full(len(self.features), np.nan)
         if self._has_errors:
-            error, (low, high), p = self.std_error, self.interval(), self.estimates.p_values()
+            error, (low, high), p = self.std_error, self.interval(), self._estimates.p_values()
         columns = {
             "feature": self.features,
             "importance": self.importance,
@@ -135,26 +138,12 @@ class RowChanges(Result, Inference):
         table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the ranking.
-
-        Parameters
-        ----------
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-        colors
-            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default.
+        """Draw what each feature adds beyond the others, the largest on top.
 
         Examples
         --------
@@ -165,9 +154,7 @@ class RowChanges(Result, Inference):
         >>> [label.get_text() for label in impact.plot().get_yticklabels()]
         ['x1', 'x0']
         """
-        from losslens.plots.refits import plot_impact
-
-        return plot_impact(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.refits.plot_impact(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
     def _counted(self) -> Indices:
@@ -289,26 +276,28 @@ class LeftOut(Grouped, RowChanges):
             return self._learner.intervals(level)
         if check_target(target) == "sample":
             raise ValueError("nothing is sampled here; use target='model' or target='learner'")
-        return self.estimates.intervals(level)
+        return self._estimates.intervals(level)
 
     _notes = (*RowChanges._notes, "standard errors are for these fits on new rows")
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def _estimates(self) -> Estimates:
         """The importances over new rows and their covariance, with that of rows that are tested and trained on.
 
         A fold's deviation is a sum of products, of what its test rows and what its training rows add. A pair of rows in
         different folds appears twice, with the roles exchanged: the covariance of both is the variance of one of
         them. Rows of a group are taken as wholly dependent, which is the most.
         """
-        found = super().estimates
+        found = super()._estimates
         if self.training_variance is None:
             return found
         spread = self._counted_weight[:, None] * np.sqrt(np.nan_to_num(self.training_variance))
         more = np.square(by_unit(spread, self.block)).sum(axis=0)
         before = np.diag(found.covariance)
         share = np.divide(before, before + more, out=np.ones_like(more), where=before + more > 0)
-        return replace(found, covariance=found.covariance + np.diag(more), skewness=found.skewness * share**1.5)
+        covariance, skewness = found.covariance + np.diag(more), found.skewness * share**1.5
+        std_error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        return replace(found, covariance=covariance, std_error=std_error, skewness=skewness)
 
     @property
     def _learner(self) -> Estimates:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.table import ResultTable
 from losslens.tables.row_labels import Labels, label_text, row_names
@@ -83,19 +85,16 @@ class RowInfluence(Result):
             most_in_text=ROWS_IN_TEXT, most=ROWS_IN_NOTEBOOK,
         ).ordered(self.ranking)  # fmt: skip
 
+    @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, colors: Colors | None = None, labels: FeatureLabels | None = None
     ) -> Axes:
-        """Draw each row's influence as a donor over that as an observation.
+        """Draw the influence of each row on a feature's importance: as a donor (y axis) and as an observation (x axis).
 
         Parameters
         ----------
         colors
             Colour of the dots.
-        labels
-            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -105,9 +104,7 @@ class RowInfluence(Result):
         >>> imp["x1"].row_influence.plot().get_ylabel()
         'as a donor'
         """
-        from losslens.plots.rows import plot_row_influence
-
-        return plot_row_influence(self, colors=colors, labels=labels, ax=ax)
+        return plots.rows.plot_row_influence(self, ax, Look(colors=colors, labels=labels))
 
     @property
     def headline(self) -> str:

@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
 from losslens.donors.designs import Design
+from losslens.plots.look import Look, draws
 from losslens.results.base import Tabular
 from losslens.results.effects import curve_columns
 from losslens.results.importance import number_of
@@ -251,6 +253,7 @@ class FeatureScore(Grouped, Tabular):
     rows = _absent("the list of kept rows")
     cells = _absent("a matrix of changes of loss")
     drop = _absent("the importance without some rows")
+    regions = _absent("a search for regions")
     row_influence = _absent("the influence of single rows")
     conditioning: ClassVar[None] = None
 
@@ -298,6 +301,7 @@ class FeatureScore(Grouped, Tabular):
         """The PI curve as a data frame: value, importance."""
         return self._frame(curve_columns(self, {"importance": self.pi}))
 
+    @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None,
         labels: FeatureLabels | None = None,
@@ -306,14 +310,8 @@ class FeatureScore(Grouped, Tabular):
 
         Parameters
         ----------
-        scale
-            Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
         colors
             Colour of the PI curve; of a pair, a colour map or its name.
-        labels
-            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -325,9 +323,7 @@ class FeatureScore(Grouped, Tabular):
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('speed (m/s)', 'decrease in r2_score')
         """
-        from losslens.plots.feature import plot_importance
-
-        return plot_importance(self, scale=scale, colors=colors, labels=labels, ax=ax)
+        return plots.feature.plot_importance(self, ax, Look(scale=scale, colors=colors, labels=labels))
 
     def _table(self) -> ResultTable:
         low, high = (number_of(self, name) for name in ("low", "high"))
@@ -387,6 +383,10 @@ class Scores(Importances):
         """Raises: importance over time needs a loss of each row."""
         self.one.over(times)
 
+    def regions(self, X: Any, **options: Any) -> NoReturn:
+        """Raises: single rows have no score."""
+        raise self._refusal
+
     def with_loss(self, loss: Any) -> NoReturn:
         """Raises: the predictions are not kept."""
         raise self._refusal
@@ -402,19 +402,20 @@ class Scores(Importances):
         return [*super().notes, *([undefined] if undefined else [])]
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def _estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance, for features with a standard error."""
         features = {name: f for name, f in self.features.items() if f.without is not None}
         if not features:
             one = self.one
             one.influence  # noqa: B018 - raises, with the reason
         first = next(iter(features.values()))
-        moved = np.stack([f.influence.moved for f in features.values()], axis=1)
-        blocks = first.units == "blocks"
-        return Estimates(
-            tuple(features), np.array([f.unbiased for f in features.values()]), cross_products(moved),
-            standard_errors.degrees_of_freedom(first.effective), np.array([f.skewness for f in features.values()]),
+        influences = tuple(f.influence for f in features.values())
+        moved, blocks = np.stack([one.moved for one in influences], axis=1), first.units == "blocks"
+        return Estimates.of_covariance(
+            tuple(features), np.array([f.unbiased for f in features.values()]), cross_products(moved), first.effective,
+            skewness=np.array([f.skewness for f in features.values()]),
             cubes=np.zeros((0, 0)) if blocks else cubed_differences(moved), grouped=first._grouped,
+            influences=influences,
         )  # fmt: skip
 
     @property
@@ -445,9 +446,9 @@ class Scores(Importances):
 
     @property
     def extrapolation(self) -> NoReturn:
-        """Raises: `losslens.extrapolation` needs the table."""
+        """Raises: results of scorers hold no rows."""
         raise ValueError(
-            "a score doesn't hold the rows: losslens.extrapolation(imp, X) tells which are unlike real ones"
+            "a score doesn't hold the rows: the importances by a loss tell which replaced rows are unlike real ones"
         )
 
     def _table(self) -> ResultTable:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result, Stored
 from losslens.results.selection import positions
 from losslens.results.table import INTERVAL, ResultTable
@@ -130,11 +132,12 @@ class WeakSegments(Result):
             notes, like="error", alike=("low", "high", "other"),
         )  # fmt: skip
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, scale: AxisScale = "linear",
         colors: Colors | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the error of each segment with its interval, beside that of all rows.
+        """Draw the error of all rows and of each segment, with 95% intervals.
 
         Parameters
         ----------
@@ -144,8 +147,6 @@ class WeakSegments(Result):
             Axis of the errors: ``"linear"``, ``"log"`` or ``"symlog"``.
         colors
             One colour for all bars, or a list from top to bottom, all rows first.
-        ax
-            Where to draw; a new figure by default, as high as the segments need.
 
         Examples
         --------
@@ -156,6 +157,4 @@ class WeakSegments(Result):
         >>> found.plot().get_yticklabels()[0].get_text()
         'all 400 rows'
         """
-        from losslens.plots.bars import plot_segments
-
-        return plot_segments(self, top=top, scale=scale, colors=colors, ax=ax)
+        return plots.bars.plot_segments(self, ax, Look(top, scale=scale, colors=colors))

@@ -10,13 +10,17 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from losslens import game_theory
+from losslens import game_theory, plots
 from losslens.cells.matrix import Cells, Means, means
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.losses import Loss
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result, Stored
+from losslens.results.clusters import Clusters
 from losslens.results.gap import Gap, gap_between
+from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
+from losslens.results.observations import Observations
 from losslens.results.selection import Grouped, positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
 from losslens.results.table import ERROR, FEATURE, ResultTable, or_else
@@ -309,17 +313,16 @@ class ShapleyImportance(Grouped, Result, Inference):
         return self._influences[position_of(feature, self.features)]
 
     @cached_property
-    def estimates(self) -> Estimates:
+    def _estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance."""
         if np.isnan(self.std_error).any():
             raise ValueError("no test and no difference: the Monte-Carlo error of the shares is unknown")
         exact = self.both is not None or self.covariance is not None
         covariance, cubes = self._exact_moments() if exact else self._moments_of_differences()
-        freedom = standard_errors.degrees_of_freedom(self._units)
-        grouped = self.sample.block is not None
-        return Estimates(
-            self.features, self.unbiased, covariance, freedom, self._skewness, cubes=cubes, grouped=grouped
-        )
+        return Estimates.of_covariance(
+            self.features, self.unbiased, covariance, self._units, skewness=self._skewness, cubes=cubes,
+            grouped=self.sample.block is not None,
+        )  # fmt: skip
 
     def _exact_moments(self) -> tuple[Floats, Floats]:
         """Covariances, and third moments of differences: influences on these are differences, as nothing is sampled."""
@@ -433,6 +436,72 @@ class ShapleyImportance(Grouped, Result, Inference):
             features=self.features, title=self.title, backend=self.backend, covers_table=self.covers_table,
             remarks=(remark,) if donors_as_they_are else (),
         )  # fmt: skip
+
+    def rank_rows(self, importances: Importances | None = None) -> Observations:
+        """How much the model gains for each row, which rows look wrong, and which rows are influential.
+
+        ``O_i = mean_k L(f(x_k), y_i) - L(f(x_i), y_i)``: the mean loss of a row with the predictions of all rows less
+        that with its own. It is the sum of the row's local SFIMP. No prediction is made.
+
+        Parameters
+        ----------
+        importances
+            The result of `feature_importance` for the same rows: adds the influence of each row on the importance of
+            the feature that would change most without it.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> y = X[:, 0] + 0.1 * X[:, 1]
+        >>> y[7] = -10 * X[7, 0]  # a wrong target
+        >>> shares = ll.shapley_importance(lambda X: X[:, 0], X, y, loss="squared_error")
+        >>> shares.rank_rows().suspicious
+        array([7])
+        """
+        from losslens.rows.observations import rank_rows
+
+        return rank_rows(self, importances)
+
+    def clusters(
+        self, X: Any, *, k: int | None = None, depth: int = 3, starts: int = 10, random_state: Any = None
+    ) -> Clusters:
+        """Cluster rows by their local SFIMP: by how much the model gains from each feature for a row.
+
+        k-means on the rows' local SFIMP, n x p. All features share one scale, that of the loss, so that a feature which
+        the model ignores doesn't count: ``z = asinh(local / s)``, s the median length of a row's local SFIMP. Within s
+        that is linear; beyond it is logarithmic, so that a few rows with huge losses do not form a cluster. A small
+        tree on the columns of X describes the clusters. No prediction is made. Shares from few walks are noisy for
+        single rows: call `shapley_importance` with a higher precision or an exact method.
+
+        Parameters
+        ----------
+        X
+            The table that was explained; further columns may be used in rules.
+        k
+            Number of clusters. None: the largest number from 2 to 6 that is stable (`Clusters.stability` of 0.8 or
+            more), with 1% of the rows or more in each cluster and a valley between every two of them, where the density
+            is less than half of that at the lower peak; 1 if there is none, because a continuum has no natural cut.
+        depth
+            The most conditions in a rule.
+        starts
+            Random starts of k-means; the best result is taken.
+        random_state
+            A seed or a NumPy generator.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(300, 3))
+        >>> X[:, 2] = X[:, 2] > 0
+        >>> f = lambda X: np.where(X[:, 2] == 1, X[:, 0], 10 + X[:, 1])
+        >>> found = ll.shapley_importance(f, X, f(X), loss="squared_error").clusters(X, k=2, random_state=0)
+        >>> int(found.sizes.sum()), len(found.rules)
+        (300, 2)
+        """
+        from losslens.rows.clusters import find_clusters
+
+        return find_clusters(self, X, k, depth, starts, random_state)
 
     # -- where ----------------------------------------------------------------------------------------------------
 
@@ -569,26 +638,12 @@ class ShapleyImportance(Grouped, Result, Inference):
             formats={} if total > 0 else {"share": lambda share: ""},
         ).ordered(self._order)  # fmt: skip
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the features' shares, the largest on top.
-
-        Parameters
-        ----------
-        top
-            How many features to draw, the most important ones; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
-        scale
-            Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.
-        colors
-            One colour for all bars, a list from top to bottom, or a mapping from features to colours.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default, as high as the features need.
+        """Draw each feature's Shapley importance, the largest on top, with its share of the total.
 
         Examples
         --------
@@ -598,9 +653,48 @@ class ShapleyImportance(Grouped, Result, Inference):
         >>> [label.get_text() for label in result.plot().get_yticklabels()]
         ['x1', 'x0']
         """
-        from losslens.plots.shapley import plot_shapley
+        return plots.shapley.plot_shapley(self, ax, Look(top, sort, scale, colors, labels))
 
-        return plot_shapley(self, top=top, sort=sort, scale=scale, colors=colors, labels=labels, ax=ax)
+    @draws("rows")
+    def plot_local(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the importance of each feature for single rows: a line of dots each, the most important on top.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text().split()[0] for label in shares.plot_local().get_yticklabels()]
+        ['x1', 'x0']
+        """
+        return plots.cells.plot_local(self, ax, Look(top, sort, scale, colors, labels))
+
+    @draws("rows")
+    def plot_waterfall(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the steps from the error with all values from other rows to that with their own, the largest first.
+
+        Parameters
+        ----------
+        top
+            How many features have a step of their own, the largest shares; the others are one step.
+        colors
+            Two colours: of features that harm and of those that help.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text() for label in shares.plot_waterfall().get_yticklabels()]
+        ['no feature', 'x1', 'x0', 'all features']
+        """
+        return plots.shares.plot_waterfall(self, ax, Look(top, sort, colors=colors, labels=labels))
 
     # -- inside ---------------------------------------------------------------------------------------------------
 

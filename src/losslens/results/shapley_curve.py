@@ -9,7 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import plots
 from losslens.cells.lazy import lazy
+from losslens.plots.look import Look, draws
 from losslens.results.base import Stored, Tabular
 from losslens.results.table import ResultTable, facts
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Limits
@@ -87,25 +89,23 @@ class ShapleyCurve(Tabular):
             data[name if name not in data else f"{name}_"] = numbers  # a column of the data keeps its name
         return self._frame(data)
 
+    @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, scale: AxisScale = "linear", limits: Limits = "pi",
         colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the curve, with the number of rows at each value below it.
+        """Draw where in a feature's range its Shapley importance comes from; the dashed line is its mean, the SFIMP.
+
+        Many ordered values give pale points and a running mean, few give a curve, unordered values give bars, and a
+        group of columns, which has no axis, gives a histogram.
 
         Parameters
         ----------
-        scale
-            Axis of the importance: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows values up to 0.
         limits
             ``"pi"``: the axis follows the running mean, and the caption says how many points lie beyond; ``"all"``: it
             holds all points.
         colors
             Colour of the curve, or of the bars.
-        labels
-            Name to show instead of the feature's, or name and unit: a mapping, which may also name other features.
-        ax
-            Where to draw; a new figure by default.
 
         Examples
         --------
@@ -118,9 +118,8 @@ class ShapleyCurve(Tabular):
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('age', 'decrease in squared error')
         """
-        from losslens.plots.shapley import plot_shapley_curve
-
-        return plot_shapley_curve(self, scale=scale, limits=limits, colors=colors, labels=labels, ax=ax)
+        look = Look(scale=scale, colors=colors, labels=labels, limits=limits)
+        return plots.shapley.plot_shapley_curve(self, ax, look)
 
     def _table(self) -> ResultTable:
         from losslens.plots.wording import value_label

@@ -7,6 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.selection import Grouped, in_order, split
 from losslens.results.shapley_curve import Values
@@ -103,24 +105,22 @@ class ShapleyEffect(Grouped, Result):
             frame = frame.set_axis(self.row_labels, axis=0)
         return frame
 
+    @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the effects of one row from the base to its prediction, or those of many rows.
+        """Draw what each feature adds to the prediction, the largest effect on top.
+
+        One row gives steps from the base to its prediction. Many rows give a line of dots for each feature, coloured by
+        its value if values have an order. Select rows with ``.given``.
 
         Parameters
         ----------
         top
             How many features to draw, those with the largest effects; all that fit by default.
-        sort
-            Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.
         colors
             Of one row, two colours: of effects above and below 0. Of many rows, a colour map or its name.
-        labels
-            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
-        ax
-            Where to draw; a new figure by default, as high as the features need.
 
         Examples
         --------
@@ -130,9 +130,7 @@ class ShapleyEffect(Grouped, Result):
         >>> [label.get_text() for label in result.plot().get_yticklabels()]
         ['mean over 2 donors', 'x0 = 2', 'x1 = 4', 'prediction']
         """
-        from losslens.plots.shapley_effect import plot_shapley_effect
-
-        return plot_shapley_effect(self, top=top, sort=sort, colors=colors, labels=labels, ax=ax)
+        return plots.shapley_effect.plot_shapley_effect(self, ax, Look(top, sort, colors=colors, labels=labels))
 
     def _table(self) -> ResultTable:
         single = len(self.local) == 1

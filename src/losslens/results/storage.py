@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from stat import S_ISREG
@@ -31,13 +31,12 @@ from losslens.losses import Loss, from_metadata
 from losslens.results.base import Saveable, Stored
 from losslens.results.files import atomic_file, check_name
 from losslens.results.stored_content import (
-    RETIRED_KINDS,
+    RETIRED,
     Damaged,
     Retired,
     check,
     check_fields,
     check_loss,
-    check_whole,
     need,
     refusing,
 )
@@ -50,7 +49,6 @@ from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
 from losslens.uncertainty.prediction_scores import PredictionScore
 from losslens.uncertainty.scored_cells import ScoredCells, ScoredRows
-from losslens.uncertainty.standard_errors import jackknife_factor
 
 FORMAT = "losslens result"
 VERSION = 4  # 2: rows for the extrapolation, sums over files; 3: labels of rows; 4: parts of interactions
@@ -110,7 +108,7 @@ def load(path: str | Path, memory: str | int | None = None) -> Any:
         try:
             with _opened(file) as archive:
                 return _read(_Archive(archive, limit), path)
-        except (_TooLargeError, _NewerError, Retired) as error:
+        except _Refused as error:
             raise ValueError(f"{path} {error}") from None
         except Damaged as error:
             why = f" ({' '.join(str(error).split())[:200]})" if str(error) else ""
@@ -157,12 +155,8 @@ def _decoding() -> Iterator[None]:
         raise Damaged("") from error  # a place before the start of the file
 
 
-class _TooLargeError(Exception):
-    """The content would take more memory than allowed."""
-
-
-class _NewerError(Exception):
-    """The file is of a version to come."""
+class _Refused(Exception):  # noqa: N818 - said of a file
+    """The file is a good one, of a version to come or one that is gone, or would take more memory than allowed."""
 
 
 def _read(archive: _Archive, path: str | Path) -> Any:
@@ -171,13 +165,16 @@ def _read(archive: _Archive, path: str | Path) -> Any:
     need(isinstance(description, dict) and description.get("format") == FORMAT, "its description is another one")
     form = _part(description, "version", int)
     if form > VERSION:
-        raise _NewerError(f"was written by a newer losslens (file version {form}): update")
+        raise _Refused(f"was written by a newer losslens (file version {form}): update")
     try:
         content = description.get("result")
         result = _ResultReader(archive, set(_referenced(content))).unpack(content)
         need(isinstance(result, Saveable), "its content is no result")
-    except (Damaged, Retired, _TooLargeError, OSError, MemoryError):
+    except (Damaged, _Refused, OSError, MemoryError):
         raise
+    except Retired as gone:
+        written = f"was written by an earlier losslens (file version {form})"
+        raise _Refused(f"{written}, and this one has no {gone}: compute the result again") from None
     except Exception as error:
         writer = str(description.get("losslens", "0.1.0, or a state before it"))[:50]
         error.add_note(
@@ -246,7 +243,7 @@ class _Archive:
         self.left -= times * info.file_size
         if self.left < 0:
             needs = size_in_words(self.limit - self.left)
-            raise _TooLargeError(
+            raise _Refused(
                 f"says that it holds more than {size_in_words(self.limit)} of content, which is unusual for its size; "
                 f"if you trust the file, pass memory='{needs}' or more"
             )
@@ -383,9 +380,10 @@ class _ResultReader:
             with _decoding():
                 return dt.date.fromisoformat(thing["date"])
         if "loss" in thing:
-            check_loss(thing["loss"])
-            with refusing():
-                return from_metadata(thing["loss"])
+            with _decoding():
+                loss = from_metadata(thing["loss"])
+            check_loss(loss)
+            return loss
         if "dict" in thing:
             pairs = _part(thing, "dict", list)
             named = all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], SCALARS) for pair in pairs)
@@ -415,16 +413,12 @@ class _ResultReader:
     def _object(self, thing: dict[str, Any]) -> Any:
         name, number = _part(thing, "object", str), _part(thing, "number", int)
         content = {key: self.unpack(value) for key, value in _part(thing, "fields", dict).items()}
-        if name == "Whole":
-            return content
-        if (whole := content.pop("whole", None)) is not None:
-            content |= _from_whole(content, whole)
         block = content.get("block")
         if isinstance(block, np.ndarray) and block.dtype.kind in "iu" and block.size and block.max() >= len(block):
             content["block"] = np.unique(block, return_inverse=True)[1]  # matrices have a row for each number
         kind = Stored.kinds.get(name)
-        if name in RETIRED_KINDS:
-            raise Retired(f"was written by an earlier losslens, and this one has no {name}: compute the result again")
+        if name in RETIRED:
+            raise Retired(name)
         need(kind is not None and is_dataclass(kind), f"{name[:50]} is no part of a result")
         check_fields(cast("type", kind), content)
         with refusing():
@@ -432,22 +426,3 @@ class _ResultReader:
         check(made)
         self.known[number] = made
         return made
-
-
-def _from_whole(content: dict[str, Any], whole: Any) -> dict[str, Any]:
-    """Convert the field `whole` of version 0.1: sums over all rows of files, scaled by the jackknife factors."""
-    check_whole(whole)
-    need(isinstance(content.get("sample"), Sample), "sums over the rows of no sample")
-    need("means" not in content or isinstance(content["means"], Means), "sums over the rows of no means")
-    n, units, rows, noise = (whole[name] for name in ("n", "units", "rows", "noise"))
-    pairs, single = jackknife_factor(units), units / (units - 1)
-    totals = Totals(n, rows, units, 1 - 1 / whole["up"], whole["error"], whole["error_variance"] / single)
-    upgraded = {"sample": replace(content["sample"], totals=totals)}
-    if "means" in content and len(whole["moved"]):
-        square, cube = (whole["variance"] - noise) / pairs, whole["cubes"] / pairs**1.5
-        sums = InfluenceSums(square, cube, whole["covariance"] / np.sqrt(pairs * single), noise)
-        upgraded["means"] = replace(content["means"], influences=sums)
-        check(sums)
-    check(totals)
-    check(upgraded["sample"])
-    return upgraded

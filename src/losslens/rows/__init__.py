@@ -1,4 +1,4 @@
-"""Questions about rows: where a feature matters more, which rows are alike, which look wrong, which extrapolate.
+"""Questions about rows: where a feature matters more, where the model is worst, which rows are alike, which look wrong.
 
-Imports results and tables. Never predicts: everything comes from results that are already computed.
+Imports results, which call it inside methods, and tables. Never predicts: everything comes from what is computed.
 """

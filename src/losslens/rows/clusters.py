@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from losslens.results.clusters import Tried
+from losslens.results.clusters import Clusters, Tried
+from losslens.results.shapley import ShapleyImportance
 from losslens.rows import kmeans, rule_tree
+from losslens.tables.checks import check_whole, entropy
 from losslens.tables.columns import Distinct
-from losslens.tables.frames import Table
+from losslens.tables.frames import Table, explained_table
 from losslens.typing import Floats, Indices
 
 SEARCH_ROWS = 3_000  # rows from which k and the first centres are chosen; the final centres use all rows
@@ -18,6 +21,43 @@ LARGEST_K = 6  # largest number of clusters that is tried
 STABLE = 0.8  # stability from which on a number of clusters can be chosen
 LEAST_SHARE = 0.01  # of the rows, in the smallest cluster, if k is chosen
 RESTARTS = 3  # of k-means on halves
+
+
+def find_clusters(
+    shapley: ShapleyImportance, X: Any, k: int | None, depth: int, starts: int, random_state: Any
+) -> Clusters:
+    """The clusters of the rows by their shares, described by rules on the columns of the table."""
+    check_whole(depth, "depth")
+    check_whole(starts, "starts")
+    if k is not None:
+        check_whole(k, "k")
+    local, weight = shapley.local, shapley.sample.weight[shapley.at]
+    table = explained_table(X, len(local), shapley.row_labels)
+    counted = np.flatnonzero(np.isfinite(local).all(axis=1) & (weight > 0))
+    if len(counted) < 2:
+        raise ValueError(f"clusters need at least 2 rows with weight and donors; there are {len(counted)}")
+    shares = local if len(counted) == len(local) else local[counted]
+    points, mass = compress_shares(shares, weight[counted]), weight[counted] / weight[counted].sum()
+    rng = np.random.default_rng([entropy(random_state), 12])
+    labels, stable, tried = cluster_points(points, mass, k, int(starts), rng)
+    rules, columns, described = describe_clusters(table, counted, labels, mass, int(depth), rng)
+    every = np.full(len(local), -1)
+    every[counted] = labels
+    return Clusters(
+        labels=every,
+        weight=weight / weight.sum(),
+        profiles=kmeans.group_means(shares, mass, labels, len(stable)),
+        rules=rules,
+        columns=columns,
+        described=described,
+        stability=next((one.stability for one in tried if one.k == len(stable)), np.nan),
+        cluster_stability=stable,
+        tried=tried,
+        features=shapley.features,
+        title=shapley.title,
+        backend=shapley.backend,
+        row_labels=shapley.row_labels,
+    )
 
 
 def compress_shares(local: Floats, weight: Floats) -> Floats:

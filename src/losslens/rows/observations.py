@@ -8,8 +8,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.results.importances import Importances
+from losslens.results.observations import Observations
+from losslens.results.shapley import ShapleyImportance
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
+
+
+def rank_rows(shapley: ShapleyImportance, importances: Importances | None) -> Observations:
+    """Rows by how much all features together reduce their loss, with what they are and, if asked, their influence."""
+    if shapley.loss is None or shapley.sample.loss is None:
+        raise ValueError(f"{shapley.title} is a score of all rows together, which single rows do not have; use a loss")
+    if shapley.aggregate == "prediction":
+        raise ValueError(
+            "with averaged predictions rows have another gain than with single donors; use aggregate='loss'"
+        )
+    at, sample = shapley.at, shapley.sample
+    assert sample.y is not None  # a loss has read it
+    importance, loss = shapley.observations, shapley.sample.loss[at]
+    influence, on = (None, None) if importances is None else largest_influence(importances, len(at), sample.y[at])
+    labels = shapley.loss.reads == "labels"
+    return Observations(
+        importance=importance,
+        loss=loss,
+        weight=sample.weight[at] / sample.weight[at].sum(),
+        target=observed_target(sample, at),
+        prediction=shown_prediction(sample, at, labels),
+        influence=influence,
+        influence_on=on,
+        title=shapley.title,
+        backend=shapley.backend,
+        row_labels=shapley.row_labels,
+    )
 
 
 def observed_target(sample: Sample, at: Indices) -> NDArray[Any] | None:

@@ -9,20 +9,42 @@ from typing import Any, Self
 import numpy as np
 
 from losslens.results.importance import FeatureImportance
-from losslens.results.regions import Region, Target
+from losslens.results.regions import Region, Regions, RegionTarget
 from losslens.results.table import or_else
 from losslens.rows import splits
 from losslens.rows.divergence import divergence, is_constant
 from losslens.rows.splits import PermutationTest, SplitRule, in_words, with_rule
+from losslens.tables.checks import check_whole, entropy, is_one_of
 from losslens.tables.columns import Distinct
-from losslens.tables.frames import Table
+from losslens.tables.frames import Table, explained_table
 from losslens.tables.row_labels import row_names
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.inference import difference
+from losslens.uncertainty.standard_errors import check_level
 
 LEAST_ROWS, LEAST_SHARE = 20, 0.05  # on either side of a split
 LEAST_GROUPS = 5  # on either side, if rows are grouped
 LEVEL = 0.95  # of intervals
+
+
+def find_regions(
+    features: Mapping[str, FeatureImportance], X: Any, target: RegionTarget, depth: int, level: float,
+    permutations: int, random_state: Any,
+) -> Regions:  # fmt: skip
+    """The regions of these features, which share the level, by rules on the columns of the table."""
+    if not is_one_of(target, ("interaction", "importance")):
+        raise ValueError(f"target is 'interaction' or 'importance'; got {target!r}")
+    check_whole(depth, "depth")
+    check_whole(permutations, "permutations")
+    if not 1 / (1 + permutations) <= check_level(level):
+        raise ValueError(f"{permutations} permutations cannot give a p-value of {level} or less; use more")
+    first = next(iter(features.values()))
+    search = RegionSearch.over(
+        explained_table(X, len(first.at), first.row_labels), first, len(features), depth=int(depth), level=level,
+        permutations=int(permutations), seed=entropy(random_state),
+    )  # fmt: skip
+    found = [region for one in features.values() for region in search.of(one, target)]
+    return Regions(tuple(found), dict(features), target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +65,7 @@ class RegionSearch:
         columns = {name: table.column(j).distinct for j, name in enumerate(table.names)}
         return cls(columns, None if one.sample.block is None else one.sample.block[one.at], n_features, **options)
 
-    def of(self, one: FeatureImportance, target: Target) -> list[Region]:
+    def of(self, one: FeatureImportance, target: RegionTarget) -> list[Region]:
         """The region of all rows, followed by the regions within it."""
         if one.conditioning is not None:
             raise ValueError(

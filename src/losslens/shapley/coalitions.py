@@ -12,10 +12,10 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Subject
 from losslens.engines.base import coalition_count
 from losslens.passes.ways import EXACT_PREDICTIONS
-from losslens.results.shapley import Shares, mean_of, monte_carlo_error, with_mean
-from losslens.shapley.allotment import Allotment, Cost
+from losslens.results.shapley import ShapleyImportance, Shares, mean_of, monte_carlo_error, with_mean
 from losslens.shapley.games import Game, Value
 from losslens.shapley.setup import GameSetup
+from losslens.shapley.way import Cost, result
 from losslens.typing import Floats, Indices, Mask
 
 MOST_PLAYERS = 20  # in a table of all coalitions: 2^20 entries
@@ -56,7 +56,7 @@ def cost_by_model(
 
 def share_all(
     setup: GameSetup, game: Game, pairs: Layout, *, keeps: bool = False, design: str = "all pairs"
-) -> Allotment:
+) -> ShapleyImportance:
     """Every coalition once, of a game with errors of rows; shares of donors and pairs where it has theirs."""
     kept, weight = all_coalitions(setup.p), setup.sample.weight
     tally, table, row_hashes = Tally(setup.n, setup.p, keeps), np.empty(len(kept)), np.zeros(len(kept), np.int64)
@@ -70,8 +70,8 @@ def share_all(
             ends[at > 0] = value.by_row
     sfimp, shares = game_theory.values(table), tally.shares(pairs, weight, _idle_players(row_hashes, setup.p))
     noise = np.zeros(setup.p) if exact else monte_carlo_error(shares, setup.sample, np.arange(setup.n))
-    return Allotment(
-        sfimp=sfimp, method="all coalitions", design=design, exact=exact, shares=shares,
+    return result(
+        setup, sfimp, "all coalitions", design=design, exact=exact, shares=shares,
         error_none=float(table[0] if exact else setup.sample.error + sfimp.sum()),
         gains=ends[0] - ends[1], table=table, monte_carlo_error=noise,
     )  # fmt: skip

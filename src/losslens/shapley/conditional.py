@@ -15,13 +15,12 @@ from losslens.donors.conditional import BoundSampler
 from losslens.donors.samplers import DrawnValues
 from losslens.passes.ways import EXACT_PREDICTIONS
 from losslens.progress import ProgressBar, Tick
-from losslens.results.shapley import Shares, with_mean
-from losslens.shapley.allotment import Allotment, all_pairs, own_donors
-from losslens.shapley.by_model import ModelWay
+from losslens.results.shapley import ShapleyImportance, Shares, with_mean
 from losslens.shapley.coalitions import Tally, all_coalitions
 from losslens.shapley.games import Value
 from losslens.shapley.request import Request
 from losslens.shapley.setup import FullGain, GameSetup, full_gain
+from losslens.shapley.way import all_pairs, own_donors, result
 from losslens.tables.frames import Batch, Edit
 from losslens.typing import Floats, Indices, Mask
 
@@ -30,49 +29,44 @@ COALITIONS = 1 << MOST_PLAYERS  # roughly so many along the orders of more playe
 MIN_DRAWS, MIN_CIRCLES = 2, 2  # two at least: the Monte-Carlo error is the spread between them
 
 
-class ConditionalDraws(ModelWay):
-    """All coalitions of few players, those along some orders of many."""
+def predictions(request: Request) -> tuple[int, int]:
+    """Every draw of every coalition."""
+    return (request.n + drawn_coalitions(request) * request.n * _rounds_and_draws(request)[1],) * 2
 
-    name = "draws"
-    words = "coalitions; replaced features are drawn given the kept ones"
 
-    def predictions(self, request: Request) -> tuple[int, int]:
-        """Every draw of every coalition."""
-        return (request.n + self.coalitions(request) * request.n * _rounds_and_draws(request)[1],) * 2
+def drawn_coalitions(request: Request) -> int:
+    """Those that need draws."""
+    return _rounds_and_draws(request)[0] * _coalitions_a_round(request.p)
 
-    def coalitions(self, request: Request) -> int:
-        """Those that need draws."""
-        return _rounds_and_draws(request)[0] * _coalitions_a_round(request.p)
 
-    def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        """Shares of rows and, where values come from donors, of donors."""
-        design, p, entropy = _sampler(request), setup.p, request.task.entropy
-        rng, names = np.random.default_rng([entropy, 18]), [player.feature.name for player in setup.players]
-        circles, m = _rounds_and_draws(request)
-        progress.set_total(self.predictions(request)[1])
-        all_of_them = p <= MOST_PLAYERS
-        rounds = [(kept := all_coalitions(p), game_theory.coefficients(kept))]
-        if not all_of_them:
-            order = np.argsort(names, kind="stable")  # by name, so that the order of the columns does not matter
-            rounds = [_circle_coefficients(order[game_theory.circle(p, rng)]) for _ in range(circles)]
-        game, tally = ConditionalGame(setup, design, m, entropy, full_gain(setup)), Tally(setup.n, p)
-        by_draw = [game.add_to(tally, kept, share, len(rounds)) for kept, share in rounds]
-        weight = setup.sample.weight
-        sfimp = weight @ tally.local
-        # With all coalitions the only noise is that of the draws; along some orders also that of the orders.
-        repeats = by_draw[0] if all_of_them else np.array([drawn.mean(axis=0) for drawn in by_draw])
-        caused = with_mean(tally.caused, weight, sfimp) if tally.has_donors else None
-        pairs = own_donors(np.arange(setup.n)[:, None], alone=True) if caused is None else all_pairs(setup.n)
-        return Allotment(
-            sfimp=sfimp, method="all coalitions" if all_of_them else "cyclic orders", exact=False,
-            design=f"{m} draws a row by {design!r}", shares=Shares(tally.local, caused, pairs),
-            error_none=float(setup.sample.error + sfimp.sum()), gains=tally.local.sum(axis=1),
-            monte_carlo_error=repeats.std(axis=0, ddof=1) / np.sqrt(len(repeats)), freedom=float(len(repeats) - 1),
-            remarks=(
-                "replaced values are drawn given those that a coalition keeps; whether they look like real ones is not "
-                "checked: see conditional_predictive_impact",
-            ),
-        )  # fmt: skip
+def draws(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
+    """All coalitions of few players, those along some orders of many; shares of donors where values come from them."""
+    design, p, entropy = _sampler(request), setup.p, request.task.entropy
+    rng, names = np.random.default_rng([entropy, 18]), [player.feature.name for player in setup.players]
+    circles, m = _rounds_and_draws(request)
+    progress.set_total(predictions(request)[1])
+    all_of_them = p <= MOST_PLAYERS
+    rounds = [(kept := all_coalitions(p), game_theory.coefficients(kept))]
+    if not all_of_them:
+        order = np.argsort(names, kind="stable")  # by name, so that the order of the columns does not matter
+        rounds = [_circle_coefficients(order[game_theory.circle(p, rng)]) for _ in range(circles)]
+    game, tally = ConditionalGame(setup, design, m, entropy, full_gain(setup)), Tally(setup.n, p)
+    by_draw = [game.add_to(tally, kept, share, len(rounds)) for kept, share in rounds]
+    weight = setup.sample.weight
+    sfimp = weight @ tally.local
+    # With all coalitions the only noise is that of the draws; along some orders also that of the orders.
+    repeats = by_draw[0] if all_of_them else np.array([drawn.mean(axis=0) for drawn in by_draw])
+    caused = with_mean(tally.caused, weight, sfimp) if tally.has_donors else None
+    pairs = own_donors(np.arange(setup.n)[:, None], alone=True) if caused is None else all_pairs(setup.n)
+    return result(
+        setup, sfimp, "all coalitions" if all_of_them else "cyclic orders", exact=False,
+        design=f"{m} draws a row by {design!r}", shares=Shares(tally.local, caused, pairs),
+        monte_carlo_error=repeats.std(axis=0, ddof=1) / np.sqrt(len(repeats)), freedom=float(len(repeats) - 1),
+        remarks=(
+            "replaced values are drawn given those that a coalition keeps; whether they look like real ones is not "
+            "checked: see conditional_predictive_impact",
+        ),
+    )  # fmt: skip
 
 
 def _sampler(request: Request) -> BoundSampler:

@@ -16,9 +16,9 @@ import numpy as np
 from losslens.blas import one_thread
 from losslens.donors.layout import OwnDonors
 from losslens.results.shapley import mean_of, with_mean
-from losslens.shapley.allotment import own_donors
 from losslens.shapley.setup import FullGain, GameSetup, fetched, value_bins
 from losslens.shapley.walks import Sweep, single_number
+from losslens.shapley.way import own_donors
 from losslens.typing import Floats, Indices, Mask
 
 CONTROLS = 14  # of each player

@@ -20,12 +20,12 @@ import numpy as np
 
 from losslens.losses import log_loss
 from losslens.progress import ProgressBar, Tick, silent
-from losslens.results.shapley import donor_mass
-from losslens.shapley.allotment import Allotment, Cost
-from losslens.shapley.by_engine import EngineWay
-from losslens.shapley.by_model import TOTAL_ESTIMATED, Walks
+from losslens.results.shapley import ShapleyImportance, donor_mass
+from losslens.shapley.by_engine import engine_cost
+from losslens.shapley.by_model import TOTAL_ESTIMATED, as_predicted, by_walks, walk_predictions
 from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup, full_gain
+from losslens.shapley.way import Cost, result
 from losslens.tables.sample import Sample
 from losslens.typing import Floats
 
@@ -36,76 +36,60 @@ _PAIRS = ("all pairs", "all pairs of different rows")
 UNCLIPPED = "log losses follow from raw scores, so those of mixed rows are not clipped"
 
 
-class Covariance(EngineWay):
-    """The covariance of b(y) and the Shapley values of the predictions, from an exact engine."""
-
-    name = "covariance"
-    words = "covariance of y and the predictions' Shapley values; no single rows"
-    unit = "rows"
-    operations = "rows and leaves"
-    rows = False
-    quick = np.inf
-
-    def cost(self, request: Request) -> Cost | None:
-        """As the engine counts; None where columns are left out of the game, or where a log loss is clipped."""
-        operations = request.engine_work.get(self.name)
-        if operations is None or not request.covers_table or _is_clipped(request):
-            return None
-        return Cost(operations, self.operations)
-
-    def kept_bytes(self, request: Request) -> int:
-        """A number for each row and feature."""
-        return 8 * request.n * request.p
-
-    def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        """Totals, and what each row adds to them in both roles."""
-        progress.set_total(setup.n)
-        both = over_pairs(request, setup.sample, progress)
-        sfimp = mean_of_both(both, setup.sample)
-        gain = full_gain(setup, FEW_LOSSES) if setup.sample.block is None else None
-        return Allotment(
-            sfimp=sfimp, method="covariance", error_none=setup.sample.error + float(sfimp.sum()), both=both,
-            gains=None if gain is None else gain.by_row, monte_carlo_error=np.zeros(setup.p), absent=ABSENT,
-            design="all pairs" if setup.sample.block is None else "all pairs of rows of different groups",
-            remarks=(UNCLIPPED,) if _may_be_clipped(request) else (),
-        )  # fmt: skip
+def cost(request: Request) -> Cost | None:
+    """As the engine counts; None where columns are left out of the game, or where a log loss is clipped."""
+    offered = engine_cost("covariance", "rows and leaves")(request)
+    return None if offered is None or not request.covers_table or _is_clipped(request) else offered
 
 
-COVARIANCE = Covariance()
+def number_bytes(request: Request) -> int:
+    """Of a number for each row and feature."""
+    return 8 * request.n * request.p
 
 
-class WalksForRows(Walks):
-    """Totals and standard errors by the covariance; walks distribute them over single rows and donors."""
+def totals(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
+    """Totals, and what each row adds to them in both roles, from an exact engine."""
+    progress.set_total(setup.n)
+    both = over_pairs(request, setup.sample, progress)
+    sfimp = mean_of_both(both, setup.sample)
+    gain = full_gain(setup, FEW_LOSSES) if setup.sample.block is None else None
+    return result(
+        setup, sfimp, "covariance", both=both, gains=None if gain is None else gain.by_row, absent=ABSENT,
+        design="all pairs" if setup.sample.block is None else "all pairs of rows of different groups",
+        remarks=(UNCLIPPED,) if _may_be_clipped(request) else (),
+    )  # fmt: skip
 
-    name = "covariance and walks"
-    words = "covariance of y and the predictions' Shapley values, single rows by walks"
 
-    def cost(self, request: Request) -> Cost | None:
-        """That of walks, where rows are wanted and the totals are known."""
-        if request.settings.rows is not True or request.p < 2 or COVARIANCE.cost(request) is None:
-            return None
-        return super().cost(request)
+def row_walk_cost(request: Request) -> Cost | None:
+    """That of walks, where rows are wanted and the totals are known."""
+    if request.settings.rows is not True or request.p < 2 or cost(request) is None:
+        return None
+    return as_predicted(walk_predictions)(request)
 
-    def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        """Half of what the walks miss in both roles of a row together is added to either."""
-        walked, sample = super().run(request, setup, progress), setup.sample
-        both = over_pairs(request, sample, silent)
-        if request.leaves_out_own:
-            both /= donor_mass(sample, leaves_out_own=True)[:, None]
-        sfimp = mean_of_both(both, sample, leaves_out_own=request.leaves_out_own)
-        shares = walked.shares
-        assert shares is not None  # of all pairs, and
-        assert shares.caused is not None  # predictions are not averaged
-        missed = (both - shares.local - shares.caused) / 2
-        local, remarks, gains = shares.local + missed, walked.remarks, walked.gains
-        if TOTAL_ESTIMATED in remarks:  # the walks did not know what each row gains; the total is the covariance's
-            gains, remarks = local.sum(axis=1), tuple(one for one in remarks if one != TOTAL_ESTIMATED)
-        return replace(
-            walked, sfimp=sfimp, method="covariance", design=_PAIRS[request.leaves_out_own], exact=True, both=both,
-            shares=replace(shares, local=local, caused=shares.caused + missed), gains=gains,
-            error_none=sample.error + float(sfimp.sum()), monte_carlo_error=np.zeros(setup.p), freedom=np.inf,
-            remarks=(*remarks, f"single rows by {walked.design}"),
-        )  # fmt: skip
+
+def walks_for_rows(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
+    """Totals and standard errors by the covariance; walks distribute them over single rows and donors.
+
+    Half of what the walks miss in both roles of a row together is added to either.
+    """
+    walked, sample = by_walks(request, setup, progress), setup.sample
+    both = over_pairs(request, sample, silent)
+    if request.leaves_out_own:
+        both /= donor_mass(sample, leaves_out_own=True)[:, None]
+    sfimp = mean_of_both(both, sample, leaves_out_own=request.leaves_out_own)
+    shares = walked.shares
+    assert shares is not None  # of all pairs, and
+    assert shares.caused is not None  # predictions are not averaged
+    missed = (both - shares.local - shares.caused) / 2
+    local, remarks, gains = shares.local + missed, walked.remarks, walked.gains
+    if TOTAL_ESTIMATED in remarks:  # the walks did not know what each row gains; the total is the covariance's
+        gains, remarks = local.sum(axis=1), tuple(one for one in remarks if one != TOTAL_ESTIMATED)
+    return replace(
+        walked, sfimp=sfimp, method="covariance", design=_PAIRS[request.leaves_out_own], exact=True, both=both,
+        shares=replace(shares, local=local, caused=shares.caused + missed), gains=gains,
+        error_none=sample.error + float(sfimp.sum()), monte_carlo_error=np.zeros(setup.p), freedom=np.inf,
+        remarks=(*remarks, f"single rows by {walked.design}"),
+    )  # fmt: skip
 
 
 def over_pairs(request: Request, sample: Sample, tick: Tick) -> Floats:

@@ -1,14 +1,14 @@
 """SFIMP as a covariance (`losslens.shapley.covariance`), from data read in parts: what donors lend adds up.
 
 Trees: the first pass counts values, to which the trees are bound, the second the donors' patterns at each leaf, with
-their weights w and with w b; the third gives each row the sum of its shares as an observation and as a donor. Sums
-inside a link: a player lends the mean of what it adds, so that the first pass has all sums of donors.
+their weights w and with w b; the third gives each row the sum of its shares as an observation and as a donor. Sums,
+also inside a link: a player lends the mean of what it adds, so that the first pass has all sums of donors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -47,7 +47,6 @@ class SharesOfParts:
     error: float
     covariance: Floats  # (p, p)
     cubes: Floats  # (p, p): third moments
-    method: str
     engine: str
     index: Floats | None = None  # (p, p): interactions
     remarks: tuple[str, ...] = ()
@@ -69,17 +68,18 @@ class BothRoles(PartSums):
     joint: JointSums
     error: float  # of the losses
     least: list[float]  # the smallest prediction of each part, where it may be clipped
-    ends: list[Floats]  # (2, ...) of each part: what a column adds at least and at most
+    ends: list[Floats] = field(default_factory=list)  # (2, ...) of each part: what a column adds at least and at most
+    products: Floats | float = 0.0  # (p, p): weighted products of what two columns add to the prediction
 
     @classmethod
-    def of(cls, both: Floats, sample: Sample, loss: Loss, deletion: Deletion, ends: list[Floats]) -> BothRoles:
+    def of(cls, both: Floats, sample: Sample, loss: Loss, deletion: Deletion) -> BothRoles:
         """Of rows with their predictions."""
         losses = sample.with_loss(loss).loss
         assert losses is not None
         w = sample.weight
         some = sample.prediction[w > 0]
         least = [float(some.min())] if loss == log_loss and len(some) else []
-        return cls(w @ both, JointSums.of(both, w, deletion), float(w @ losses), least, ends)
+        return cls(w @ both, JointSums.of(both, w, deletion), float(w @ losses), least)
 
     def shared(
         self, counted: Counted, engine: str, low: Floats, high: Floats, like: NDArray[Any]
@@ -96,7 +96,7 @@ class BothRoles(PartSums):
         sfimp = self.both / 2
         moments = jackknife(self.joint, sfimp, counted.deletion)
         remarks = (UNCLIPPED,) if self.least and beyond_bound(low, high, like.dtype) else ()
-        return counted, SharesOfParts(sfimp, self.error, *moments, "covariance", engine, remarks=remarks)
+        return counted, SharesOfParts(sfimp, self.error, *moments, engine, remarks=remarks)
 
 
 # Trees.
@@ -171,7 +171,7 @@ def _share_rows(work: TreeShareWork, rows: PartRows) -> BothRoles:
     both = np.concatenate([_both(work, engine, b, some) for some in _blocks(work, sample.n, b.shape[1])])
     sample = replace(sample, prediction=engine.predict(np.arange(sample.n)))
     assert work.trees.loss is not None
-    return BothRoles.of(both, sample, work.trees.loss, work.trees.deletion, [])
+    return BothRoles.of(both, sample, work.trees.loss, work.trees.deletion)
 
 
 def _both(work: TreeShareWork, engine: Any, b: Floats, rows: NDArray[np.intp]) -> Floats:
@@ -220,12 +220,12 @@ def _tree_work(stream: Stream, counted: Counted, trees: TreeWork) -> TreeShareWo
     return TreeShareWork(trees, players, slope, origin, stream.memory)
 
 
-# Sums inside a link.
+# Sums, also inside a link.
 
 
 @dataclass(frozen=True, eq=False)
 class LinkedRows:
-    """A model on the rows of any part: what each player adds to each sum, the predictions, and b."""
+    """A model on the rows of any part: what each player adds to each sum, b, and the predictions."""
 
     linked: LinkedLinear
     unwrapped: UnwrappedModel
@@ -243,18 +243,21 @@ class LinkedRows:
         prediction = self.linked.respond(np.column_stack([one.prediction for one in sums]))
         return added - self.shift, prediction.astype(self.dtype, copy=False)
 
-    def b(self, sample: Sample) -> Floats:
-        """b of each sum, (rows, K)."""
+    def read(self, rows: PartRows, mass: float) -> tuple[Floats, Floats, Sample]:
+        """What players add, less the typical, b of each sum, (rows, K), and the sample of a part."""
+        m, prediction = self.added(rows.table)
+        sample = part_sample(rows, self.model, self.loss, self.model.classes, mass)
+        sample = replace(sample, prediction=prediction)
+        if self.linked.link == "identity":  # less what columns add that no player has: these are part of the target
+            return m, 2 * ((np.asarray(sample.y) - prediction)[:, None] + m.sum(axis=1)), sample
         slope = self.linked.slope(self.loss)
         assert slope is not None  # else the call was declined
-        return weights_of_sums(self.loss, sample.target(self.loss), slope, len(self.linked.coef))
+        return m, weights_of_sums(self.loss, sample.target(self.loss), slope, len(self.linked.coef)), sample
 
     def __call__(self, rows: PartRows) -> Floats:
         """Of a part, (2 p + 2, K): weighted sums of m, b m, b and 1, m what players add."""
-        m, _ = self.added(rows.table)
-        sample = part_sample(rows, self.model, self.loss, self.model.classes, 1.0)
-        b, w = self.b(sample), sample.weight
-        mass = np.full((1, m.shape[2]), w.sum())
+        m, b, sample = self.read(rows, 1.0)
+        w, mass = sample.weight, np.full((1, m.shape[2]), sample.weight.sum())
         return np.concatenate([np.tensordot(w, m, 1), np.einsum("i,ic,ijc->jc", w, b, m), (w @ b)[None], mass])
 
 
@@ -277,22 +280,24 @@ def share_linked(work: LinkedWork, stretch: Stretch, tick: Tick) -> BothRoles:
 
 
 def _share_linked(work: LinkedWork, rows: PartRows) -> BothRoles:
-    of, loss = work.rows, work.rows.loss
-    m, prediction = of.added(rows.table)
-    loss.check_prediction(prediction)
-    sample = replace(part_sample(rows, of.model, loss, of.model.classes, work.mass), prediction=prediction)
-    both = np.einsum("ic,ijc->ij", of.b(sample) - work.mean_b, m - work.mean) + work.covariance.sum(axis=1)
-    return BothRoles.of(both, sample, loss, work.deletion, [np.stack([m.min(axis=0), m.max(axis=0)])])
+    loss, (m, b, sample) = work.rows.loss, work.rows.read(rows, work.mass)
+    loss.check_prediction(sample.prediction)
+    c = m - work.mean
+    both = np.einsum("ic,ijc->ij", b - work.mean_b, c) + work.covariance.sum(axis=1)
+    products = (c[:, :, 0] * sample.weight[:, None]).T @ c[:, :, 0]
+    sums, ends = BothRoles.of(both, sample, loss, work.deletion), [np.stack([m.min(axis=0), m.max(axis=0)])]
+    return replace(sums, ends=ends, products=products)
 
 
 def run_linked(stream: Stream) -> tuple[Counted, SharesOfParts]:
     """Two passes over the data."""
-    linked, unwrapped = stream.read, stream.unwrapped
+    unwrapped, read = stream.unwrapped, stream.read
     assert unwrapped is not None
     assert stream.loss is not None
+    linked = read.linked if read.donor_sums == "moments" else read
     columns, outputs = tuple(feature.columns[0] for feature in stream.features), len(linked.coef)
     site = stream.site(stream.head)
-    engine = check_predictions(linked.engine(unwrapped, site), stream.model.responder(stream.response), site)
+    engine = check_predictions(read.engine(unwrapped, site), stream.model.responder(stream.response), site)
     dtype = engine.predict(np.arange(1)).dtype
     rows = LinkedRows(
         linked, unwrapped, columns, np.zeros((len(columns), outputs)), stream.model_info, stream.loss, dtype
@@ -308,4 +313,10 @@ def run_linked(stream: Stream) -> tuple[Counted, SharesOfParts]:
     sums = sum_over_parts(stream, counted, share_linked, work, "Shapley values")
     low, high = (combine([one[k] for one in sums.ends], axis=0) for k, combine in enumerate((np.min, np.max)))
     least, most = ((rows.shift + end).sum(axis=0) + linked.intercept for end in (low, high))
-    return sums.shared(counted, engine.name, least, most, engine.predict(np.arange(1)))
+    counted, shares = sums.shared(counted, engine.name, least, most, engine.predict(np.arange(1)))
+    if linked.link != "identity":
+        return counted, shares
+    # Replacing j and l adds 2 d_j d_l to a pair's loss, d = c_i - c_k: the mean is 4 cov(c_j, c_l).
+    index = -4 * np.asarray(sums.products)
+    np.fill_diagonal(index, 0.0)
+    return counted, replace(shares, index=index)

@@ -21,7 +21,7 @@ from losslens.results.selection import in_order
 from losslens.results.shapley_curve import values_of
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import walks
-from losslens.shapley.by_engine import TreePairs
+from losslens.shapley.by_engine import MOST_CELLS
 from losslens.shapley.coalitions import MOST_PLAYERS, MOST_PREDICTIONS, all_coalitions, count_predictions
 from losslens.shapley.request import check_players, covers_table
 from losslens.shapley.setup import GameSetup, set_up
@@ -213,7 +213,7 @@ def choose(request: EffectRequest) -> tuple[EffectWay, int]:
         return by_walks, r
     if "closed form" in request.engine_work:
         return in_closed_form, r
-    if request.engine_work.get("all coalitions", np.inf) <= TreePairs.limit and p <= MOST_PLAYERS:
+    if request.engine_work.get("all coalitions", np.inf) <= MOST_CELLS and p <= MOST_PLAYERS:
         return _inside_trees, r
     limit = request.budget or (MOST_PREDICTIONS if request.method == "exact" else EXACT_PREDICTIONS * p)
     predictions = count_predictions(request.players, r, len(request.donors), covers_table(request.task))

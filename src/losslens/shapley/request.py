@@ -12,7 +12,7 @@ from losslens.donors.questions import Subject
 from losslens.losses import Loss
 from losslens.models import as_model
 from losslens.passes.task import Options, Task, default_loss, prepare
-from losslens.shapley.stopping import ShapleySettings
+from losslens.shapley.stopping import Paper, ShapleySettings
 from losslens.typing import Indices
 
 BACKGROUND = 512  # at most so many donors, by default, where predictions are averaged before the loss
@@ -164,7 +164,7 @@ def _check_design(request: Request) -> None:
                 f"{design!r} draws values given those of each coalition; leave out method, aggregate and precision"
             )
         return
-    if settings.method == "paper":
+    if isinstance(settings.method, Paper):
         raise ValueError("the paper's algorithm draws its own permutations, m_obs of them; leave out donors=")
     if settings.precision is not None and not request.all_pairs:
         raise ValueError(f"donors={design!r} fixes the number of draws; leave out precision=")

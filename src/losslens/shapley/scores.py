@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,12 +19,12 @@ from losslens.passes.task import Options, Task
 from losslens.progress import ProgressBar, bar
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import walks
-from losslens.shapley.allotment import Allotment, Cost, as_result
 from losslens.shapley.coalitions import Orders, all_coalitions, cost_by_model, mean_along, without_and_with_all
 from losslens.shapley.games import Game, PairGame, Remembered, Value
 from losslens.shapley.request import check_players, covers_table
 from losslens.shapley.setup import GameSetup, set_up
-from losslens.shapley.stopping import ShapleySettings
+from losslens.shapley.stopping import Paper, ShapleySettings
+from losslens.shapley.way import Cost, result, stated
 from losslens.typing import Floats, Indices, Mask
 
 DEFAULT_DONORS = 10  # of a row
@@ -45,19 +45,15 @@ def score_shapley(
         asked = setup.counter.rows
         game = score_game(task, setup, method, exact=request.exact is not None)
         if request.by_coalitions:
-            allotment, everything = _by_coalitions(setup, game)
+            found = _by_coalitions(setup, game)
         else:
-            rng = np.random.default_rng([task.entropy, 4])
-            allotment, everything = _by_orders(setup, game, rng, budget, progress)
+            found = _by_orders(setup, game, np.random.default_rng([task.entropy, 4]), budget, progress)
     absent = f"the scorer {method.title} gives one number for all rows together; use a loss, such as 'log_loss'"
-    allotment = replace(allotment, absent=absent)
     engine, declined = task.engine.name, task.declined or "ties between labels of coalitions are broken by rounding"
     if request.exact is not None:  # it has predicted the rest
         engine, setup.counter.rows = request.exact.name, asked
-        declined = "" if allotment.exact else _why_sampled(request)
-    return as_result(
-        allotment, task, setup, title=method.title, loss=None, engine=engine, error_all=everything, declined=declined
-    )
+        declined = "" if found.exact else _why_sampled(request)
+    return stated(found, setup, declined=declined, title=method.title, engine=engine, absent=absent)
 
 
 def _why_sampled(request: ScoreRequest) -> str:
@@ -111,7 +107,7 @@ def _check(settings: ShapleySettings) -> None:
         raise ValueError("aggregate='prediction' needs a loss of each row; a scorer gives one number for all rows")
     if settings.precision is not None:
         raise ValueError("precision needs a loss of each row; with a scorer use budget=, or Latin(m) for more donors")
-    if settings.method == "paper":
+    if isinstance(settings.method, Paper):
         raise ValueError("the paper's algorithm needs a loss of each row; with a scorer use method='auto'")
 
 
@@ -185,30 +181,28 @@ class ScoreGame:
         return 0.0 if pair is not None and not pair.any() else self.method.of_rows(predictions, pair)
 
 
-def _by_coalitions(setup: GameSetup, game: ScoreGame) -> tuple[Allotment, float]:
-    """The shares, and the error with all players, from all coalitions."""
+def _by_coalitions(setup: GameSetup, game: ScoreGame) -> ShapleyImportance:
+    """The shares from all coalitions."""
     table, (n, m) = np.array([value.total for value in game.values(all_coalitions(setup.p))]), game.donors.shape
-    allotment = Allotment(
-        sfimp=values(table), method="all coalitions", design=_design(n, m), exact=m == n, error_none=float(table[0]),
-        table=table, monte_carlo_error=game.std_error(), freedom=float(m - 1),
+    return result(
+        setup, values(table), "all coalitions", design=_design(n, m), exact=m == n, error_none=float(table[0]),
+        error_all=float(table[-1]), table=table, monte_carlo_error=game.std_error(), freedom=float(m - 1),
     )  # fmt: skip
-    return allotment, float(table[-1])
 
 
 def _by_orders(
     setup: GameSetup, scores: ScoreGame, rng: np.random.Generator, budget: int | None, progress: ProgressBar
-) -> tuple[Allotment, float]:
+) -> ShapleyImportance:
     """The same from some orders."""
     game, (n, m) = Remembered(scores), scores.donors.shape
     kind = _ScoreOrders(setup=setup, rng=rng, cost=setup.p * (setup.p - 1) * n * m, game=game, budget=budget)
     rounds, complete, _ = walks.run(kind, progress)
     orders, (nothing, everything) = Orders(np.array(rounds)), without_and_with_all(game, setup.p)
-    allotment = Allotment(
-        sfimp=orders.mean, method=f"{2 * setup.p * len(rounds):,} orders", design=_design(n, m), exact=False,
-        error_none=nothing, monte_carlo_error=orders.std_error, freedom=orders.freedom, remarks=(ORDERS_ONLY,),
-        complete=complete,
+    return result(
+        setup, orders.mean, f"{2 * setup.p * len(rounds):,} orders", design=_design(n, m), exact=False,
+        error_none=nothing, error_all=everything, monte_carlo_error=orders.std_error, freedom=orders.freedom,
+        remarks=(ORDERS_ONLY,), complete=complete,
     )  # fmt: skip
-    return allotment, everything
 
 
 def _design(n: int, m: int) -> str:

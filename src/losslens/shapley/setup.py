@@ -48,13 +48,22 @@ class PredictionCounter:
 class GameSetup:
     """Rows, players and the model; see `set_up`."""
 
+    task: Task
     sample: Sample  # with predictions, and with losses unless there is no loss
-    loss: Loss | None
-    players: tuple[Subject, ...]
     mixer: Mixer | None  # predicts mixed rows; None with an exact engine
     counter: PredictionCounter
     covers_table: bool  # every column belongs to a player
     repeats: Repeats  # whether the model answers the same rows alike
+
+    @property
+    def loss(self) -> Loss | None:
+        """None: a scorer, or predictions are distributed."""
+        return self.task.loss
+
+    @property
+    def players(self) -> tuple[Subject, ...]:
+        """The features."""
+        return self.task.subjects
 
     @property
     def n(self) -> int:
@@ -180,7 +189,7 @@ def set_up(task: Task, exact: Any, tick: Tick, *, mixes: bool = False) -> GameSe
         task.loss.check_prediction(base)
         sample = sample.with_loss(task.loss)
     repeats = task.engine.repeats if exact is None else Repeats(watches=False)
-    return GameSetup(sample, task.loss, task.subjects, mixer, counter, len(columns) == len(task.table.names), repeats)
+    return GameSetup(task, sample, mixer, counter, len(columns) == len(task.table.names), repeats)
 
 
 @dataclass(frozen=True, eq=False)

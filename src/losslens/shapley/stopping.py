@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,9 +15,8 @@ from losslens.typing import Floats
 NOISE_SHARE = 0.1  # of the sampling variance: with less Monte-Carlo variance more draws hardly help
 NEGLIGIBLE = 0.005  # of the total: a Monte-Carlo error too small to matter
 MOST_PREDICTIONS = 10_000_000  # where no budget is given
-Method = Literal["auto", "exact", "walk", "paper"]
+METHODS = ("auto", "exact", "walk")
 Rows = Literal["auto"] | bool  # whether shares of single rows are computed
-PAPER = (120, 50)  # orders of features and permutations of rows: the defaults of the authors' package
 LEVEL = 0.95  # simultaneous coverage of the intervals of all features
 
 
@@ -41,6 +40,33 @@ class Absolute:
         number = isinstance(self.value, (int, float, np.number)) and not isinstance(self.value, bool)
         if not number or not 0 < self.value < np.inf:
             raise ValueError(f"Absolute takes a number above 0, in units of the loss; got {self.value!r}")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The paper's algorithm: random orders of the features, and new permutations of the rows for every coalition.
+
+    The defaults are those of the authors' package.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> f, few = lambda X: X[:, 0] * X[:, 1], ll.Paper(m_feat=10, m_obs=5)
+    >>> shares = ll.shapley_importance(f, X, f(X), loss="squared_error", method=few, random_state=0)
+    >>> shares.method, shares.design
+    ("the paper's algorithm", '10 orders and 5 permutations')
+    """
+
+    m_feat: int = 120  # orders of the features
+    m_obs: int = 50  # permutations of the rows, for the error of each coalition
+
+    def __post_init__(self) -> None:
+        check_whole(self.m_feat, "m_feat")
+        check_whole(self.m_obs, "m_obs")
+
+
+Method = Literal["auto", "exact", "walk"] | Paper
 
 
 @dataclass(frozen=True)
@@ -77,44 +103,23 @@ class ShapleySettings:
     aggregate: Literal["loss", "prediction"] = "loss"
     precision: float | Absolute | None = None
     budget: int | None = None
-    m_feat: int | None = None
-    m_obs: int | None = None
     rows: Rows = "auto"
 
     def __post_init__(self) -> None:
-        if not is_one_of(self.method, get_args(Method)):
-            raise ValueError(f"method is 'auto', 'exact', 'walk' or 'paper'; got {self.method!r}")
+        paper = isinstance(self.method, Paper)
+        if not paper and not is_one_of(self.method, METHODS):
+            raise ValueError(f"method is 'auto', 'exact', 'walk' or Paper(m_feat, m_obs); got {self.method!r}")
         if not is_one_of(self.aggregate, ("loss", "prediction")):
             raise ValueError(f"aggregate is 'loss' (SFIMP) or 'prediction' (SAGE); got {self.aggregate!r}")
         if not isinstance(self.rows, bool) and not is_one_of(self.rows, ("auto",)):
             raise ValueError(
                 f"rows is 'auto', True (shares of single rows, too) or False (totals alone); got {self.rows!r}"
             )
-        if self.rows is True and self.method == "paper":
+        if self.rows is True and paper:
             raise ValueError("the paper's algorithm averages over rows, so rows=True has no answer; use method='walk'")
         check(self.precision, self.budget)
         if self.method == "exact" and self.precision is not None:
             raise ValueError("method='exact' has no Monte-Carlo error; leave out precision")
-        self._check_paper()
-
-    @property
-    def orders(self) -> int:
-        """Orders of features of the paper's algorithm."""
-        return self.m_feat or PAPER[0]
-
-    @property
-    def permutations(self) -> int:
-        """Permutations of rows of the paper's algorithm."""
-        return self.m_obs or PAPER[1]
-
-    def _check_paper(self) -> None:
-        paper = self.method == "paper"
-        for name, value in (("m_feat", self.m_feat), ("m_obs", self.m_obs)):
-            if value is None:
-                continue
-            if not paper:
-                raise ValueError(f"{name} belongs to the paper's algorithm; add method='paper', or leave it out")
-            check_whole(value, name)
         if paper and (self.precision is not None or self.budget is not None):
             raise ValueError("the paper's algorithm is controlled by m_feat and m_obs; leave out precision and budget")
         if paper and self.aggregate == "prediction":

@@ -17,12 +17,12 @@ from losslens.cells.matrix import Means
 from losslens.donors.layout import OwnDonors
 from losslens.engines.base import Pairs
 from losslens.game_theory import random_orders
-from losslens.results.shapley import Shares
+from losslens.results.shapley import ShapleyImportance, Shares
 from losslens.shapley import control_variates
-from losslens.shapley.allotment import Allotment, all_pairs
 from losslens.shapley.setup import BINS, FullGain, GameSetup, fetched, full_gain
 from losslens.shapley.stopping import MOST_PREDICTIONS, StoppingRule, enough, stein
 from losslens.shapley.walks import Sweep, Walked, WalkKind, contributions, path, walk_from_donors
+from losslens.shapley.way import all_pairs, result
 from losslens.tables.sample import Sample
 from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
@@ -192,7 +192,7 @@ class _PerformanceWalk(WalkKind):
         """The mean shares of each sweep."""
         return []
 
-    def allotment(self, walked: Walked, design: str, remarks: list[str]) -> Allotment:
+    def result(self, walked: Walked, design: str, remarks: list[str]) -> ShapleyImportance:
         """The shares, and remarks for the reader."""
         summary = self._summary_of(walked.sweeps)
         shares = summary.shares if summary.cells is None else replace(summary.shares, cells=fetched(summary.cells))
@@ -204,10 +204,10 @@ class _PerformanceWalk(WalkKind):
             if drawn >= self.fewest:
                 ended = "ended it before the Monte-Carlo error was as small as required"
             remarks = [*remarks, f"{reason} {ended}"]
-        return Allotment(
-            sfimp=summary.sfimp, method="walks", design=design, exact=False,
-            error_none=self.setup.sample.error + summary.total, shares=shares, gains=summary.gains,
-            monte_carlo_error=summary.monte_carlo_error, remarks=tuple(remarks), complete=walked.complete,
+        return result(
+            self.setup, summary.sfimp, "walks", design=design, exact=False, shares=shares, gains=summary.gains,
+            error_none=self.setup.sample.error + summary.total, monte_carlo_error=summary.monte_carlo_error,
+            remarks=tuple(remarks), complete=walked.complete,
         )  # fmt: skip
 
 

@@ -7,21 +7,66 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+
+import numpy as np
 
 from losslens.progress import bar
 from losslens.results.shapley import ShapleyImportance
-from losslens.shapley.allotment import Cost, Way, as_result, without_own_groups, without_own_pairs
-from losslens.shapley.by_engine import ClosedForm, LeafMeans, TreePairs
-from losslens.shapley.by_model import WALKS, Coalitions, Paper, Walks
-from losslens.shapley.conditional import ConditionalDraws
-from losslens.shapley.covariance import COVARIANCE, WalksForRows
+from losslens.shapley import by_engine, by_model, conditional, covariance
+from losslens.shapley.by_engine import MOST_CELLS, QUICK_CELLS
+from losslens.shapley.by_model import as_predicted
+from losslens.shapley.coalitions import MOST_PLAYERS
 from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import set_up
+from losslens.shapley.stopping import Paper
+from losslens.shapley.way import Cost, Way, stated, without_own_groups, without_own_pairs
 from losslens.text import size_in_words
 
-CONDITIONAL, COALITIONS, PAPER = ConditionalDraws(), Coalitions(), Paper()
+COALITIONS = Way(
+    name="coalitions", words="all coalitions, by the model", run=by_model.coalitions, cost=by_model.coalition_cost,
+    predictions=by_model.coalition_predictions, exact=True, pairs=True, quick=5e5,
+)  # fmt: skip
+WALKS = Way(
+    name="walks", words="walks", run=by_model.by_walks, cost=as_predicted(by_model.walk_predictions),
+    predictions=by_model.walk_predictions, kept_bytes=by_model.walk_bytes,
+)  # fmt: skip
+PAPER = Way(
+    name="paper", words="the paper's algorithm", run=by_model.paper_orders,
+    cost=as_predicted(by_model.paper_predictions), predictions=by_model.paper_predictions, rows=False,
+    kept_bytes=by_model.walk_bytes,
+)  # fmt: skip
+CONDITIONAL = Way(
+    name="draws", words="coalitions; replaced features are drawn given the kept ones", run=conditional.draws,
+    cost=as_predicted(conditional.predictions), predictions=conditional.predictions,
+)  # fmt: skip
+WALKS_FOR_ROWS = replace(
+    WALKS, name="covariance and walks", run=covariance.walks_for_rows, cost=covariance.row_walk_cost,
+    words="covariance of y and the predictions' Shapley values, single rows by walks",
+)  # fmt: skip
+by_the_engine = partial(Way, exact=True, by_model=False, predictions=by_engine.checked_rows)
+COVARIANCE = by_the_engine(
+    name="covariance", words="covariance of y and the predictions' Shapley values; no single rows", unit="rows",
+    run=covariance.totals, cost=covariance.cost, rows=False, quick=np.inf, kept_bytes=covariance.number_bytes,
+)  # fmt: skip
 # In order of preference: exact shares of rows, exact totals, walks.
-WAYS: tuple[Way, ...] = (ClosedForm(), TreePairs(), LeafMeans(), COALITIONS, COVARIANCE, WalksForRows(), WALKS)
+WAYS: tuple[Way, ...] = (
+    by_the_engine(
+        name="closed form", words="closed form", run=by_engine.closed_form, pairs=True, quick=np.inf,
+        cost=by_engine.engine_cost("closed form", "predictions"),
+    ),
+    by_the_engine(
+        name="tree pairs", words="all coalitions of all pairs, inside the trees", run=by_engine.tree_pairs,
+        cost=by_engine.engine_cost("tree pairs", "cells of pairs and coalitions", MOST_CELLS, MOST_PLAYERS),
+        unit="cells", pairs=True, quick=QUICK_CELLS,
+    ),
+    by_the_engine(
+        name="leaf means", words="all coalitions, from the leaves", run=by_engine.leaf_means, unit="rows",
+        cost=by_engine.engine_cost("leaf means", "terms of leaves and coalitions", MOST_CELLS, MOST_PLAYERS),
+        quick=QUICK_CELLS,
+    ),
+    COALITIONS, COVARIANCE, WALKS_FOR_ROWS, WALKS,
+)  # fmt: skip
 
 
 def choose(request: Request) -> tuple[Way, Cost]:
@@ -51,7 +96,7 @@ def _possible(request: Request) -> Sequence[Way]:
         ways = tuple(way for way in WAYS if usual and (way is COVARIANCE or (way.pairs and keeps)))
     elif design is not None and design.conditional:
         ways = (CONDITIONAL,)
-    elif settings.method == "paper":
+    elif isinstance(settings.method, Paper):
         ways = (PAPER,)
     elif settings.method == "walk" and request.p > 1:
         ways = (WALKS,)
@@ -73,7 +118,9 @@ def _refusal(request: Request, offers: Sequence[tuple[Way, Cost]]) -> str:
         )
     by_model, budget = dict(offers)[COALITIONS], request.settings.budget
     limit = f"budget={budget:,}" if budget else f"{by_model.limit:,.0f}"
-    others = [f"; {way.name} would take {cost} (at most {cost.limit:.0e})" for way, cost in offers if way != COALITIONS]
+    others = [
+        f"; {way.name} would take {cost} (at most {cost.limit:.0e})" for way, cost in offers if way is not COALITIONS
+    ]
     return (
         f"the exact shares would take {by_model} over all coalitions, more than {limit}{''.join(others)}. Join columns "
         "to groups (features={'name': [columns]}), explain fewer rows, raise budget=, or use method='walk'"
@@ -83,7 +130,7 @@ def _refusal(request: Request, offers: Sequence[tuple[Way, Cost]]) -> str:
 def engine_name(request: Request, way: Way) -> str:
     """The engine that computes, and the one that predicts mixed rows."""
     task = request.task
-    names = [task.exact.name] if isinstance(way, WalksForRows) or not way.by_model else []
+    names = [task.exact.name] if way is WALKS_FOR_ROWS or not way.by_model else []
     return ", ".join([*names, task.engine.name] if way.by_model else names)
 
 
@@ -92,9 +139,9 @@ def why_asked(request: Request, way: Way) -> str:
     task, method = request.task, request.settings.method
     if not way.by_model or task.declined:
         return str(task.declined) if way.by_model else ""
-    if method in ("walk", "paper"):
+    if method == "walk" or isinstance(method, Paper):
         return f"method={method!r} asks the model"
-    what = "shares of single rows" if isinstance(way, WalksForRows) else "these shares"
+    what = "shares of single rows" if way is WALKS_FOR_ROWS else "these shares"
     return f"the engine {task.exact.name!r} has no closed form of {what}, or one that gives less or takes longer"
 
 
@@ -115,18 +162,16 @@ def result_by(way: Way, request: Request) -> ShapleyImportance:
     exact = None if way.by_model else task.exact
     with bar(request.n, "Shapley values", task.progress, way.unit) as progress:
         setup = set_up(task, exact, progress)
-        allotment = way.run(request, setup, progress)
+        found = way.run(request, setup, progress)
     if task.blocked and way.pairs:
-        allotment = without_own_groups(allotment, setup.sample)
+        found = without_own_groups(found, setup.sample)
     u_statistic = request.leaves_out_own and not task.blocked
-    if request.all_pairs and u_statistic and not isinstance(way, Walks):  # walks never draw these pairs
-        allotment = without_own_pairs(allotment, setup.sample)
-    engine, remarks = engine_name(request, way), list(allotment.remarks)
-    declined = why_asked(request, way)
-    if not allotment.exact and declined and declined == task.declined and not _wanted(request):
-        remarks.append(f"no exact engine: {declined}")
-    return as_result(
-        replace(allotment, remarks=tuple(remarks)), task, setup, title=request.loss.title, loss=request.loss,
-        aggregate=request.settings.aggregate, engine=engine, error_all=setup.sample.error,
-        leaves_out_own=request.leaves_out_own, declined=declined,
+    if request.all_pairs and u_statistic and way not in (WALKS, WALKS_FOR_ROWS):  # walks never draw these pairs
+        found = without_own_pairs(found, setup.sample)
+    remarks, declined = found.remarks, why_asked(request, way)
+    if not found.exact and declined and declined == task.declined and not _wanted(request):
+        remarks = (*remarks, f"no exact engine: {declined}")
+    return stated(
+        found, setup, declined=declined, engine=engine_name(request, way), aggregate=request.settings.aggregate,
+        leaves_out_own=request.leaves_out_own, remarks=remarks,
     )  # fmt: skip

@@ -28,7 +28,7 @@ from losslens.tables.columns import (
     like_column,
     objects_like,
 )
-from losslens.tables.row_labels import Labels, labels_of
+from losslens.tables.row_labels import Labels, has_other_order, labels_of
 from losslens.typing import Indices
 
 
@@ -484,3 +484,13 @@ def make_frame(data: Mapping[str, Any], backend: str) -> Any:
         except ModuleNotFoundError:
             continue
     raise ImportError("to_frame() needs pandas, polars or pyarrow; install one of them")
+
+
+def explained_table(X: Any, n: int, labels: Labels | None) -> Table:
+    """The table that was explained, which has as many rows as the result, in the same order."""
+    table = as_table(X)
+    if table.n != n:
+        raise ValueError(f"X has {table.n} rows, the result {n}; pass the table that was explained")
+    if has_other_order(table.index, labels):
+        raise ValueError("X has the row labels of the result in another order; pass the table that was explained")
+    return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -15,8 +15,8 @@ from losslens.tables.features import position_of
 from losslens.tables.frozen import Frozen
 from losslens.text import in_digits
 from losslens.typing import Floats
-from losslens.uncertainty.cautions import few_groups, skewed, told
-from losslens.uncertainty.standard_errors import check_level, interval, p_value, reach
+from losslens.uncertainty.cautions import few_groups, of_estimate, skewed, told
+from losslens.uncertainty.standard_errors import Influence, check_level, degrees_of_freedom, interval, p_value, reach
 
 Adjustment = Literal["holm", "benjamini_hochberg"]
 DRAWS, BATCH = 5000, 100  # simulated vectors of estimates, in all and at a time
@@ -54,43 +54,107 @@ class Difference:
         return f"<Difference {shown}{f'; {self.caution}' if self.caution else ''}>"
 
 
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """One number with its interval: that of one name, where a result has many.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> one = ll.feature_importance(lambda X: 2 * X[:, 0], X, 2 * X[:, 0], loss="squared_error").estimates()["x0"]
+    >>> bool(one.low < one.value < one.high), bool(one.p_value < 0.001)
+    (True, True)
+    """
+
+    name: str  #: what it is the number of
+    value: float  #: the number: of means over pairs of rows without those of a row with itself
+    std_error: float  #: its standard error
+    low: float  #: low end of the interval
+    high: float  #: high end
+    p_value: float  #: one-sided, of the hypothesis that it is at most 0
+    level: float  #: level of the interval
+    caution: str = ""  #: why the interval is to be taken with caution; empty if it is not
+
+    def __repr__(self) -> str:
+        ends = f"{in_digits(self.low)} to {in_digits(self.high)} ({self.level:.0%})"
+        shown = f"{self.name!r}: {in_digits(self.value)}, {ends}, p = {self.p_value:.2g}"
+        return f"<Estimate {shown}{f'; {self.caution}' if self.caution else ''}>"
+
+
 @dataclass(frozen=True, eq=False)
 class Estimates(Frozen):
-    """Estimates of several features and their covariance."""
+    """Numbers that are uncertain together, by name: all that intervals, tests, ranks and differences are made of.
+
+    `influences` are what each row, or group of rows, moves each number: two results whose influences are of the same
+    rows can be compared. A covariance is known where differences between the names are.
+    """
 
     names: tuple[str, ...]
-    value: Floats  # (p,)
-    covariance: Floats  # (p, p)
-    freedom: float  # degrees of freedom of the variances
+    value: Floats  # (p,): the centres of intervals
+    std_error: Floats  # (p,)
+    units: float  # the effective number of rows, groups of rows, or folds: degrees of freedom are one less
     skewness: Floats = field(default_factory=lambda: np.zeros(0))  # (p,), or empty where it is unknown
+    grouped: bool = False  # whether the units are groups of rows
+    influences: tuple[Influence, ...] = ()  # p of them, or none
+    covariance: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # (p, p)
     noise: Floats = field(
         default_factory=lambda: np.zeros(0)
     )  # (p,): variance from sampling donors, independent between features; empty: 0
     cubes: Floats = field(
         default_factory=lambda: np.zeros((0, 0))
     )  # (p, p): the third moment of each difference, row less column; empty: not known, and not bent
-    grouped: bool = False  # whether the degrees of freedom are of groups of rows
+    doubts: tuple[str, ...] = ()  # p of them, or none: why a number, not only its interval, is to be taken with caution
+    absent: Mapping[str, str] = field(default_factory=dict)  # why other names have no standard error
+
+    @classmethod
+    def of_covariance(
+        cls, names: tuple[str, ...], value: Floats, covariance: Floats, units: float, **known: Any
+    ) -> Self:
+        """From a covariance, (p, p)."""
+        std_error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        return cls(names, value, std_error, units, covariance=covariance, **known)
 
     @classmethod
     def of_folds(cls, names: tuple[str, ...], per_fold: Floats, correction: float) -> Self:
         """Means over folds, (M, p) -> (p,), with their covariance over the folds times the correction."""
-        mean, freedom = per_fold.mean(axis=0), len(per_fold) - 1
+        mean = per_fold.mean(axis=0)
         apart = per_fold - mean
-        return cls(names, mean, cross_products(apart, correction / freedom), freedom)
+        covariance = cross_products(apart, correction / (len(per_fold) - 1))
+        return cls.of_covariance(names, mean, covariance, len(per_fold))
 
     @property
-    def std_error(self) -> Floats:
-        """Standard error of each estimate, (p,)."""
-        return np.asarray(np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
+    def freedom(self) -> float:
+        """Degrees of freedom of the variances."""
+        return degrees_of_freedom(self.units)
 
     def position(self, name: str) -> int:
-        """The position of a feature."""
+        """The position of a name."""
+        if name in self.absent:
+            raise ValueError(self.absent[name])
         return position_of(name, self.names)
+
+    def __getitem__(self, name: str) -> Estimate:
+        return self.estimate(name)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def estimate(self, name: str, level: float = 0.95) -> Estimate:
+        """One number with its interval."""
+        j = self.position(name)
+        value, error, skewness = self._each[j]
+        low, high = interval(value, error, self.units, level, skewness)
+        p = p_value(value, error, self.units, skewness)
+        return Estimate(self.names[j], value, error, low, high, p, level, self.cautions[j])
 
     def difference(self, first: str, second: str, level: float = 0.95) -> Difference:
         """The paired difference: errors common to both estimates cancel."""
         j, k = self.position(first), self.position(second)
-        return difference(
+        found = difference(
             (first, second),
             float(self.value[j] - self.value[k]),
             float(self._difference_errors[j, k]),
@@ -99,6 +163,8 @@ class Estimates(Frozen):
             float(self._difference_skewness[j, k]),
             grouped=self.grouped,
         )
+        doubts = told((first, second), (self.doubts[j], self.doubts[k]), "Of") if self.doubts else []
+        return replace(found, caution=" ".join(filter(None, [found.caution, *doubts])))
 
     @property
     def _difference_errors(self) -> Floats:
@@ -133,14 +199,23 @@ class Estimates(Frozen):
 
     def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Low and high ends of the confidence intervals, each at this level."""
-        ends = [interval(v, e, self.freedom + 1, level, a) for v, e, a in self._each()]
+        ends = [interval(v, e, self.units, level, a) for v, e, a in self._each]
         return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
 
     def p_values(self) -> Floats:
         """One-sided p-values of the hypothesis of no importance, (p,)."""
-        return np.array([p_value(v, e, self.freedom + 1, a) for v, e, a in self._each()])
+        return np.array([p_value(v, e, self.units, a) for v, e, a in self._each])
 
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Why each number or its interval is to be taken with caution, (p,); empty text if it is not."""
+        doubts = self.doubts or ("",) * len(self.names)
+        said = [of_estimate(a, self.units, grouped=self.grouped) for _, _, a in self._each]
+        return tuple(" ".join(filter(None, both)) for both in zip(said, doubts, strict=True))
+
+    @property
     def _each(self) -> list[tuple[float, float, float]]:
+        """Value, standard error and skewness of each."""
         skewness = self.skewness if len(self.skewness) else np.zeros(len(self.names))
         return list(zip(self.value.tolist(), self.std_error.tolist(), skewness.tolist(), strict=True))
 
@@ -149,9 +224,18 @@ class Inference(Frozen):
     """Differences, ranks and tests of a result with several features."""
 
     @property
-    def estimates(self) -> Estimates:
-        """The importances and their covariance."""
+    def _estimates(self) -> Estimates:
+        """The estimates of all rows, computed once."""
         raise NotImplementedError
+
+    def estimates(self, rows: Any = None) -> Estimates:
+        """The uncertain numbers by name, with their covariance; of some rows (as in `given`), or of all."""
+        if rows is None:
+            return self._estimates
+        if not hasattr(self, "given"):
+            raise ValueError(f"{type(self).__name__} is of all rows: pass no rows")
+        found: Estimates = self.given(rows).estimates()
+        return found
 
     def _frame(self, data: dict[str, Any]) -> Any:
         """A data frame in the user's own library."""
@@ -159,13 +243,11 @@ class Inference(Frozen):
 
     def difference(self, first: str, second: str, level: float = 0.95) -> Difference:
         """How much more important one feature is than another; paired, because both use the same rows and donors."""
-        found, names = self.estimates.difference(first, second, level), (first, second)
-        said = filter(None, [found.caution, *told(names, self._doubts_of(names), "Of")])
-        return replace(found, caution=" ".join(said))
+        return self._estimates.difference(first, second, level)
 
     def ranks(self, level: float = 0.95) -> Any:
         """Each feature's rank with simultaneous confidence limits; a data frame."""
-        estimates = self.estimates
+        estimates = self._estimates
         rank, best, worst = estimates.ranks(level)
         order = np.argsort(rank)
         data = {"feature": [estimates.names[j] for j in order], "rank": rank[order], "low": best[order]}
@@ -194,15 +276,11 @@ class Inference(Frozen):
     @property
     def _tested(self) -> Estimates:
         """The estimates that `test` uses."""
-        return self.estimates
+        return self._estimates
 
     def _said_of(self, names: Sequence[str]) -> list[str] | None:
         """Why the numbers of these features are to be taken with caution; None where nothing is looked at."""
         return None
-
-    def _doubts_of(self, names: Sequence[str]) -> list[str]:
-        """What of that is about the numbers, and hence also about their differences, whose intervals have their own."""
-        return [""] * len(names)
 
 
 def columns_of_tests(

@@ -21,11 +21,11 @@ from losslens.tables.frames import as_table
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.sample import by_unit, effective_number
 from losslens.verbs.features import importances
+from losslens.verbs.running import verb
 from losslens.verbs.shapley import share_out
-from losslens.workers import with_executor
 
 
-@with_executor
+@verb
 def compare(
     models: Any,
     X: Any,
@@ -52,7 +52,7 @@ def compare(
     models
         ``{"name": model, ...}``; or one model, with `X` and `y` (and `sample_weight`, `groups`) as mappings, such as
         train and test, or last year and this. Models and rows may both be mappings, with the same names.
-    X, y, loss, features, donors, sample_weight, random_state, n_jobs, progress, executor
+    X, y, loss, features, donors, sample_weight
         As in `feature_importance`. All models have the same loss.
     shapley
         Also compute each model's `shapley_importance`; False saves that cost.

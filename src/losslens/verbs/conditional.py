@@ -20,10 +20,10 @@ from losslens.shapley.setup import GameSetup, set_up
 from losslens.tables.checks import check_whole
 from losslens.tables.leaked_target import warn_of_target
 from losslens.typing import Floats
-from losslens.workers import with_executor
+from losslens.verbs.running import verb
 
 
-@with_executor
+@verb
 def conditional_predictive_impact(
     model: Any,
     X: Any,
@@ -51,7 +51,7 @@ def conditional_predictive_impact(
 
     Parameters
     ----------
-    model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress, executor
+    model, X, y, loss, features, sample_weight
         As in `feature_importance`.
     sampler
         `Within`, `Residual`, or a function ``(X, columns, rng) -> a table like X`` whose named columns are drawn given

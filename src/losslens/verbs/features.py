@@ -29,7 +29,7 @@ from losslens.results.effects import Effects, FeatureEffect, of_class
 from losslens.results.importances import Importances
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.sources import as_source
-from losslens.workers import with_executor
+from losslens.verbs.running import verb
 
 
 @overload
@@ -57,7 +57,7 @@ def feature_importance(
 ) -> Importances: ...
 
 
-@with_executor  # type: ignore[misc]  # a list of losses takes the same options as one
+@verb  # type: ignore[misc]  # a list of losses takes the same options as one
 def feature_importance(
     model: Any,
     X: Any,
@@ -115,19 +115,6 @@ def feature_importance(
     groups
         A label for each row, for clustered rows (patients, sites) or rows in time (`time_blocks`): donors come from
         other groups and standard errors are clustered.
-    random_state
-        A seed or a NumPy generator.
-    n_jobs
-        Threads; for processes call inside ``joblib.parallel_config("loky")``.
-    memory
-        The most memory for intermediate arrays and for the result, besides what the model itself uses, 8 bytes for
-        each local importance (rows x features) and, with Latin, Permutations or Derangements(m), 16 for each value of
-        a column (PI and PD). On top of it come at most three times the table, and 16 bytes for each row and feature.
-        A call that would hold more than the machine has is refused.
-    progress
-        Whether to show a progress bar; None: in terminals and notebooks only.
-    executor
-        A dask.distributed ``Client``: the work is done on its cluster.
 
     Examples
     --------
@@ -190,7 +177,7 @@ def _asks_alone(loss: Loss) -> bool:
     return isinstance(loss, OutputsLoss) and loss.encodes
 
 
-@with_executor
+@verb
 def feature_effect(
     model: Any,
     X: Any,
@@ -211,7 +198,7 @@ def feature_effect(
 
     Parameters
     ----------
-    model, X, features, donors, sample_weight, random_state, n_jobs, memory, progress, executor
+    model, X, features, donors, sample_weight
         As in `feature_importance`; ``"auto"`` takes all values, or a grid of quantiles where these are too many and no
         exact engine supports the model.
     target

@@ -17,7 +17,7 @@ from losslens.losses import Loss, is_scorer
 from losslens.models import Model, as_model
 from losslens.passes import in_common
 from losslens.passes.importances import importances_of
-from losslens.passes.in_common import PARTS, Estimate, Pair, settled
+from losslens.passes.in_common import PARTS, Pair, PairMean, settled
 from losslens.passes.scored import score_importance
 from losslens.passes.task import Options, default_loss, prepare
 from losslens.passes.ways import route
@@ -29,13 +29,13 @@ from losslens.tables.frames import Table, as_table
 from losslens.tables.leaked_target import warn_of_target
 from losslens.uncertainty.standard_errors import Influence
 from losslens.verbs.features import feature_importance
-from losslens.workers import with_executor
+from losslens.verbs.running import verb
 
 KIND = "PFI_j + PFI_l - PFI_jl"
 INTERACTION = "the model's interaction"
 
 
-@with_executor
+@verb
 def pair_interactions(
     model: Any,
     X: Any,
@@ -131,8 +131,8 @@ class _Found:
     units: float
     grouped: bool
     n_predictions: int
-    whole: Mapping[Pair, Estimate]
-    parts: Mapping[str, Mapping[Pair, Estimate]]
+    whole: Mapping[Pair, PairMean]
+    parts: Mapping[str, Mapping[Pair, PairMean]]
     part_title: str = ""  # of the loss that the parts are parts of
     shared: str = "overlap"  # what the part that is not the interaction is called
     scale: AddingScale | None = None
@@ -171,7 +171,7 @@ def _found(model: Model, table: Table, y: Any, loss: Any, options: Options, toge
     predicted = of.n_predictions
     if ways == {"sums"} and design is not None:
         found = _from_importances(of, title, predicted, together, "")
-        none = dict.fromkeys(together, Estimate(0.0, 0.0, 0.0))
+        none = dict.fromkeys(together, PairMean(0.0, 0.0, 0.0))
         name = "shared information" if chosen == losses.squared_error else "overlap"
         parts = {"shared": found.whole, "interaction": none, "strength": none}
         return replace(found, parts=parts, part_title=title, shared=name, scale=AddingScale.PREDICTIONS)
@@ -196,30 +196,30 @@ def _from_importances(
     return _Found(title, first._units, first._grouped, n_predictions, whole, {}, absent=absent, kind=kind)
 
 
-def _whole(first: _One, second: _One, both: _One) -> Estimate:
+def _whole(first: _One, second: _One, both: _One) -> PairMean:
     """What two importances have in common, from the influence of each row as observation and as donor."""
     value, unbiased = first.pfi + second.pfi - both.pfi, first.unbiased + second.unbiased - both.unbiased
     try:
         parts = [one.influence for one in (first, second, both)]
     except ValueError as error:
-        return Estimate(value, unbiased, absent=str(error))
+        return PairMean(value, unbiased, absent=str(error))
     moved = parts[0].moved + parts[1].moved - parts[2].moved
     of = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
     if isinstance(first, FeatureScore):
-        return Estimate(value, unbiased, of.std_error, 0.0 if first.units == "blocks" else of.skewness)
+        return PairMean(value, unbiased, of.std_error, 0.0 if first.units == "blocks" else of.skewness)
     compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
-    return settled(Estimate(value, unbiased, of.std_error, of.skewness), compared, first.sample)
+    return settled(PairMean(value, unbiased, of.std_error, of.skewness), compared, first.sample)
 
 
 def _result(names: tuple[str, ...], found: _Found, backend: str) -> Interactions:
-    def matrices(kind: str, title: str, of: Mapping[Pair, Estimate], absent: str, **more: Any) -> Interactions:
+    def matrices(kind: str, title: str, of: Mapping[Pair, PairMean], absent: str, **more: Any) -> Interactions:
         return Interactions(
             names, _matrix(of, "value", names, 0.0), kind, title, backend,
             unbiased=_matrix(of, "unbiased", names), std_error=_matrix(of, "std_error", names), units=found.units,
             absent=absent, skewness=_matrix(of, "skewness", names), grouped=found.grouped, **more,
         )  # fmt: skip
 
-    missing = dict.fromkeys(found.whole, Estimate(np.nan, np.nan))
+    missing = dict.fromkeys(found.whole, PairMean(np.nan, np.nan))
     scale = "" if found.scale is None else f"of {found.scale.value}"
     kinds = {
         "shared": (found.shared, found.part_title),
@@ -236,11 +236,11 @@ def _result(names: tuple[str, ...], found: _Found, backend: str) -> Interactions
     )
 
 
-def _absent(of: Mapping[Pair, Estimate]) -> str:
+def _absent(of: Mapping[Pair, PairMean]) -> str:
     return next((one.absent for one in of.values() if one.absent), "")
 
 
-def _matrix(of: Mapping[Pair, Estimate], what: str, names: Sequence[str], diagonal: float = np.nan) -> Any:
+def _matrix(of: Mapping[Pair, PairMean], what: str, names: Sequence[str], diagonal: float = np.nan) -> Any:
     """A symmetric matrix; NaN for pairs that were not requested."""
     found = np.full((len(names), len(names)), np.nan)
     np.fill_diagonal(found, diagonal)

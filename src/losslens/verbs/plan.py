@@ -34,6 +34,7 @@ from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import as_estimator, leave_out_fits
 from losslens.results.plan import Plan, Stage
 from losslens.rows.segments import MOST_ROWS
+from losslens.shapley.conditional import drawn_coalitions
 from losslens.shapley.effects import by_coalitions, by_walks, explain_by
 from losslens.shapley.effects import choose as choose_effects
 from losslens.shapley.request import check_request
@@ -57,7 +58,6 @@ from losslens.verbs.refits import (
     shapley_importance_cv,
 )
 from losslens.verbs.report import affordable_pairs, checked_report, report
-from losslens.verbs.rows import clusters, extrapolation, observations, regions
 from losslens.verbs.segments import checked_segments, weak_segments
 from losslens.verbs.shapley import checked_effects, shapley_effect, shapley_importance
 from losslens.verbs.time_blocks import time_blocks
@@ -83,7 +83,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     ----------
     verb
         Any verb that takes a model or an estimator, such as `losslens.shapley_importance`, `losslens.report` or
-        `losslens.feature_importance_cv`. Those that take a finished result predict nothing, and have no plan.
+        `losslens.feature_importance_cv`; `time_blocks` predicts nothing, and has no plan.
     model, X, y, options
         The arguments of that verb, `executor` included; for `shapley_effect` the rows in place of `y`.
 
@@ -100,8 +100,8 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
 
 
 def _refusal(verb: Any) -> str:
-    if verb in OF_RESULTS:
-        return f"{verb.__name__} makes no predictions: there is nothing to plan"
+    if verb is time_blocks:
+        return "time_blocks makes no predictions: there is nothing to plan"
     names = ", ".join(one.__name__ for one in PLANNED)
     return f"the first argument of plan is one of {names}; got {verb!r}"
 
@@ -387,7 +387,7 @@ def _shares(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN
     task, (way, cost) = request.task, choose(request)
     (least, most), times = way.predictions(request), 1.0
     if way is CONDITIONAL:  # of two players the sampler draws one in each of two coalitions, of all half in each
-        times = max(1.0, CONDITIONAL.coalitions(request) * request.p / 4)
+        times = max(1.0, drawn_coalitions(request) * request.p / 4)
         given = given | {"features": _first(task, 2)}
 
     def share(rows: int) -> Rehearsal:
@@ -641,4 +641,3 @@ PLANNED: dict[Callable[..., Any], Callable[[Any, Any, Any, Arguments], Plan]] = 
     feature_importance_cv: _importances_cv, shapley_importance_cv: _shares_cv,
     permuted_target_test: _permuted_targets, leave_one_covariate_out: _left_out,
 }  # fmt: skip
-OF_RESULTS = (regions, clusters, observations, extrapolation, time_blocks)

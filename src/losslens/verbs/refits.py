@@ -18,11 +18,11 @@ from losslens.results.row_changes import How, LeftOut
 from losslens.shapley.stopping import Absolute, Method, Rows, ShapleySettings
 from losslens.tables import checks
 from losslens.verbs.features import importances
+from losslens.verbs.running import verb
 from losslens.verbs.shapley import share_out
-from losslens.workers import with_executor
 
 
-@with_executor
+@verb
 def feature_importance_cv(
     estimator: Any,
     X: Any,
@@ -48,7 +48,7 @@ def feature_importance_cv(
     ----------
     estimator
         A scikit-learn estimator, fitted or not; clones of it are fitted.
-    X, y, loss, features, donors, progress, executor
+    X, y, loss, features, donors
         As in `feature_importance`.
     cv
         A number of folds (shuffled; stratified for classifiers; with `groups` no group is in both train and test), any
@@ -65,12 +65,6 @@ def feature_importance_cv(
         folds and explained on both; folds test every row once and are fitted on all others, as with a number,
         ``KFold``, ``StratifiedKFold`` and ``GroupKFold``. Its intervals are too wide for a feature that is worth
         nothing. ``test()`` uses the corrected one in any case.
-    random_state
-        A seed or a NumPy generator, for folds and donors; the estimator has its own.
-    n_jobs
-        Folds, or pairs of them, at a time, in threads.
-    memory
-        Bound for all folds together.
 
     Examples
     --------
@@ -90,7 +84,7 @@ def feature_importance_cv(
     return known.explained(partial(importances, loss=for_folds(estimator, loss, y)))
 
 
-@with_executor
+@verb
 def shapley_importance_cv(
     estimator: Any,
     X: Any,
@@ -119,7 +113,7 @@ def shapley_importance_cv(
 
     Parameters
     ----------
-    estimator, X, y, cv, groups, fit_params, sample_weight, variance, random_state, n_jobs, memory, progress, executor
+    estimator, X, y, cv, groups, fit_params, sample_weight, variance
         As in `feature_importance_cv`.
     loss, features, method, donors, aggregate, rows, precision, budget
         As in `shapley_importance`; `budget` is that of each fold.
@@ -141,7 +135,7 @@ def shapley_importance_cv(
     return checked_learner(estimator, X, y, cv, fit_params, options, variance).explained(explain)
 
 
-@with_executor
+@verb
 def permuted_target_test(
     estimator: Any,
     X: Any,
@@ -171,8 +165,7 @@ def permuted_target_test(
 
     Parameters
     ----------
-    estimator, X, y, cv, groups, fit_params, loss, features, donors, sample_weight, random_state, memory, progress,
-    executor
+    estimator, X, y, cv, groups, fit_params, loss, features, donors, sample_weight
         As in `feature_importance_cv`. Importances are means over the folds, on test rows.
     permutations
         Number of permutations; for each of them every fold is fitted again.
@@ -200,7 +193,7 @@ def permuted_target_test(
     )
 
 
-@with_executor
+@verb
 def leave_one_covariate_out(
     learner: Any,
     X: Any,
@@ -235,7 +228,7 @@ def leave_one_covariate_out(
         As in `feature_importance`.
     features
         None (every column), a name, a list, or ``{"group": [columns]}``: a group is left out together.
-    cv, fit_params, sample_weight, progress, executor
+    cv, fit_params, sample_weight
         As in `feature_importance_cv`. The losses of a row are averaged over the folds that test it; a row that no fold
         tests is ignored.
     how

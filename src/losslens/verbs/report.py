@@ -38,10 +38,9 @@ from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.row_labels import row_names
 from losslens.verbs.features import importances
 from losslens.verbs.interactions import pair_interactions, wanted_pairs
-from losslens.verbs.rows import clusters, observations
+from losslens.verbs.running import verb
 from losslens.verbs.segments import segments_of
 from losslens.verbs.shapley import share_out
-from losslens.workers import with_executor
 
 FIRST = "this model"  # name of the reported model beside others
 PAIRED_FEATURES = 6  # most important features whose pairs are computed by default
@@ -53,7 +52,7 @@ REGION_ROWS = 2_000  # most rows that regions are searched on, for speed
 REGION_CELLS = 100_000_000  # most cells of all features that regions are searched in, most important features first
 
 
-@with_executor
+@verb
 def report(
     model: Any,
     X: Any,
@@ -80,7 +79,7 @@ def report(
 
     Parameters
     ----------
-    model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress, executor
+    model, X, y, loss, features, sample_weight
         As in `feature_importance`, without pairs. By a score (``"roc_auc"``) the page tells how well the model does and
         what it depends on; curves, subgroups and rows, which have no score, are told by the default loss.
     models
@@ -280,8 +279,8 @@ def _findings(
     pairs, how = (None, "") if most == 0 else _pairs(model, data, first, most)
     rows = None
     if share is not None:
-        rows = or_else(lambda: observations(share, first), None) or or_else(lambda: observations(share), None)
-    parts = None if share is None else or_else(lambda: clusters(share, table, random_state=seed), None)
+        rows = or_else(lambda: share.rank_rows(first), None) or or_else(share.rank_rows, None)
+    parts = None if share is None else or_else(lambda: share.clusters(table, random_state=seed), None)
 
     return Findings(pairs, how, rows, parts, *_where(table, first), *_weak(table, first, data))
 

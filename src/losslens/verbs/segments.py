@@ -17,12 +17,12 @@ from losslens.tables.frames import Table
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.sample import Sample
 from losslens.uncertainty.standard_errors import check_level
-from losslens.workers import with_executor
+from losslens.verbs.running import verb
 
 MOST_CONDITIONS = 3
 
 
-@with_executor
+@verb
 def weak_segments(
     model: Any,
     X: Any,
@@ -53,7 +53,7 @@ def weak_segments(
 
     Parameters
     ----------
-    model, X, y, loss, sample_weight, n_jobs, memory, progress, executor
+    model, X, y, loss, sample_weight
         As in `feature_importance`; y must be unseen by the model, otherwise segments are those where it memorised less.
         Every row has a loss: a scorer is refused.
     groups

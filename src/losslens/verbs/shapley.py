@@ -18,10 +18,10 @@ from losslens.shapley.stopping import Absolute, Method, Rows, ShapleySettings
 from losslens.tables.checks import is_one_of
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.sources import as_source
-from losslens.workers import with_executor
+from losslens.verbs.running import verb
 
 
-@with_executor
+@verb
 def shapley_importance(
     model: Any,
     X: Any,
@@ -35,8 +35,6 @@ def shapley_importance(
     rows: Rows = "auto",
     precision: float | Absolute | None = None,
     budget: int | None = None,
-    m_feat: int | None = None,
-    m_obs: int | None = None,
     groups: Any = None,
     sample_weight: Any = None,
     random_state: Any = None,
@@ -51,7 +49,7 @@ def shapley_importance(
 
     Parameters
     ----------
-    model, X, y, loss, sample_weight, random_state, n_jobs, memory, progress, executor
+    model, X, y, loss, sample_weight
         As in `feature_importance`. A scikit-learn scorer gives the global shares only. A list of losses gives a dict
         from their names to results, each computed by itself.
     features
@@ -63,7 +61,7 @@ def shapley_importance(
         of their sums (squared error, Brier score, log loss, Poisson deviance). Otherwise all coalitions are cheap
         inside trees, and of any model where they take at most a million predictions a feature, or `budget`.
         ``"exact"``: exact, or an error that states the cost. ``"walk"``: random walks from donors to rows.
-        ``"paper"``: the paper's own algorithm.
+        ``Paper(m_feat, m_obs)``: the paper's own algorithm, with so many orders of features and permutations of rows.
     donors
         ``"auto"`` or ``"all"``: every pair of rows; ``Derangements()``: pairs of different rows; ``Latin(m)``,
         ``Permutations(m)``, ``Derangements(m)``: a sample of donors, for walks m sweeps. Averaged predictions: all rows
@@ -84,8 +82,6 @@ def shapley_importance(
     budget
         The most predictions. Without `budget` and `precision`, walks end when their Monte-Carlo variance is below a
         tenth of the sampling variance.
-    m_feat, m_obs
-        Orders of features and permutations of rows of the paper's algorithm.
     groups
         A label for each row: rows of the same group are not donors of each other, and standard errors are those of
         independent groups, as in `feature_importance`. Where importances are covariances (see `method`), or where the
@@ -104,7 +100,7 @@ def shapley_importance(
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     warn_of_target(X, y)
-    wanted = ShapleySettings(method, aggregate, precision, budget, m_feat, m_obs, rows)
+    wanted = ShapleySettings(method, aggregate, precision, budget, rows)
     if isinstance(loss, (list, tuple)):
         by_loss: Any = {name: _shares(model, X, y, one, wanted, options) for name, one in names_of(loss).items()}
         return by_loss  # type: ignore[no-any-return]  # most calls have one loss
@@ -140,7 +136,7 @@ def _shares(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, opti
     return outputs.result_of(known, X, check_request(known, X, y, loss, wanted, options), options)
 
 
-@with_executor
+@verb
 def shapley_effect(
     model: Any,
     X: Any,
@@ -164,7 +160,7 @@ def shapley_effect(
 
     Parameters
     ----------
-    model, features, random_state, n_jobs, memory, progress, executor
+    model, features
         As in `shapley_importance`.
     X
         The donors: the background data.

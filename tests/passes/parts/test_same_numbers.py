@@ -149,8 +149,8 @@ def test_additive_models(folder, weight):
 def assert_same_inference(found, whole):
     """Intervals bent by skewness, tests, ranks and differences of two features."""
     np.testing.assert_allclose(found.interval(), whole.interval(), rtol=1e-8)
-    np.testing.assert_allclose(found.estimates.covariance, whole.estimates.covariance, rtol=1e-8, atol=1e-16)
-    np.testing.assert_allclose(found.estimates.cubes, whole.estimates.cubes, rtol=1e-6, atol=1e-20)
+    np.testing.assert_allclose(found.estimates().covariance, whole.estimates().covariance, rtol=1e-8, atol=1e-16)
+    np.testing.assert_allclose(found.estimates().cubes, whole.estimates().cubes, rtol=1e-6, atol=1e-20)
     for ask in (lambda result: result.test(), lambda result: result.ranks()):
         one, two = (ask(result).select_dtypes("number").to_numpy(float) for result in (found, whole))
         np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-14)

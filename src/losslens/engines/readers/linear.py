@@ -29,6 +29,11 @@ class Linear(ReadModel):
     kind: ClassVar[str] = "additive"
     donor_sums: ClassVar[str] = "moments"
 
+    @property
+    def linked(self) -> LinkedLinear:
+        """As a sum inside the identity link."""
+        return LinkedLinear(self.coef[None], np.array([self.intercept]), "identity", "values", self.functions)
+
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Additive:
         """What each column adds."""
         if self.functions is not None:
