@@ -150,10 +150,11 @@ class Subjects:
         return Subject(feature, tuple(self.column(j) for j in feature.columns))
 
 
-def pose(subject: Subject, design: Design, n: int, entropy: int) -> Question:
-    """The question of one feature under one design."""
+def pose(subject: Subject, design: Design, n: int, entropy: int, *, same_for_all: bool = False) -> Question:
+    """The question of one feature under one design, with donors of its own or the same for all features."""
     design.check(n)
-    seed = (0,) if design.all_pairs else subject.seed(entropy)  # all pairs draw nothing
+    # All pairs draw nothing.
+    seed = (0,) if design.all_pairs else (entropy,) if same_for_all else subject.seed(entropy)
     rng = np.random.default_rng(seed)
     if isinstance(design, BoundSampler):
         return _conditional(subject, design, n, rng)

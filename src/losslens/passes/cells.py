@@ -162,15 +162,25 @@ class _Running:
     def _record(self, rows: Indices, base: NDArray[Any]) -> None:
         """The predictions of unchanged rows and their losses."""
         if not self.features:
-            sample = replace(self.samples[0], prediction=np.empty((self.samples[0].n, *base.shape[1:]), base.dtype))
-            self.samples = [replace(sample, loss=None if one is None else np.empty(sample.n)) for one in self.each]
+            self.samples = blank(self.samples[0], base, self.each)
             self.features = [_FeatureCells(q, self.each, self.samples, self.kept, base) for q in self.questions]
-        self.samples[0].prediction[rows] = base
-        for loss in self.losses:
-            loss.check_prediction(base)
-        for sample, of_rows in zip(self.samples, losses_of(self.losses, self.samples[0], rows, base), strict=False):
-            assert sample.loss is not None  # there is a loss
-            sample.loss[rows] = of_rows
+        record(self.samples, rows, base, self.losses)
+
+
+def blank(sample: Sample, base: NDArray[Any], losses: Sequence[Loss | None]) -> list[Sample]:
+    """The sample with empty predictions, once with each loss, which `record` fills in."""
+    sample = replace(sample, prediction=np.empty((sample.n, *base.shape[1:]), base.dtype))
+    return [replace(sample, loss=None if one is None else np.empty(sample.n)) for one in losses]
+
+
+def record(samples: Sequence[Sample], rows: Indices, base: NDArray[Any], losses: Sequence[Loss]) -> None:
+    """Fill in predictions and losses of some rows."""
+    samples[0].prediction[rows] = base  # which all samples share
+    for loss in losses:
+        loss.check_prediction(base)
+    for sample, of_rows in zip(samples, losses_of(losses, samples[0], rows, base), strict=False):
+        assert sample.loss is not None  # there is a loss
+        sample.loss[rows] = of_rows
 
 
 class _FeatureCells:

@@ -6,7 +6,7 @@ and over rows, and dropped. Where the sums of all pairs don't fit into memory, p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,26 +16,35 @@ from numpy.typing import NDArray
 from losslens import losses
 from losslens.cells.in_common import ROUNDING, SINGLE_ROUNDING, AddingScale, ReplacedPredictions, split
 from losslens.cells.matrix import Means
-from losslens.donors.designs import All, Design, Drawn, Latin
+from losslens.donors.conditional import common_condition
+from losslens.donors.designs import All, Design, Latin
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Question, Subject, all_rows, pose
 from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED
 from losslens.engines.readers.pipelines import innermost
-from losslens.losses import POSITIVE, Loss
+from losslens.losses import POSITIVE, Loss, is_scorer
 from losslens.models import Model
-from losslens.passes import step_curves
-from losslens.passes.task import Task
+from losslens.passes.cells import blank, record
+from losslens.passes.importances import importances_of
+from losslens.passes.scored import score_importance
+from losslens.passes.step_curves import cells_of
+from losslens.passes.task import Options, Task, default_loss, prepare
 from losslens.passes.ways import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost, is_sampled, route
 from losslens.progress import Tick, bar
+from losslens.results.importance import FeatureImportance
+from losslens.results.importances import Importances
+from losslens.results.scores import FeatureScore
+from losslens.tables.frames import Table
 from losslens.tables.sample import Sample, cell_changes, chunks, loss_changes
 from losslens.typing import Floats, Indices
-from losslens.uncertainty.standard_errors import influence
+from losslens.uncertainty.standard_errors import Influence, influence
 
 FEWEST_ROWS = 16  # that are processed at a time, at least: otherwise pairs are computed in turns
 PART_SHARE = 8  # of the memory, for the cells of the rows that are processed at a time
 SUMS_SHARE = 4  # of the memory, for the sums of all pairs
 MOST_CLIPPED = 0.01  # share of probabilities at the clipping bound, up to which a log loss is split
+CLIPPED = "over 1% of the probabilities are at the clipping bound, where logits no longer add up"
 IN_LINK = "what two features have in common is computed from cells, not from means of sums inside a link"
 PARTS = ("shared", "interaction", "strength")
 # Parts of the names of classes whose predictions are means: of the trees of a forest, the votes of neighbours.
@@ -55,45 +64,82 @@ class PairMean:
     absent: str = ""  # why there is no standard error
 
 
-@dataclass(frozen=True, eq=False)
+OfPairs = Mapping[Pair, PairMean]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class InCommon:
-    """What the pairs have in common: the whole and, where a scale is given, its parts."""
+    """What pairs of features have in common: the whole and, where the scale on which the model adds is known, parts."""
 
-    whole: dict[Pair, PairMean]
-    parts: dict[str, dict[Pair, PairMean]]  # by the names in `PARTS`; empty without a scale
-    brier: bool  # the parts are those of the Brier score: too many probabilities are at the clipping bound
-    sample: Sample
+    title: str
+    units: float
+    grouped: bool
     n_predictions: int
+    whole: OfPairs
+    parts: Mapping[str, OfPairs]  # by the names in `PARTS`; empty without a scale
+    part_title: str = ""  # of the loss that the parts are parts of
+    scale: AddingScale | None = None
+    quadratic: bool = False  # the loss of the parts, by which the one that is not the interaction is shared information
+    absent: str = ""  # why there are no parts
+    condition: str = ""  # on which values were drawn
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SameDonors(Design):
-    """A design with the same draw for all features."""
+def in_common(
+    model: Model, table: Table, y: Any, loss: Any, options: Options, together: Mapping[Pair, str]
+) -> InCommon:
+    """By the same donors for all features where that is possible, else from three importances a pair.
 
-    design: Design
-    seed: int
+    `together` names, for each pair, the feature that replaces both.
+    """
+    if is_scorer(loss):
+        scores = score_importance(model, table, y, loss, options)
+        return _from_importances(scores, scores.title, together, "a scorer has no loss of a row")
+    chosen = default_loss(model, loss, y)
+    task = by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads))
+    design, ways = common_design(task), {route(task, subject).way for subject in task.subjects}
+    if design is not None and "sums" not in ways:
+        if not design.all_pairs:
+            task = replace(task, exact=None)  # the model predicts: cells take the memory of the engine
+        return _from_cells(task, design, together, *adding_scale(model, chosen))
+    absent = "an engine adds up some of these features, and the model predicts others; use Latin(m)"
+    if design is None:
+        drawn = None if task.design is None else task.design.remembered
+        absent = f"the features must have the same donors, and {drawn!r} draws others for each; use Latin(m)"
+    found = _from_importances(importances_of(task), chosen.title, together, absent)
+    if design is None or ways != {"sums"}:
+        return found
+    none = dict.fromkeys(together, PairMean(0.0, 0.0, 0.0))  # the model only adds
+    return replace(
+        found, parts={"shared": found.whole, "interaction": none, "strength": none}, part_title=chosen.title,
+        scale=AddingScale.PREDICTIONS, quadratic=chosen == losses.squared_error, absent="",
+    )  # fmt: skip
 
-    def __repr__(self) -> str:
-        return repr(self.design)
 
-    @property
-    def m(self) -> int | None:  # type: ignore[override]
-        """As in the design."""
-        return self.design.m
+_One = FeatureImportance | FeatureScore
 
-    @property
-    def leaves_out_own(self) -> bool:
-        """As in the design."""
-        return self.design.leaves_out_own
 
-    @property
-    def repeats(self) -> bool:
-        """As in the design."""
-        return self.design.repeats
+def _from_importances(of: Importances, title: str, together: Mapping[Pair, str], absent: str) -> InCommon:
+    first: _One = next(iter(of.values()))
+    return InCommon(
+        title=title, units=first._units, grouped=first._grouped, n_predictions=of.n_predictions,
+        whole={(a, b): _whole(of[a], of[b], of[both]) for (a, b), both in together.items()}, parts={}, absent=absent,
+        condition=common_condition(one.conditioning for one in of.values()),
+    )  # fmt: skip
 
-    def lend(self, n: int, rng: np.random.Generator) -> Drawn:
-        """The donors of each row, the same for all features."""
-        return self.design.lend(n, np.random.default_rng(self.seed))
+
+def _whole(first: _One, second: _One, both: _One) -> PairMean:
+    """What two importances have in common, from the influence of each row as observation and as donor."""
+    value, unbiased = first.pfi + second.pfi - both.pfi, first.unbiased + second.unbiased - both.unbiased
+    try:
+        parts = [one.influence for one in (first, second, both)]
+    except ValueError as error:
+        return PairMean(value, unbiased, absent=str(error))
+    moved = parts[0].moved + parts[1].moved - parts[2].moved
+    of = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
+    if isinstance(first, FeatureScore):
+        return PairMean(value, unbiased, of.std_error, 0.0 if first.units == "blocks" else of.skewness)
+    compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
+    return settled(PairMean(value, unbiased, of.std_error, of.skewness), compared, first.sample)
 
 
 def by_cells(task: Task) -> Task:
@@ -107,16 +153,11 @@ def by_cells(task: Task) -> Task:
 def common_design(task: Task) -> Design | None:
     """The design with which all features have the same donors; None if there is none."""
     if task.design is None:
-        asked = [subject for subject in task.subjects if not route(task, subject).exact]
-        few = max((exact_cost(subject, task.n) for subject in asked), default=0) <= EXACT_PREDICTIONS
-        if few and not any(is_sampled(task, subject) for subject in asked):
-            return All()
-        return SameDonors(Latin(FIXED_DONORS), task.entropy)
-    if task.design.all_pairs:
-        return task.design
-    if task.design.common or task.design.ranked or task.design.conditional:
-        return None
-    return SameDonors(task.design, task.entropy)
+        by_model = [subject for subject in task.subjects if not route(task, subject).exact]
+        few = max((exact_cost(subject, task.n) for subject in by_model), default=0) <= EXACT_PREDICTIONS
+        return All() if few and not any(is_sampled(task, subject) for subject in by_model) else Latin(FIXED_DONORS)
+    differs = task.design.common or task.design.ranked or task.design.conditional
+    return task.design if task.design.all_pairs or not differs else None
 
 
 def adding_scale(model: Model, loss: Loss) -> tuple[AddingScale | None, str]:
@@ -156,9 +197,12 @@ def _has_log_link(native: Any) -> bool:
     return any(word in named for word in ("poisson", "gamma", "tweedie")) and not identity
 
 
-def run(task: Task, design: Design, pairs: Sequence[tuple[str, str, str]], scale: AddingScale | None) -> InCommon:
-    """All pairs, each as two features and the name of the feature that replaces both."""
+def _from_cells(
+    task: Task, design: Design, together: Mapping[Pair, str], scale: AddingScale | None, absent: str
+) -> InCommon:
+    """All pairs, cell by cell; without a scale there are no parts, and `absent` says why."""
     assert task.loss is not None
+    pairs = [(a, b, both) for (a, b), both in together.items()]
     exact = {subject.feature.name for subject in task.subjects if design.all_pairs and route(task, subject).exact}
     subjects = {subject.feature.name: subject for subject in task.subjects}
     names = ["whole", *(PARTS if scale else ())]
@@ -167,27 +211,36 @@ def run(task: Task, design: Design, pairs: Sequence[tuple[str, str, str]], scale
     turns = list(_turns(task, design, pairs, len(names)))
     sums: dict[Pair, _PairSums] = {}
     clipped: list[float] = []
-    sample, total, layout = task.sample, 0, None
+    samples, total, layout = list[Sample](), 0, None
     most = sum(task.n * (1 + sum(_width(subjects[name], design) for name in _features(turn))) for turn in turns)
     with bar(most, "explaining", task.progress, "cells" if exact else "predictions") as tick:
         for turn in turns:
-            asked = {name: pose(subjects[name], design, task.n, task.entropy) for name in _features(turn)}
+            questions = {
+                name: pose(subjects[name], design, task.n, task.entropy, same_for_all=True) for name in _features(turn)
+            }
             if layout is None:
-                layout = _layout(next(iter(asked.values())).meeting, task.n)
-                mass = _Mass(layout, sample)
+                layout = _layout(next(iter(questions.values())).meeting, task.n)
+                mass = _Mass(layout, task.sample)
             found = {(a, b): _PairSums(names, mass) for a, b, _ in turn}
-            for rows, own, cells, count in _predicted(task, asked, exact, tick):
-                sample, total = _record(sample, rows, own, task), total + count
-                clipped += _add(found, turn, asked, (rows, own, cells), sample, task, scale)
+            for rows, own, cells, count in _predicted(task, questions, exact, tick):
+                total += count
+                samples = samples or blank(task.sample, own, task.losses)
+                record(samples, all_rows(task.n)[rows], own, task.losses)
+                clipped += _add(found, turn, questions, (rows, own, cells), samples[0], task, scale)
             sums |= found
-    much = bool(clipped) and float(np.mean(clipped)) > MOST_CLIPPED
-    brier = much and scale is AddingScale.PROBABILITIES
-    # Logits at the clipping bound no longer add up, whatever the model does: they show nothing.
-    parts = {} if much and not brier else {part: f"Brier {part}" if brier else part for part in names[1:4]}
+    (sample,) = samples  # there is a pair
+    brier, loss = False, task.loss
+    if clipped and float(np.mean(clipped)) > MOST_CLIPPED:  # logits there no longer add up, whatever the model does
+        brier = scale is AddingScale.PROBABILITIES
+        scale, absent = (scale, "") if brier else (None, CLIPPED)
+    parts = {part: f"Brier {part}" if brier else part for part in PARTS} if scale else {}
     return InCommon(
-        {pair: one.estimate("whole", sample) for pair, one in sums.items()},
-        {part: {pair: one.estimate(name, sample) for pair, one in sums.items()} for part, name in parts.items()},
-        brier, sample, total + (min(task.n, CHECKED) if exact else 0),
+        title=loss.title, units=sample.effective_units(task.every), grouped=task.blocked,
+        n_predictions=total + (min(task.n, CHECKED) if exact else 0),
+        whole={pair: one.mean("whole", sample) for pair, one in sums.items()},
+        parts={part: {pair: one.mean(name, sample) for pair, one in sums.items()} for part, name in parts.items()},
+        part_title=losses.brier.title if brier else loss.title, scale=scale, absent=absent,
+        quadratic=brier or loss == losses.squared_error,
     )  # fmt: skip
 
 
@@ -227,17 +280,19 @@ def _layout(meeting: Layout, n: int) -> Layout:
 
 
 def _predicted(
-    task: Task, asked: dict[str, Question], exact: set[str], tick: Tick
+    task: Task, questions: dict[str, Question], exact: set[str], tick: Tick
 ) -> Iterator[tuple[slice, NDArray[Any], dict[str, NDArray[Any]], int]]:
     """Predictions of some rows at a time: unchanged, and in the cells of each feature; and how many the model made."""
     n, budget = task.n, task.budget
-    step = max(1, budget.memory // PART_SHARE // budget.row_bytes(list(asked.values())))
+    step = max(1, budget.memory // PART_SHARE // budget.row_bytes(list(questions.values())))
     ways = {
-        name: task.exact.way(asked[name].subject, task.loss, blocked=task.blocked) for name in asked if name in exact
+        name: task.exact.way(questions[name].subject, task.loss, blocked=task.blocked)
+        for name in questions
+        if name in exact
     }
-    by_steps = {name: asked[name] for name, way in ways.items() if way == "steps"}
-    filled = {name: asked[name] for name, way in ways.items() if way == "cells"}
-    others = {name: question for name, question in asked.items() if name not in exact}
+    by_steps = {name: questions[name] for name, way in ways.items() if way == "steps"}
+    filled = {name: questions[name] for name, way in ways.items() if way == "cells"}
+    others = {name: question for name, question in questions.items() if name not in exact}
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         at, count = np.arange(rows.start, rows.stop), 0
@@ -248,29 +303,15 @@ def _predicted(
                 own, cells = answer.base, cells | dict(zip(some, answer.cells, strict=True))
                 count += len(at) + sum(answer.n_predictions) if some is others else 0
         if by_steps:
-            curves = step_curves.cells_of(task.exact, list(by_steps.values()), task.sample, rows)
+            curves = cells_of(task.exact, list(by_steps.values()), task.sample, rows)
             cells |= dict(zip(by_steps, curves, strict=True))
         yield rows, own, cells, count
-
-
-def _record(sample: Sample, rows: slice, own: NDArray[Any], task: Task) -> Sample:
-    """The sample with the predictions and losses of some more rows."""
-    loss = task.loss
-    assert loss is not None
-    if len(sample.prediction) == 0:
-        prediction = np.empty((sample.n, *own.shape[1:]), own.dtype)
-        sample = replace(sample, prediction=prediction, loss=np.empty(sample.n))
-    loss.check_prediction(own)
-    sample.prediction[rows] = own
-    assert sample.loss is not None
-    sample.loss[rows] = loss(sample.target(loss)[rows], sample.shown(loss, own))
-    return sample
 
 
 def _add(
     found: dict[Pair, _PairSums],
     turn: Sequence[tuple[str, str, str]],
-    asked: dict[str, Question],
+    questions: dict[str, Question],
     part: tuple[slice, NDArray[Any], dict[str, NDArray[Any]]],
     sample: Sample,
     task: Task,
@@ -286,11 +327,11 @@ def _add(
         sums = found[a, b]
         sums.compared += size[a] + size[b] + size[both]
         for some in chunks(at, sums.mass.layout.width):
-            first, second, together = (_by_donor(changes[name][some], asked[name].meeting) for name in (a, b, both))
+            first, second, together = (_by_donor(changes[name][some], questions[name].meeting) for name in (a, b, both))
             whole = first + second - together
             quantities = {"whole": whole}
             if scale is not None:
-                shown = (_by_donor(cells[name][some], asked[name].meeting) for name in (a, b, both))
+                shown = (_by_donor(cells[name][some], questions[name].meeting) for name in (a, b, both))
                 replaced = ReplacedPredictions(own[some], *shown)
                 one = split(replaced, sample, at[some], loss, scale)
                 quantities |= _parts("", whole, one.interaction, one.strength)
@@ -377,7 +418,7 @@ class _PairSums:
                 self.row[q, rows] = counted @ sample.weight
                 self.donor[q] += sample.weight * (weight @ counted)
 
-    def estimate(self, name: str, sample: Sample) -> PairMean:
+    def mean(self, name: str, sample: Sample) -> PairMean:
         """The mean of a quantity, and its standard error from the influence of each row in both roles."""
         q, mass, layout = self.names.index(name), self.mass, self.mass.layout
         total = float(mass.donor.sum())

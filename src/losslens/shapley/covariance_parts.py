@@ -7,9 +7,9 @@ also inside a link: a player lends the mean of what it adds, so that the first p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -50,6 +50,11 @@ class SharesOfParts:
     engine: str
     index: Floats | None = None  # (p, p): interactions
     remarks: tuple[str, ...] = ()
+
+
+def summed(of_part: Callable[[Any, PartRows], Any], work: Any, stretch: Stretch, tick: Tick) -> Any:
+    """The sums of all parts of a stretch."""
+    return reduce(add, (of_part(work, rows) for rows in work.data.rows(stretch, tick)))
 
 
 def jackknife(sums: JointSums, sfimp: Floats, deletion: Deletion) -> tuple[Floats, Floats]:
@@ -127,6 +132,11 @@ class TreeShareWork:
     counts: Any = None  # PatternCounts of all donors
     mean: Floats | None = None  # (K,): of b
 
+    @property
+    def data(self) -> Data:
+        """The parts."""
+        return self.trees.data
+
     def read(self, rows: PartRows, mass: float) -> tuple[Any, Sample, Floats]:
         """The trees with the rows of a part, their sample, and b less that of the origin, (rows, K)."""
         trees = self.trees
@@ -148,12 +158,8 @@ class Donors(PartSums):
     b: Floats  # (K,): of w b
 
 
-def count_donors(work: TreeShareWork, stretch: Stretch, tick: Tick) -> Donors:
-    """Patterns of the donors of a stretch."""
-    return reduce(add, (_count_donors(work, rows) for rows in work.trees.data.rows(stretch, tick)))
-
-
-def _count_donors(work: TreeShareWork, rows: PartRows) -> Donors:
+def count_donors(work: TreeShareWork, rows: PartRows) -> Donors:
+    """Patterns of the donors of a part."""
     from losslens.engines.trees.effects import count_patterns
 
     engine, sample, b = work.read(rows, 1.0)
@@ -161,12 +167,8 @@ def _count_donors(work: TreeShareWork, rows: PartRows) -> Donors:
     return Donors(count_patterns(engine.bound, work.players, np.arange(sample.n), weights), weights[1:].sum(axis=1))
 
 
-def share_rows(work: TreeShareWork, stretch: Stretch, tick: Tick) -> BothRoles:
-    """Both roles of the rows of a stretch."""
-    return reduce(add, (_share_rows(work, rows) for rows in work.trees.data.rows(stretch, tick)))
-
-
-def _share_rows(work: TreeShareWork, rows: PartRows) -> BothRoles:
+def share_rows(work: TreeShareWork, rows: PartRows) -> BothRoles:
+    """Both roles of the rows of a part."""
     engine, sample, b = work.read(rows, work.trees.mass)
     both = np.concatenate([_both(work, engine, b, some) for some in _blocks(work, sample.n, b.shape[1])])
     sample = replace(sample, prediction=engine.predict(np.arange(sample.n)))
@@ -197,9 +199,9 @@ def run_trees(stream: Stream) -> tuple[Counted, SharesOfParts]:
         arguments = replace(arguments, sums=TargetSums(stream.model_info, stream.loss))
     counted = first_pass(arguments, stream.stretches, stream.workers, stream.progress)
     work = _tree_work(stream, counted, bound(stream, counted, bins))
-    donors = sum_over_parts(stream, counted, count_donors, work, "counting donors")
+    donors = sum_over_parts(stream, counted, partial(summed, count_donors), work, "counting donors")
     work = replace(work, counts=donors.counts, mean=donors.b / counted.total)
-    sums = sum_over_parts(stream, counted, share_rows, work, "Shapley values")
+    sums: BothRoles = sum_over_parts(stream, counted, partial(summed, share_rows), work, "Shapley values")
     engine = work.trees.engine
     return sums.shared(counted, engine.name, *engine.games(()).range_of_sums(), work.trees.like)
 
@@ -274,12 +276,8 @@ class LinkedWork:
     mean_b: Floats  # (K,)
 
 
-def share_linked(work: LinkedWork, stretch: Stretch, tick: Tick) -> BothRoles:
-    """Both roles of the rows of a stretch."""
-    return reduce(add, (_share_linked(work, rows) for rows in work.data.rows(stretch, tick)))
-
-
-def _share_linked(work: LinkedWork, rows: PartRows) -> BothRoles:
+def share_linked(work: LinkedWork, rows: PartRows) -> BothRoles:
+    """Both roles of the rows of a part."""
     loss, (m, b, sample) = work.rows.loss, work.rows.read(rows, work.mass)
     loss.check_prediction(sample.prediction)
     c = m - work.mean
@@ -310,7 +308,7 @@ def run_linked(stream: Stream) -> tuple[Counted, SharesOfParts]:
     mean, with_b, mean_b = means[:p], means[p : 2 * p], means[-2]
     data = replace(stream.data, kinds=kinds_of_all(counted, stream.data.columns))
     work = LinkedWork(data, rows, counted.total, counted.deletion, mean, with_b - mean_b * mean, mean_b)
-    sums = sum_over_parts(stream, counted, share_linked, work, "Shapley values")
+    sums = sum_over_parts(stream, counted, partial(summed, share_linked), work, "Shapley values")
     low, high = (combine([one[k] for one in sums.ends], axis=0) for k, combine in enumerate((np.min, np.max)))
     least, most = ((rows.shift + end).sum(axis=0) + linked.intercept for end in (low, high))
     counted, shares = sums.shared(counted, engine.name, least, most, engine.predict(np.arange(1)))

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from losslens import losses
-from losslens.cells.in_common import AddingScale
-from losslens.donors.conditional import common_condition
-from losslens.losses import Loss, is_scorer
-from losslens.models import Model, as_model
-from losslens.passes import in_common
-from losslens.passes.importances import importances_of
-from losslens.passes.in_common import PARTS, Pair, PairMean, settled
-from losslens.passes.scored import score_importance
-from losslens.passes.task import Options, default_loss, prepare
-from losslens.passes.ways import route
-from losslens.results.importance import FeatureImportance
+from losslens.losses import Loss
+from losslens.models import as_model
+from losslens.passes.in_common import PARTS, InCommon, Pair, PairMean, in_common
+from losslens.passes.task import Options
 from losslens.results.interactions import Interactions
-from losslens.results.scores import FeatureScore
 from losslens.tables.features import resolve
 from losslens.tables.frames import Table, as_table
 from losslens.tables.leaked_target import warn_of_target
-from losslens.uncertainty.standard_errors import Influence
 from losslens.verbs.features import feature_importance
 from losslens.verbs.running import verb
 
@@ -85,7 +74,7 @@ def pair_interactions(
     options.pop("executor", None)
     asked = Options(features=wanted.features, **options)
     warn_of_target(table, y)
-    found = _found(as_model(model), table, y, loss, asked, wanted.together)
+    found = in_common(as_model(model), table, y, loss, asked, wanted.together)
     return _result(tuple(wanted.alone), found, table.backend)
 
 
@@ -123,95 +112,7 @@ def wanted_pairs(table: Table, features: Any, pairs: Sequence[tuple[Any, Any]] |
     return WantedPairs(alone, together, {name: [*columns[a], *columns[b]] for (a, b), name in together.items()})
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """Whole and parts of all pairs."""
-
-    title: str
-    units: float
-    grouped: bool
-    n_predictions: int
-    whole: Mapping[Pair, PairMean]
-    parts: Mapping[str, Mapping[Pair, PairMean]]
-    part_title: str = ""  # of the loss that the parts are parts of
-    shared: str = "overlap"  # what the part that is not the interaction is called
-    scale: AddingScale | None = None
-    absent: str = ""  # why there are no parts
-    kind: str = KIND
-
-
-def _found(model: Model, table: Table, y: Any, loss: Any, options: Options, together: Mapping[Pair, str]) -> _Found:
-    """By the same donors for all features where that is possible, else from three importances a pair."""
-    if is_scorer(loss):
-        scores = score_importance(model, table, y, loss, options)
-        return _from_importances(scores, scores.title, scores.n_predictions, together, "a scorer has no loss of a row")
-    chosen = default_loss(model, loss, y)
-    task = in_common.by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads))
-    scale, absent = in_common.adding_scale(model, chosen)
-    design, ways = in_common.common_design(task), {route(task, subject).way for subject in task.subjects}
-    title = chosen.title
-    if design is not None and "sums" not in ways:
-        if not design.all_pairs:
-            task = replace(task, exact=None)  # the model predicts: cells take the memory of the engine
-        pairs = [(a, b, both) for (a, b), both in together.items()]
-        got = in_common.run(task, design, pairs, scale)
-        if scale is not None and not got.parts:
-            scale, absent = (
-                None,
-                "over 1% of the probabilities are at the clipping bound, where logits no longer add up",
-            )
-        part_title = losses.brier.title if got.brier else title
-        quadratic = chosen == losses.squared_error or got.brier
-        return _Found(
-            title, got.sample.effective_units(task.every), task.blocked, got.n_predictions, got.whole, got.parts,
-            part_title, "shared information" if quadratic else "overlap",
-            AddingScale.PROBABILITIES if got.brier else scale, absent,
-        )  # fmt: skip
-    of = importances_of(task)
-    predicted = of.n_predictions
-    if ways == {"sums"} and design is not None:
-        found = _from_importances(of, title, predicted, together, "")
-        none = dict.fromkeys(together, PairMean(0.0, 0.0, 0.0))
-        name = "shared information" if chosen == losses.squared_error else "overlap"
-        parts = {"shared": found.whole, "interaction": none, "strength": none}
-        return replace(found, parts=parts, part_title=title, shared=name, scale=AddingScale.PREDICTIONS)
-    if design is None:
-        drawn = None if task.design is None else task.design.remembered
-        absent = f"the features must have the same donors, and {drawn!r} draws others for each; use Latin(m)"
-    else:
-        absent = "an engine adds up some of these features, and the model predicts others; use Latin(m)"
-    return _from_importances(of, title, predicted, together, absent)
-
-
-_One = FeatureImportance | FeatureScore
-
-
-def _from_importances(
-    of: Mapping[str, _One], title: str, n_predictions: int, together: Mapping[Pair, str], absent: str
-) -> _Found:
-    whole = {(a, b): _whole(of[a], of[b], of[both]) for (a, b), both in together.items()}
-    first = next(iter(of.values()))
-    condition = common_condition(one.conditioning for one in of.values())
-    kind = f"{KIND}, values drawn {condition}" if condition else KIND
-    return _Found(title, first._units, first._grouped, n_predictions, whole, {}, absent=absent, kind=kind)
-
-
-def _whole(first: _One, second: _One, both: _One) -> PairMean:
-    """What two importances have in common, from the influence of each row as observation and as donor."""
-    value, unbiased = first.pfi + second.pfi - both.pfi, first.unbiased + second.unbiased - both.unbiased
-    try:
-        parts = [one.influence for one in (first, second, both)]
-    except ValueError as error:
-        return PairMean(value, unbiased, absent=str(error))
-    moved = parts[0].moved + parts[1].moved - parts[2].moved
-    of = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
-    if isinstance(first, FeatureScore):
-        return PairMean(value, unbiased, of.std_error, 0.0 if first.units == "blocks" else of.skewness)
-    compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
-    return settled(PairMean(value, unbiased, of.std_error, of.skewness), compared, first.sample)
-
-
-def _result(names: tuple[str, ...], found: _Found, backend: str) -> Interactions:
+def _result(names: tuple[str, ...], found: InCommon, backend: str) -> Interactions:
     def matrices(kind: str, title: str, of: Mapping[Pair, PairMean], absent: str, **more: Any) -> Interactions:
         return Interactions(
             names, _matrix(of, "value", names, 0.0), kind, title, backend,
@@ -222,7 +123,7 @@ def _result(names: tuple[str, ...], found: _Found, backend: str) -> Interactions
     missing = dict.fromkeys(found.whole, PairMean(np.nan, np.nan))
     scale = "" if found.scale is None else f"of {found.scale.value}"
     kinds = {
-        "shared": (found.shared, found.part_title),
+        "shared": ("shared information" if found.quadratic else "overlap", found.part_title),
         "interaction": (INTERACTION, found.part_title),
         "strength": ("strength of the interaction", scale),
     }
@@ -231,8 +132,9 @@ def _result(names: tuple[str, ...], found: _Found, backend: str) -> Interactions
         of = found.parts.get(part, missing)
         kind, title = kinds[part]
         parts[part] = matrices(kind, title or found.title, of, _absent(of) or found.absent)
+    kind = f"{KIND}, values drawn {found.condition}" if found.condition else KIND
     return matrices(
-        found.kind, found.title, found.whole, _absent(found.whole), n_predictions=found.n_predictions, parts=parts
+        kind, found.title, found.whole, _absent(found.whole), n_predictions=found.n_predictions, parts=parts
     )
 
 
