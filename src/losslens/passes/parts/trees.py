@@ -60,7 +60,7 @@ class TreeBins:
         """The bin of each distinct value; None where a node splits on a set of categories."""
         columns = {j: (table.column(j), own) for j, own in distinct.items()}
         images = tree_images(self.ensemble, self.unwrapped, table, columns)
-        return {j: self._bins(own, images.get(j)) for j, own in distinct.items()}
+        return {j: self._bins(own, images(j)) for j, own in distinct.items()}
 
     def _bins(self, distinct: Distinct, image: tuple[NDArray[np.intp], Floats] | None) -> NDArray[np.int64] | None:
         if distinct.values.dtype == object or (image is not None and any(self._has_sets(int(c)) for c in image[0])):
