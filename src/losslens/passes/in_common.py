@@ -121,7 +121,7 @@ _One = FeatureImportance | FeatureScore
 def _from_importances(of: Importances, title: str, together: Mapping[Pair, str], absent: str) -> InCommon:
     first: _One = next(iter(of.values()))
     return InCommon(
-        title=title, units=first._units, grouped=first._grouped, n_predictions=of.n_predictions,
+        title=title, units=first._units, grouped=first._unit == "groups", n_predictions=of.n_predictions,
         whole={(a, b): _whole(of[a], of[b], of[both]) for (a, b), both in together.items()}, parts={}, absent=absent,
         condition=common_condition(one.conditioning for one in of.values()),
     )  # fmt: skip
