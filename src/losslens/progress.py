@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from html import escape
 from importlib import import_module
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from losslens.text import duration
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
 
 PREPARING = "preparing the exact engine"
 _LOCK = Lock()
@@ -34,33 +30,39 @@ def silent(rows: int, /) -> None:
     """A tick that does nothing."""
 
 
-class ProgressBar(Tick, Protocol):
-    """A tick that can also show a note and change the total."""
+class ProgressBar:
+    """A tick that also shows a note and changes the total; drawn again at most every `REFRESH` seconds."""
+
+    def __init__(self, total: int, title: str, unit: str, draw: Callable[[ProgressBar], None] | None = None) -> None:
+        self.total, self.title, self.unit, self.draw = total, title, unit, draw
+        self.done, self.words, self.lock = 0, "", Lock()
+        self.started = self.drawn = time.monotonic()
 
     @property
     def is_shown(self) -> bool:
         """Whether it is displayed."""
+        return self.draw is not None
+
+    def __call__(self, rows: int, /) -> None:
+        """`rows` more are done."""
+        if self.draw is None:
+            return
+        now = time.monotonic()
+        with self.lock:
+            self.done += rows
+            due = now - self.started > DELAY and now - self.drawn > min(REFRESH, DELAY)
+            if due:
+                self.drawn = now
+        if due:
+            self.draw(self)
 
     def note(self, words: str) -> None:
         """Show this text beside the bar."""
+        self.words = words
 
     def set_total(self, total: int) -> None:
         """Change the total."""
-
-
-class _Silent:
-    """No bar."""
-
-    is_shown = False
-
-    def __call__(self, rows: int, /) -> None:
-        pass
-
-    def note(self, words: str) -> None:
-        pass
-
-    def set_total(self, total: int) -> None:
-        pass
+        self.total = total
 
 
 _watched = 0  # how many bars and titles are open whose stderr is a terminal or a notebook's
@@ -136,14 +138,14 @@ def waiting(title: str, progress: bool | None) -> Iterator[None]:
 @contextmanager
 def bar(total: int, title: str, progress: bool | None, unit: str = "predictions") -> Iterator[ProgressBar]:
     """Show how many of `total` predictions are made; ``progress=None``: if stderr is a terminal, or in a notebook."""
-    if not _is_shown(progress):
-        with _watching(progress):
-            yield _Silent()
-        return
-    if _in_notebook():
-        with _watching(progress):
-            yield _InNotebook(total, title, unit)
-        return
+    shown = _is_shown(progress)
+    with _watching(progress), ExitStack() as closing:
+        draw = None if not shown else _draw_in_notebook if _in_notebook() else _terminal(closing)
+        yield ProgressBar(total, title, unit, draw)
+
+
+def _terminal(closing: ExitStack) -> Callable[[ProgressBar], None]:
+    """Draws a bar in a terminal, from the first time on until it is closed."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.table import Column
@@ -152,78 +154,33 @@ def bar(total: int, title: str, progress: bool | None, unit: str = "predictions"
         TextColumn("{task.description}"),
         BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=6)),  # narrower than the text if need be
         TaskProgressColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + unit),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} {task.fields[unit]}"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[words]}"),
         console=Console(stderr=True),
         transient=sys.stderr.isatty(),  # without a terminal the last line stays
         expand=True,
     )
-    drawn = _InTerminal(shown, shown.add_task(title, total=total, words=""))
-    try:
-        with _watching(progress):
-            yield drawn
-    finally:
-        if drawn.running:
-            shown.stop()
+
+    def draw(bar: ProgressBar) -> None:
+        if not shown.tasks:
+            shown.add_task(bar.title, total=bar.total, unit=bar.unit, words="")
+            closing.enter_context(shown)
+            closing.callback(draw, bar)
+        shown.update(shown.task_ids[0], completed=bar.done, total=bar.total, words=bar.words)
+
+    return draw
 
 
-class _InTerminal:
-    """A bar that appears after a delay."""
-
-    is_shown = True
-
-    def __init__(self, shown: Progress, task: TaskID) -> None:
-        self.shown, self.task = shown, task
-        self.started, self.running = time.monotonic(), False
-
-    def __call__(self, rows: int, /) -> None:
-        if not self.running and time.monotonic() - self.started > DELAY:
-            self.shown.start()
-            self.running = True
-        self.shown.advance(self.task, rows)
-
-    def note(self, words: str) -> None:
-        self.shown.update(self.task, words=words)
-
-    def set_total(self, total: int) -> None:
-        self.shown.update(self.task, total=total)
-
-
-class _InNotebook:
-    """The same in a notebook: HTML of one line, which needs no widgets."""
-
-    is_shown = True
-
-    def __init__(self, total: int, title: str, unit: str) -> None:
-        self.total, self.title, self.unit = total, title, unit
-        self.done, self.words, self.lock = 0, "", Lock()
-        self.started = self.drawn = time.monotonic()
-
-    def __call__(self, rows: int, /) -> None:
-        now = time.monotonic()
-        with self.lock:
-            self.done += rows
-            due = now - self.started > DELAY and now - self.drawn > min(REFRESH, DELAY)
-            if due:
-                self.drawn = now
-        if due:
-            self._draw(now)
-
-    def note(self, words: str) -> None:
-        self.words = words
-
-    def set_total(self, total: int) -> None:
-        self.total = total
-
-    def _draw(self, now: float) -> None:
-        done, total = min(self.done, self.total), max(self.total, 1)
-        left = (now - self.started) * (total - done) / done if done else 0.0
-        count, rest = f"{self.done:,} of {self.total:,} {self.unit}", f"{duration(left)} left" if left >= 1 else ""
-        text = ", ".join(filter(None, [count, rest, self.words]))
-        meter = f'<progress value="{done}" max="{total}" style="width: 12em; vertical-align: middle"></progress>'
-        style = "white-space: nowrap; overflow: hidden; text-overflow: ellipsis"
-        _CELL.show(f'<div style="{style}">{escape(self.title)} {meter} {escape(text)}</div>', f"{self.title}: {text}")
+def _draw_in_notebook(bar: ProgressBar) -> None:
+    """HTML of one line, which needs no widgets; rich's bar would."""
+    done, total, took = min(bar.done, bar.total), max(bar.total, 1), time.monotonic() - bar.started
+    left = took * (total - done) / done if done else 0.0
+    count, rest = f"{done:,} of {bar.total:,} {bar.unit}", f"{duration(left)} left" if left >= 1 else ""
+    text = ", ".join(filter(None, [count, rest, bar.words]))
+    meter = f'<progress value="{done}" max="{total}" style="width: 12em; vertical-align: middle"></progress>'
+    style = "white-space: nowrap; overflow: hidden; text-overflow: ellipsis"
+    _CELL.show(f'<div style="{style}">{escape(bar.title)} {meter} {escape(text)}</div>', f"{bar.title}: {text}")
 
 
 class _NotebookCell:

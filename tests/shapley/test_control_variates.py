@@ -62,9 +62,7 @@ def test_a_sweep_is_not_corrected_by_a_fit_to_its_own_noise(monkeypatch, r):
     setup, sweeps, gain = walks(monkeypatch, features=["x0", "x1", "x2"])
     assert gain is None  # a column without a player: the ends are not known
     noise = np.random.default_rng(r).normal(size=(N, P)) * 5
-    before, after = (
-        gather(setup, some, None, leaves_out_own=False).cells for some in (sweeps, shaken(sweeps, r, noise))
-    )
+    before, after = (gather(setup, some, None, leaves_out_own=False)[2] for some in (sweeps, shaken(sweeps, r, noise)))
     moved = after - before
     np.testing.assert_allclose(moved[:, r], noise, atol=1e-9)
     for other in range(len(sweeps)):
@@ -80,9 +78,7 @@ def test_a_sweeps_part_of_its_excess_is_not_fitted_to_it_either(monkeypatch, wei
     setup, sweeps, gain = walks(monkeypatch, sample_weight=WEIGHT if weighted else None)
     monkeypatch.setattr(_Walks, "has_controls", False)
     noise = np.random.default_rng(1).normal(size=(N, 4))
-    before, after = (
-        gather(setup, some, gain, leaves_out_own=False).cells for some in (sweeps, shaken(sweeps, 2, noise))
-    )
+    before, after = (gather(setup, some, gain, leaves_out_own=False)[2] for some in (sweeps, shaken(sweeps, 2, noise)))
     left = noise - (after - before)[:, 2]
     slopes = left / noise.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(slopes, np.broadcast_to(slopes[0], slopes.shape), atol=1e-8)
@@ -170,7 +166,7 @@ def test_controls_take_most_noise_off_a_model_of_few_interactions(monkeypatch):
     """Sums over parts make the whole noise of an additive model under squared loss: controls explain it."""
     setup, sweeps, _ = walks(monkeypatch, additive, FEW, features=["x0", "x1", "x2"])
     plain = np.stack([one.shares for one in sweeps], axis=1)
-    left = gather(setup, sweeps, None, leaves_out_own=False).cells
+    left = gather(setup, sweeps, None, leaves_out_own=False)[2]
     rows, donors = np.repeat(np.arange(N), len(sweeps)), np.stack([one.donors for one in sweeps], axis=1).ravel()
     main = np.concatenate([np.eye(N)[rows], np.eye(N)[donors]], axis=1)  # effects of rows and donors are no noise
 
@@ -259,8 +255,8 @@ def test_rows_are_corrected_a_few_at_a_time(monkeypatch, case):
         monkeypatch.setattr(control_variates, "AT_ONCE", at_once)
         count = len(control_variates._blocks(N, len(sweeps) * P))
         assert count == {1: N, 1 << 30: 1}.get(at_once, count)
-        one = gather(setup, sweeps, gain, leaves_out_own=case == "other rows")
-        found.append([one.sfimp, one.local, one.caused, one.cells])
+        sfimp, shares, cells = gather(setup, sweeps, gain, leaves_out_own=case == "other rows")
+        found.append([sfimp, shares.local, shares.caused, cells])
     for one in found[:2]:
         for numbers, expected in zip(one, found[2], strict=True):
             np.testing.assert_allclose(numbers, expected, rtol=1e-9, atol=1e-11)

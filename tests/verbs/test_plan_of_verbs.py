@@ -188,7 +188,7 @@ def test_a_report_is_the_sum_of_its_results():
 def test_shares_of_a_scorer_take_the_planned_predictions(p, monkeypatch):
     """All coalitions of 10 donors a row; along orders of many features no more different ones than these pass."""
     if p == 12:
-        monkeypatch.setattr(scores, "cost_by_model", lambda *a: scores.Cost(2.0, "predictions", 1.0))
+        monkeypatch.setattr(scores, "cost_by_model", lambda players, *a: scores.Cost(len(players), "predictions", 4.0))
         monkeypatch.setattr(scores, "MAX_ROUNDS", 6)
     table = np.random.default_rng(2).normal(size=(12, p))
     model = KNeighborsRegressor(2).fit(table, table[:, 0] - table[:, 1])  # which no exact engine reads
@@ -344,7 +344,6 @@ def test_a_slow_call_is_rehearsed_once(monkeypatch):
         def run():
             rows.append(some)
             now[0] += seconds
-            return some / 1000
 
         return run
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from inspect import signature
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from losslens import losses
+from losslens import Paper, losses
 from losslens.cli.errors import note, suggestion
 from losslens.cli.model_files import PICKLES, from_python, read_model
-from losslens.cli.options import Arguments
+from losslens.cli.options import Arguments, Method
 from losslens.cli.settings import split
 from losslens.cli.tables import LoadedRows, is_csv, kinds_for, missing_values, read_table, rows_for
 from losslens.donors.designs import DESIGNS
@@ -122,9 +124,9 @@ def first_and_more(name: str, more: Mapping[str, str], option: str) -> dict[str,
     return {own: path} | dict(more)
 
 
-def features_of(args: Arguments, typed: Sequence[str] | None = None) -> Any:
+def features_of(args: Arguments) -> Any:
     """Columns and groups as a verb takes them; None for all columns."""
-    chosen = typed if typed is not None else args.features
+    chosen = args.features if args.curves_of is None else args.curves_of
     single = names(chosen)
     if chosen and not single:
         raise ValueError("--features names no column; leave it out for all columns")
@@ -183,11 +185,26 @@ def class_of(model: Any, text: str | None) -> Any:
     return labels[text]
 
 
-def run_options(args: Arguments) -> dict[str, Any]:
-    """Arguments that every verb takes."""
-    return {
-        "random_state": args.seed,
-        "n_jobs": args.jobs,
-        "memory": args.memory,
-        "progress": False if args.quiet else None,
-    }
+# The arguments of verbs that options set.
+SET_BY: dict[str, Callable[[Arguments], Any]] = {
+    "loss": lambda args: loss_of(args.loss),
+    "features": features_of,
+    "donors": lambda args: donors_of(args.donors),
+    "method": lambda args: Paper() if args.method is Method.paper else args.method.value,
+    "aggregate": attrgetter("aggregate.value"),
+    "embed": attrgetter("embed.value"),
+    "rows": lambda args: args.local or "auto",
+    "random_state": attrgetter("seed"),
+    "n_jobs": attrgetter("jobs"),
+    "progress": lambda args: False if args.quiet else None,
+    **{
+        name: attrgetter(name)
+        for name in ("budget", "depth", "level", "memory", "precision", "shapley", "target_name", "title")
+    },
+}
+
+
+def options_for(verb: Callable[..., Any], args: Arguments, **more: Any) -> dict[str, Any]:
+    """The arguments of a verb: those that it takes as options set them, and more."""
+    taken = signature(verb).parameters
+    return {name: value(args) for name, value in SET_BY.items() if name in taken and name not in more} | more

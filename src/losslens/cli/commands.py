@@ -13,19 +13,16 @@ import numpy as np
 import losslens as ll
 from losslens.cli.arguments import (
     class_of,
-    donors_of,
-    features_of,
     first_and_more,
     groups_of,
-    loss_of,
     one_model,
+    options_for,
     pairs,
     rows_of,
-    run_options,
     sampled,
 )
 from losslens.cli.errors import check_writable, naming_file, note, stopping_on_interrupt
-from losslens.cli.options import RUNNING, SOURCE, TABLE, Arguments, Method, Verb
+from losslens.cli.options import RUNNING, SOURCE, TABLE, Arguments, Verb
 from losslens.cli.printing import Output, Sheet, digits, plain, probability, records
 from losslens.cli.running import takes
 from losslens.cli.tables import LoadedRows, rows_with
@@ -47,10 +44,8 @@ def importance(args: Arguments) -> Output:
     rows = rows_of(args, [model], args.data)
 
     def explain(groups: Any = None) -> Any:
-        return ll.feature_importance(
-            model, rows.X, rows.y, loss=loss_of(args.loss), features=features_of(args), donors=donors_of(args.donors),
-            sample_weight=rows.weight, groups=groups, **run_options(args),
-        )  # fmt: skip
+        options = options_for(ll.feature_importance, args, sample_weight=rows.weight, groups=groups)
+        return ll.feature_importance(model, rows.X, rows.y, **options)
 
     groups = groups_of(args, rows, explain)
     imp = explain(groups)
@@ -85,16 +80,16 @@ def curves(args: Arguments) -> Output:
     """
     model = one_model(args, args.model)
     rows = rows_of(args, [model], args.data, needs_target=False)
-    shared = {"features": features_of(args, args.curves_of), "donors": donors_of(args.donors)}
-    shared |= {"sample_weight": rows.weight, **run_options(args)}
     label = class_of(model, args.label)
     result: Any
     if rows.y is None:
         if args.loss is not None:
             raise ValueError("--loss needs the true values: name their column with --target")
-        result = ll.feature_effect(model, rows.X, target=label, **shared)
+        options = options_for(ll.feature_effect, args, sample_weight=rows.weight, target=label)
+        result = ll.feature_effect(model, rows.X, **options)
     else:
-        result = ll.feature_importance(model, rows.X, rows.y, loss=loss_of(args.loss), **shared)
+        options = options_for(ll.feature_importance, args, sample_weight=rows.weight)
+        result = ll.feature_importance(model, rows.X, rows.y, **options)
     notes, entries, sheets = sampled(rows), [], []
     for name, one in result.items():
         of_one = _curve(one, label, notes)
@@ -115,11 +110,8 @@ def shapley(args: Arguments) -> Output:
     model = one_model(args, args.model)
     rows = rows_of(args, [model], args.data)
     chosen = None if args.gap is None else rows_with(rows, args.gap)
-    shap = ll.shapley_importance(
-        model, rows.X, rows.y, loss=loss_of(args.loss), features=features_of(args), donors=donors_of(args.donors),
-        method=_method(args), aggregate=args.aggregate.value, rows=args.local or chosen is not None or "auto",
-        precision=args.precision, budget=args.budget, sample_weight=rows.weight, **run_options(args),
-    )  # fmt: skip
+    options = options_for(ll.shapley_importance, args, sample_weight=rows.weight)
+    shap = ll.shapley_importance(model, rows.X, rows.y, **options | ({} if chosen is None else {"rows": True}))
     columns = ["feature", "share", "sfimp", "std_error", "low", "high"]
     sheets = [Sheet(columns, shap._table().texts(columns))]
     facts: dict[str, Any] = {"loss": shap.title, "error_all": shap.error_all, "error_none": shap.error_none}
@@ -145,10 +137,8 @@ def segments(args: Arguments) -> Output:
     model = one_model(args, args.model)
     rows = rows_of(args, [model], args.data)
     groups = None if args.groups is None else np.asarray(rows.column(args.groups))
-    found = ll.weak_segments(
-        model, rows.X, rows.y, loss=loss_of(args.loss), sample_weight=rows.weight, groups=groups, level=args.level,
-        depth=args.depth, **run_options(args),
-    )  # fmt: skip
+    options = options_for(ll.weak_segments, args, sample_weight=rows.weight, groups=groups)
+    found = ll.weak_segments(model, rows.X, rows.y, **options)
     columns = ["rule", "n", "share", "error", "low", "high", "other", "ratio", "p"]
     table = found._table()
     sheets = [Sheet(columns, table.texts(columns), words=("rule",))] if found.segments else []
@@ -175,9 +165,8 @@ def compare(args: Arguments) -> Output:
         next(iter(models.values())) if several else models,
         {name: part.X for name, part in rows.items()} if several else one.X,
         {name: part.y for name, part in rows.items()} if several else one.y,
-        loss=loss_of(args.loss), features=features_of(args), donors=donors_of(args.donors), shapley=args.shapley,
-        sample_weight=_weights(rows, several), **run_options(args),
-    )  # fmt: skip
+        **options_for(ll.compare, args, sample_weight=_weights(rows, several)),
+    )
     differences = records(comparison.differences())
     moved = records(comparison.moved()) if several else []
     facts = {"loss": comparison.title, "errors": records(comparison.errors()), "differences": differences}
@@ -194,18 +183,13 @@ def plan(args: Arguments) -> Output:
     """
     model = one_model(args, args.model)
     rows = rows_of(args, [model], args.data, needs_target=args.verb is not Verb.curves)
-    options = {"features": features_of(args), "donors": donors_of(args.donors), "sample_weight": rows.weight}
     verbs: dict[Verb, Callable[..., Any]] = {
         Verb.importance: ll.feature_importance,
         Verb.curves: ll.feature_effect,
         Verb.shapley: ll.shapley_importance,
     }
-    if args.verb is not Verb.curves:
-        options["loss"] = loss_of(args.loss)
-    if args.verb is Verb.shapley:
-        options |= {"method": _method(args), "aggregate": args.aggregate.value}
-        options |= {"rows": args.local or "auto", "precision": args.precision, "budget": args.budget}
-    planned = ll.plan(verbs[args.verb], model, rows.X, rows.y, **options, **run_options(args))
+    verb = verbs[args.verb]
+    planned = ll.plan(verb, model, rows.X, rows.y, **options_for(verb, args, sample_weight=rows.weight))
     facts = {name: value for name, value in asdict(planned).items() if name != "backend" and value is not None}
     facts = {"verb": args.verb.value, "engine": planned.engine} | facts
     return Output(repr(planned), [], sampled(rows), records(planned.to_frame()), facts)
@@ -214,10 +198,6 @@ def plan(args: Arguments) -> Output:
 def _against_constant(result: Importances | ShapleyImportance) -> dict[str, float | None]:
     """The error of the best constant and the skill; None where they are not known."""
     return {name: or_else(partial(getattr, result, name), None) for name in ("error_constant", "skill")}
-
-
-def _method(args: Arguments) -> Any:
-    return ll.Paper() if args.method is Method.paper else args.method.value
 
 
 def _weights(rows: dict[str, LoadedRows], several: bool) -> Any:
@@ -308,11 +288,20 @@ def report(args: Arguments) -> None:
     together = True if args.interactions is None else args.interactions or False
     with stopping_on_interrupt():  # before anything is written
         page = make(
-            models[own], rows.X, rows.y, models={name: models[name] for name in others} or None,
-            loss=loss_of(args.loss), features=features_of(args), by=by, title=args.title,
-            target_name=args.target_name, rows=args.rows or PAGE_ROWS, embed=args.embed.value,
-            shapley=not args.no_shapley, interactions=together, sample_weight=rows.weight, **run_options(args),
-        )  # fmt: skip
+            models[own],
+            rows.X,
+            rows.y,
+            models={name: models[name] for name in others} or None,
+            **options_for(
+                make,
+                args,
+                sample_weight=rows.weight,
+                by=by,
+                rows=args.rows or PAGE_ROWS,
+                shapley=not args.no_shapley,
+                interactions=together,
+            ),
+        )
     with naming_file(args.output):
         page.save(args.output)
         size = Path(args.output).stat().st_size

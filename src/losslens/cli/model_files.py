@@ -13,15 +13,6 @@ from typing import Any
 from losslens.cli.errors import existing_file, reason
 
 PICKLES = (".joblib", ".pkl", ".pickle")
-SUFFIXES = {
-    ".skops": "a skops file",
-    ".onnx": "an ONNX model",
-    ".json": "an XGBoost model",
-    ".ubj": "an XGBoost model",
-    ".txt": "a LightGBM model",
-    ".lgb": "a LightGBM model",
-    ".model": "an XGBoost or LightGBM model",
-} | dict.fromkeys(PICKLES, "a pickle")
 DAMAGED = "it is damaged, or of another format"
 # Libraries whose classes hold numbers, names and other models: a message may suggest to trust them.
 ESTIMATORS = ("sklearn", "xgboost", "lightgbm", "catboost", "imblearn", "interpret", "statsmodels", "pygam", "ngboost")
@@ -63,8 +54,9 @@ def read_model(name: str, *, trust: bool = False, trusted: Sequence[str] = ()) -
 
 
 def _read(path: Path, suffix: str, trusted: Sequence[str]) -> Any:
+    what, read = SUFFIXES[suffix]
     try:
-        return _reader(path, suffix)(path, trusted)
+        return read(path, trusted)
     except ModuleNotFoundError as error:
         extra = EXTRAS.get(error.name or "")
         advice = f': pip install "losslens[{extra}]"' if extra else ", which is not installed"
@@ -72,20 +64,7 @@ def _read(path: Path, suffix: str, trusted: Sequence[str]) -> Any:
     except UntrustedError:
         raise
     except Exception as error:  # libraries raise different ones for a damaged file
-        raise ValueError(f"could not read {path} as {SUFFIXES[suffix]}: {reason(error)}") from error
-
-
-def _reader(path: Path, suffix: str) -> Callable[[Path, Sequence[str]], Any]:
-    if suffix == ".skops":
-        return _skops
-    if suffix == ".onnx":
-        return _onnx
-    if suffix in PICKLES:
-        return _pickle
-    if suffix == ".model":  # used for both libraries; LightGBM's text begins with "tree"
-        with path.open("rb") as file:
-            suffix = ".txt" if file.read(4) == b"tree" else ".ubj"
-    return _xgboost if suffix in (".json", ".ubj") else _lightgbm
+        raise ValueError(f"could not read {path} as {what}: {reason(error)}") from error
 
 
 class UntrustedError(ValueError):
@@ -167,6 +146,23 @@ def _lightgbm(path: Path, trusted: Sequence[str]) -> Any:
         raise ValueError(DAMAGED)
     lightgbm.register_logger(_Silence())  # it writes to stdout otherwise
     return lightgbm.Booster(model_file=str(path))
+
+
+def _booster(path: Path, trusted: Sequence[str]) -> Any:
+    """Of either library; LightGBM's text begins with "tree"."""
+    with path.open("rb") as file:
+        return (_lightgbm if file.read(4) == b"tree" else _xgboost)(path, trusted)
+
+
+SUFFIXES: dict[str, tuple[str, Callable[[Path, Sequence[str]], Any]]] = {
+    ".skops": ("a skops file", _skops),
+    ".onnx": ("an ONNX model", _onnx),
+    ".json": ("an XGBoost model", _xgboost),
+    ".ubj": ("an XGBoost model", _xgboost),
+    ".txt": ("a LightGBM model", _lightgbm),
+    ".lgb": ("a LightGBM model", _lightgbm),
+    ".model": ("an XGBoost or LightGBM model", _booster),
+} | dict.fromkeys(PICKLES, ("a pickle", _pickle))
 
 
 class _Silence:

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import fields
-from typing import Any, get_type_hints
+from operator import getitem
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -20,7 +21,7 @@ Body = Callable[[Arguments], Output | None]
 
 def takes(*names: str) -> Callable[[Body], Callable[..., None]]:
     """Give a command these options, in the order of `Arguments`."""
-    hints = get_type_hints(Arguments, include_extras=True)
+    hints = get_type_hints(Arguments)
     chosen = [field for field in fields(Arguments) if field.name in names]
 
     def decorate(body: Body) -> Callable[..., None]:
@@ -35,7 +36,8 @@ def takes(*names: str) -> Callable[[Body], Callable[..., None]]:
         parameters = [inspect.Parameter("ctx", keyword, annotation=typer.Context)]
         for field in chosen:
             default = inspect.Parameter.empty if field.name in ("model", "data") else field.default
-            parameters.append(inspect.Parameter(field.name, keyword, default=default, annotation=hints[field.name]))
+            typed = getitem(Annotated, (hints[field.name], field.metadata["typed"]))
+            parameters.append(inspect.Parameter(field.name, keyword, default=default, annotation=typed))
         command.__name__, command.__doc__ = body.__name__, body.__doc__
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

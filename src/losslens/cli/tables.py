@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,12 @@ FORMATS = (
     | {".parquet": "parquet"}
     | dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow")
 )
-LIBRARIES = ("pandas", "polars", "pyarrow")  # the first that is installed and can read the format
+# The first library that is installed reads a table: the module and function for each format of Arrow's.
+LIBRARIES: dict[str, dict[str, tuple[str, str]]] = {
+    "pandas": {"parquet": ("pandas", "read_parquet"), "arrow": ("pandas", "read_feather")},
+    "polars": {"parquet": ("polars", "read_parquet"), "arrow": ("polars", "read_ipc")},
+    "pyarrow": {"parquet": ("pyarrow.parquet", "read_table"), "arrow": ("pyarrow.feather", "read_table")},
+}
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,8 @@ def read_table(
         if kind == "csv":
             table = csv_files.TEXTS[library](path, named or csv_files.shown_separator(path))
         else:
-            table = {"pandas": _pandas, "polars": _polars, "pyarrow": _pyarrow}[library](kind, path)
+            module, function = LIBRARIES[library][kind]
+            table = getattr(import_module(module), function)(str(path))
     except AmbiguousError as error:
         raise ValueError(f"{name}: {error}") from None
     except Exception as error:  # libraries raise different ones for a damaged file
@@ -127,24 +134,6 @@ def _library(kind: str) -> str:
             return library
     needed = "pandas or polars" if kind == "csv" else "pyarrow or polars"
     raise ValueError(f"reading {kind} files needs {needed}: install one of them")
-
-
-def _pandas(kind: str, path: Path) -> Any:
-    import pandas as pd
-
-    return pd.read_parquet(path) if kind == "parquet" else pd.read_feather(path)
-
-
-def _polars(kind: str, path: Path) -> Any:
-    import polars as pl
-
-    return pl.read_parquet(path) if kind == "parquet" else pl.read_ipc(path)
-
-
-def _pyarrow(kind: str, path: Path) -> Any:
-    from pyarrow import feather, parquet
-
-    return (parquet if kind == "parquet" else feather).read_table(str(path))
 
 
 def kinds_for(

@@ -23,7 +23,8 @@ ONCE = 0.7  # of the seconds of fewer rows: below it they were the first to be c
 STEEPEST = 3.0  # most the power of the rows that a fit takes
 
 Arguments = dict[str, Any]
-Rehearsal = Callable[[], float]
+OnFew = Callable[[int], Callable[[], Any]]  # a call on so many of its rows
+Share = Callable[[int, Any], float]  # of the work, in a call on so many rows that had this result
 
 
 def some_rows(table: Table, y: Any, arguments: Arguments, rows: int) -> tuple[Table, Any, Arguments]:
@@ -41,11 +42,11 @@ def some_rows(table: Table, y: Any, arguments: Arguments, rows: int) -> tuple[Ta
     return table.at(at), y, arguments | some
 
 
-def rehearse(prepare: Callable[[int], Rehearsal], n: int, within: float = WITHIN, *, steep: bool = False) -> float:
-    """Seconds of a call on n rows; prepare(k) returns the call on k of them, which says what share of the work it was.
+def rehearse(few: OnFew, n: int, within: float = WITHIN, share: Share | None = None, *, steep: bool = False) -> float:
+    """Seconds of a call on n rows; few(k) prepares the call on k of them.
 
     Only the call is timed, not what takes k rows out of n. Where few rows are an error more are tried. Seconds grow
-    along a line or, if they may be steep, as a power.
+    along a line or, if they may be steep, as a power, of the share of the work: that of the rows unless it is given.
     """
     seen: list[tuple[float, float]] = []
     rows, began = min(FEW, n), time.perf_counter()
@@ -54,9 +55,9 @@ def rehearse(prepare: Callable[[int], Rehearsal], n: int, within: float = WITHIN
             with here(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about few rows
                 for _ in range(1 if seen else 2):  # what happens once, such as compiling, is not counted
-                    run = prepare(rows)
+                    run = few(rows)
                     started = time.perf_counter()
-                    share = run()
+                    result = run()
                     took = time.perf_counter() - started
                     if GROWTH * took > LONG:
                         break
@@ -64,7 +65,7 @@ def rehearse(prepare: Callable[[int], Rehearsal], n: int, within: float = WITHIN
             if rows == n:
                 raise
         else:
-            seen.append((share, max(took, 1e-6)))
+            seen.append((share(rows, result) if share else rows / n, max(took, 1e-6)))
         growth = GROWTH
         if len(seen) == 1 and took < LONGEST:  # two rehearsals tell what few rows take as long for as all
             left, growth = float("inf"), GROWTH if GROWTH * took < LONG else 2

@@ -29,7 +29,7 @@ def plot_by_group(groups: ByGroup[Any], ax: Axes | None, look: Look) -> Axes:
     if isinstance(groups.every, Effects):
         raise ValueError("every feature has its own curves; name one: plot_curves('x')")
     name_features(look.labels, groups.features)
-    return (_of_several if groups._is_mapped else _of_one)(groups, ax, look)
+    return (_of_one if groups.every._of_one else _of_several)(groups, ax, look)
 
 
 def _of_one(groups: ByGroup[Any], ax: Axes | None, look: Look) -> Axes:

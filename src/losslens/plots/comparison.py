@@ -41,7 +41,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None, look: Look) -> Axes
     series = []
     for (_, importances), name, colour in zip(shown, short_labels(models, 30), fill, strict=True):
         numbers = [(importances[feature].pfi, *known_interval(importances[feature])) for feature in features]
-        label = f"{name}: {comparison.told_as} {number(importances.base)}"
+        label = f"{name}: {comparison._measure} {number(importances.base)}"
         series.append(Series(label, colour, np.array(numbers).T))
     ranked = np.array([features.index(feature) for feature in comparison._ranked], np.intp)
     ax, order = draw_series(ax, look, features, ranked, series, comparison.change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -18,6 +19,13 @@ class Stage:
     n_predictions: int = 0  # at least
     calls: int = 0  # of the model
     fits: int = 0  # of the learner
+
+    @property
+    def words(self) -> str:
+        """What it takes."""
+        counts = [f"{self.fits:,} fits"] * bool(self.fits)
+        counts += [f"{self.n_predictions:,} predictions"] * bool(self.n_predictions)
+        return ", ".join([*counts, f"about {duration(self.seconds)}"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +50,7 @@ class Plan:
     upper: bool = False  #: some rows get a value twice, or their own, and are predicted once: these are upper bounds
     calls: int | None = None  #: calls of the model
     memory: int  #: bytes, of the result and the run; for data in parts, on each worker
-    seconds: float  #: expected, with the donors or walks beyond the fewest that precision will need
+    seconds: float = 0.0  #: expected, with the donors or walks beyond the fewest that precision will need
     backend: str
     workers: int = 0  #: threads of the cluster; 0: in this process
     # Importances and effects of data in memory
@@ -79,71 +87,50 @@ class Plan:
         )
 
     def __repr__(self) -> str:
-        if self.stages is not None:
-            return "\n".join(self._in_stages(self.stages))
-        if self.way is not None:
-            return "\n".join(self._shares())
-        return "\n".join(self._in_memory() if self.parts is None else self._in_parts())
-
-    def _in_memory(self) -> list[str]:
+        of_cells = self.stages is None and self.way is None and self.parts is None
         kept = "all cells kept" if self.complete else f"streamed: single curves of {self.kept or 0:,} rows kept"
-        least = "at least " if self.grows else ""
-        lines = [
-            f"Plan: {least}{self._predictions}, about {duration(self.seconds)}{self._on_cluster}",
-            f"  memory: {size_in_words(self.memory)} ({kept})",
-        ]
-        width = max(map(width_of, self.features))
-        each = zip(self.features, self.engines, self.designs or (), self.predictions or (), strict=True)
-        for name, engine, design, count in each:
-            more = " at least, doubled until precise" if name in (self.grows or ()) else ""
-            lines.append(f"  {padded(name, width)}  {engine}  {design}  {count:,} predictions{more}")
-        return lines
-
-    def _shares(self) -> list[str]:
-        return [
-            f"Plan: {self.way} ({'exact' if self.exact else 'sampled'}), engine {self.engine}, "
-            f"{len(self.features)} features",
-            f"  {self._predictions}{self._at_most}, about {duration(self.seconds)}{self._on_cluster}",
-            f"  memory: {size_in_words(self.memory)}",
-        ]
-
-    def _in_stages(self, stages: tuple[Stage, ...]) -> list[str]:
-        fits = f"{self.fits:,} fits and " if self.fits else ""
-        least = "at least " if self.grows or (self.most or 0) > self.n_predictions else ""
-        lines = [
-            f"Plan: {fits}{least}{self._predictions}, about {duration(self.seconds)}{self._on_cluster}",
-            f"  memory: {size_in_words(self.memory)}",
-        ]
-        width = max(len(stage.name) for stage in stages)
-        for stage in stages:
-            counts = [f"{stage.fits:,} fits"] * bool(stage.fits)
-            counts += [f"{stage.n_predictions:,} predictions"] * bool(stage.n_predictions)
-            lines.append(f"  {stage.name:<{width}}  {', '.join([*counts, f'about {duration(stage.seconds)}'])}")
-        return lines
-
-    def _in_parts(self) -> list[str]:
-        parts = f"{self.parts:,} part{'s' * (self.parts != 1)}"
-        lines = [
-            f"Plan: {self.n:,} rows in {parts}, read {self.passes} times, "
-            f"{'at least' if self._at_most else 'about'} {duration(self.seconds)}{self._on_cluster}",
-            f"  engine {self.engine}: {self.n_predictions:,} predictions{self._at_most}",
-            f"  memory: {size_in_words(self.memory)}{' a worker' if self.workers else ''}",
-        ]
-        designs = self.designs or ()
-        if len(set(designs)) == 1:
-            return [*lines, f"  {len(self.features)} features, each {designs[0]}"]
-        width = max(map(width_of, self.features))
-        return [*lines, *(f"  {padded(n, width)}  {design}" for n, design in zip(self.features, designs, strict=True))]
+        memory = f"{size_in_words(self.memory)}{' a worker' if self.workers and self.parts else ''}"
+        return "\n".join(
+            [f"Plan: {self._headline}", f"  memory: {memory}{f' ({kept})' if of_cells else ''}", *self._details()]
+        )
 
     @property
-    def _predictions(self) -> str:
-        upper = "at most " if self.upper and not self.grows else ""
-        return f"{upper}{self.n_predictions:,} predictions in {self.calls:,} call{'s' * (self.calls != 1)}"
+    def _headline(self) -> str:
+        """What it takes, and about how long."""
+        on_cluster = f" on a cluster of {self.workers} thread{'s' * (self.workers != 1)}" if self.workers else ""
+        seconds = f"{duration(self.seconds)}{on_cluster}"
+        if self.parts is not None:
+            parts = f"{self.parts:,} part{'s' * (self.parts != 1)}"
+            about = "at least" if self._at_most else "about"
+            return f"{self.n:,} rows in {parts}, read {self.passes} times, {about} {seconds}"
+        fits = f"{self.fits:,} fits and " if self.fits else ""
+        limit = "at least " if self.grows or (self.stages and self._at_most) else "at most " * self.upper
+        at_most = self._at_most if self.way is not None else ""
+        calls = f"in {self.calls:,} call{'s' * (self.calls != 1)}"
+        return f"{fits}{limit}{self.n_predictions:,} predictions {calls}{at_most}, about {seconds}"
 
     @property
     def _at_most(self) -> str:
         return f", at most {self.most:,} until precise" if (self.most or 0) > self.n_predictions else ""
 
-    @property
-    def _on_cluster(self) -> str:
-        return f" on a cluster of {self.workers} thread{'s' * (self.workers != 1)}" if self.workers else ""
+    def _details(self) -> list[str]:
+        """The way, and a line for each step or feature."""
+        if self.stages is not None:
+            return _aligned([(stage.name, stage.words) for stage in self.stages])
+        if self.way is not None:
+            exact = "exact" if self.exact else "sampled"
+            return [f"  {self.way} ({exact}), engine {self.engine}, {len(self.features)} features"]
+        designs = self.designs or ()
+        if self.parts is not None:
+            first = f"  engine {self.engine}: {self.n_predictions:,} predictions{self._at_most}"
+            if len(set(designs)) == 1:
+                return [first, f"  {len(self.features)} features, each {designs[0]}"]
+            return [first, *_aligned(list(zip(self.features, designs, strict=True)))]
+        each = zip(self.features, self.engines, designs, self.predictions or (), strict=True)
+        more = dict.fromkeys(self.grows or (), " at least, doubled until precise")
+        return _aligned([(n, f"{e}  {d}  {count:,} predictions{more.get(n, '')}") for n, e, d, count in each])
+
+
+def _aligned(lines: Sequence[tuple[str, str]]) -> list[str]:
+    width = max(width_of(name) for name, _ in lines)
+    return [f"  {padded(name, width)}  {words}" for name, words in lines]

@@ -15,7 +15,7 @@ from losslens.game_theory import random_orders
 from losslens.progress import ProgressBar
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import walks
-from losslens.shapley.coalitions import Orders, cost_by_model, count_predictions, mean_along, share_all
+from losslens.shapley.coalitions import cost_by_model, count_predictions, mean_along, over_rounds, share_all
 from losslens.shapley.games import MeanGame, PairGame, Remembered, Value
 from losslens.shapley.request import BACKGROUND, Request
 from losslens.shapley.setup import GameSetup
@@ -156,12 +156,12 @@ def paper_orders(request: Request, setup: GameSetup, progress: ProgressBar) -> S
     progress.set_total(paper_predictions(request)[1])
     game = Remembered(_FreshPairs(setup, paper.m_obs, rng))
     rounds = [mean_along(game, order[None]) for order in random_orders(paper.m_feat, setup.p, rng)]
-    orders = Orders(np.array(rounds))
+    sfimp, error = over_rounds(rounds)
     nothing = next(iter(game.values(np.zeros((1, setup.p), bool)))).total
     return result(
-        setup, orders.mean, "the paper's algorithm", exact=False, error_none=nothing,
-        design=f"{paper.m_feat} orders and {paper.m_obs} permutations", monte_carlo_error=orders.std_error,
-        freedom=orders.freedom, absent="the paper's algorithm averages over rows; use method='walk'",
+        setup, sfimp, "the paper's algorithm", exact=False, error_none=nothing,
+        design=f"{paper.m_feat} orders and {paper.m_obs} permutations", monte_carlo_error=error,
+        freedom=float(len(rounds) - 1), absent="the paper's algorithm averages over rows; use method='walk'",
         remarks=("the Monte-Carlo error is that of the orders; the permutations of rows add to it",),
     )  # fmt: skip
 

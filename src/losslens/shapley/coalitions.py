@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from losslens import game_theory
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Subject
 from losslens.engines.base import coalition_count
-from losslens.passes.auto import EXACT_PREDICTIONS
+from losslens.passes.ways import EXACT_PREDICTIONS
 from losslens.results.shapley import ShapleyImportance, Shares, mean_of, monte_carlo_error, with_mean
 from losslens.shapley.games import Game, Value
 from losslens.shapley.setup import GameSetup
@@ -122,28 +121,11 @@ class Tally:
 # Some orders.
 
 
-@dataclass(frozen=True, eq=False)
-class Orders:
-    """Mean shares along some orders, one row for each independent round."""
-
-    rounds: Floats  # (rounds, p)
-
-    @property
-    def mean(self) -> Floats:
-        """The estimate."""
-        return np.asarray(self.rounds.mean(axis=0))
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom of the standard error."""
-        return float(len(self.rounds) - 1)
-
-    @property
-    def std_error(self) -> Floats:
-        """Standard error of the mean; NaN for a single round."""
-        if len(self.rounds) < 2:
-            return np.full(self.rounds.shape[1], np.nan)
-        return np.asarray(self.rounds.std(axis=0, ddof=1) / np.sqrt(len(self.rounds)))
+def over_rounds(rounds: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """The mean over independent rounds of orders, (p,), and its standard error; NaN for a single round."""
+    each = np.array(rounds)
+    error = each.std(axis=0, ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.full(each.shape[1], np.nan)
+    return each.mean(axis=0), error
 
 
 def mean_along(game: Game, orders: Indices) -> Floats:

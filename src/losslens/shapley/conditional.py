@@ -5,7 +5,7 @@ The sampler is fitted again for every coalition, so coalitions are few: all of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from losslens import game_theory
 from losslens.donors.conditional import BoundSampler
 from losslens.donors.samplers import DrawnValues
-from losslens.passes.auto import EXACT_PREDICTIONS
+from losslens.passes.ways import EXACT_PREDICTIONS
 from losslens.progress import ProgressBar, Tick
 from losslens.results.shapley import ShapleyImportance, Shares, with_mean
 from losslens.shapley.coalitions import Tally, all_coalitions
@@ -121,10 +121,6 @@ class ConditionalGame:
             tally.add(part / rounds, value)
             by_draw = by_draw + np.multiply.outer(value.by_draw, part)
         return np.asarray(by_draw)
-
-    def values(self, kept: Mask) -> Iterator[Value]:
-        """Coalition by coalition."""
-        return map(self.value, kept)
 
     def value(self, kept: Mask) -> Value:
         """Draw the replaced values and compute the losses. A donor's error: its rows' mean change."""

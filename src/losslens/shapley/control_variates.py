@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from losslens.blas import one_thread
-from losslens.donors.layout import OwnDonors
-from losslens.results.shapley import mean_of, with_mean
+from losslens.results.shapley import Shares, mean_of, with_mean
 from losslens.shapley.setup import FullGain, GameSetup, fetched, value_bins
 from losslens.shapley.walks import Sweep, single_number
 from losslens.shapley.way import own_donors
@@ -27,25 +26,18 @@ HALF = 0.5 - 1e-6  # of the weight
 AT_ONCE = 1 << 16  # numbers of a temporary array: cells are corrected a few rows at a time
 
 
-@dataclass(frozen=True, eq=False)
-class GatheredWalks:
-    """SFIMP and the shares of rows, donors and pairs, with as little noise as the walks' controls allow.
-
-    The shares of a row or donor sum to its gain over all pairs, where that is known.
-    """
-
-    sfimp: Floats  # (p,)
-    local: Floats  # (n, p)
-    caused: Floats  # (n, p)
-    meeting: OwnDonors
-    cells: Any  # (n, m, p), an array of the walks' library
+Gathered = tuple[Floats, Shares, Any]  # SFIMP, the shares of rows and donors, and those of pairs, (n, m, p)
 
 
 @one_thread()
 def gather(
     setup: GameSetup, sweeps: list[Sweep], gain: FullGain | None, *, leaves_out_own: bool, xp: Any = np
-) -> GatheredWalks:
-    """From all sweeps, whose arrays are those of the library xp."""
+) -> Gathered:
+    """SFIMP and the shares of rows, donors and pairs, with as little noise as the walks' controls allow.
+
+    The shares of a row or donor sum to its gain over all pairs, where that is known. xp: the library of the sweeps'
+    arrays, and of the pairs'.
+    """
     if gain is not None:
         gain = FullGain(xp.asarray(gain.by_row), xp.asarray(gain.by_donor))
     walks = _Walks(setup, sweeps, xp, leaves_out_own)
@@ -60,7 +52,7 @@ def gather(
     sfimp = mean_of(local, walks.mass)
     caused = with_mean(fetched(by_donor.means()), walks.mass, sfimp)
     pairs = own_donors(lent, repeats=True, fresh=True, leaves_out_own=leaves_out_own)
-    return GatheredWalks(sfimp, local, caused, pairs, cells)
+    return sfimp, Shares(local, caused, pairs), cells
 
 
 class _Walks:
@@ -86,7 +78,7 @@ class _Walks:
         return _blocks(self.n, numbers, self.xp)
 
 
-def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> GatheredWalks:
+def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> Gathered:
     """The same from walks that are read in both directions.
 
     Half the sum of a walk's two readings is all that SFIMP depends on; half their difference says how the two rows
@@ -123,7 +115,7 @@ def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> GatheredWalks:
         there, back = mean[:, some] + half_gap[:, some], mean[:, some] - half_gap[:, some]
         mean[:, some], half_gap[:, some] = there, back[sent[:, R:][:, some], xp.arange(back.shape[1])]
     pairs = own_donors(lent, repeats=True, fresh=True, leaves_out_own=walks.leaves_out_own, mirrored=True)
-    return GatheredWalks(sfimp, one_role[0] + half_gaps, one_role[0] - half_gaps, pairs, cells)
+    return sfimp, Shares(one_role[0] + half_gaps, one_role[0] - half_gaps, pairs), cells
 
 
 def _sums(walks: _Walks, cells: Any, donors: Any, gain: FullGain | None) -> tuple[_Means, _Means]:

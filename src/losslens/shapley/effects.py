@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from losslens import game_theory
 from losslens.donors.questions import Subject
 from losslens.losses import Response
 from losslens.models import Model
-from losslens.passes.auto import EXACT_PREDICTIONS
 from losslens.passes.task import Options, Task, class_of, effect_of, prepare
+from losslens.passes.ways import EXACT_PREDICTIONS
 from losslens.progress import ProgressBar, bar
 from losslens.results.selection import in_order
 from losslens.results.shapley_curve import values_of
@@ -240,7 +241,7 @@ def explain_by(way: EffectWay, steps: int, request: EffectRequest) -> ShapleyEff
         if by_model:
             setup = set_up(of_one_number(request), None, progress)
         else:
-            setup = set_up(task, _Picked(request), progress)
+            setup = set_up(task, SimpleNamespace(predict=lambda rows: request.pick(task.exact.predict(rows))), progress)
         shares = way(request, setup, progress)
     engine = task.engine.name if by_model else task.exact.name
     prediction = setup.sample.prediction
@@ -271,19 +272,5 @@ def explain_by(way: EffectWay, steps: int, request: EffectRequest) -> ShapleyEff
 
 def of_one_number(request: EffectRequest) -> Task:
     """The task with a model that predicts only the explained class."""
-    if request.column is None:
-        return request.task
-    engine: Any = request.task.engine
-    respond, column = engine.respond, request.column
-    return replace(request.task, engine=replace(engine, respond=lambda table: respond(table)[:, column]))
-
-
-@dataclass(frozen=True, eq=False)
-class _Picked:
-    """The explained column of an exact engine's predictions."""
-
-    request: EffectRequest
-
-    def predict(self, rows: Indices) -> NDArray[Any]:
-        """One number each."""
-        return self.request.pick(self.request.task.exact.predict(rows))
+    engine = request.task.engine
+    return replace(request.task, engine=replace(engine, respond=lambda table: request.pick(engine.respond(table))))

@@ -18,9 +18,8 @@ from losslens.passes.scorers import ScorerMethod
 from losslens.passes.task import Options, Task
 from losslens.progress import ProgressBar, bar
 from losslens.results.shapley import ShapleyImportance
-from losslens.shapley import walks
-from losslens.shapley.coalitions import Orders, all_coalitions, cost_by_model, mean_along, without_and_with_all
-from losslens.shapley.games import Game, PairGame, Remembered, Value
+from losslens.shapley.coalitions import all_coalitions, cost_by_model, mean_along, over_rounds, without_and_with_all
+from losslens.shapley.games import PairGame, Remembered, Value
 from losslens.shapley.request import check_players, covers_table
 from losslens.shapley.setup import GameSetup, set_up
 from losslens.shapley.stopping import Paper, ShapleySettings
@@ -43,7 +42,8 @@ def score_shapley(
         setup = set_up(task, request.exact, progress, mixes=True)
         setup.counter.rows += method.probed
         asked = setup.counter.rows
-        game = score_game(task, setup, method, exact=request.exact is not None)
+        repeats = task.design is not None and task.design.repeats
+        game = ScoreGame(PairGame(setup, _donors(task)), method, request.exact is not None, repeats)
         if request.by_coalitions:
             found = _by_coalitions(setup, game)
         else:
@@ -94,12 +94,6 @@ def check_scores(
     if wants_exact and not cost.fits:
         raise ValueError(f"all coalitions would take {cost}, more than {cost.limit:,.0f}; use method='walk'")
     return ScoreRequest(method, task, cost, cost.fits and settings.method != "walk")
-
-
-def score_game(task: Task, setup: GameSetup, method: ScorerMethod, *, exact: bool) -> ScoreGame:
-    """The game of the scores of coalitions; exact: an exact engine predicts."""
-    repeats = task.design is not None and task.design.repeats
-    return ScoreGame(PairGame(setup, _donors(task)), method, exact, repeats)
 
 
 def _check(settings: ShapleySettings) -> None:
@@ -193,59 +187,36 @@ def _by_coalitions(setup: GameSetup, game: ScoreGame) -> ShapleyImportance:
 def _by_orders(
     setup: GameSetup, scores: ScoreGame, rng: np.random.Generator, budget: int | None, progress: ProgressBar
 ) -> ShapleyImportance:
-    """The same from some orders."""
-    game, (n, m) = Remembered(scores), scores.donors.shape
-    kind = _ScoreOrders(setup=setup, rng=rng, cost=setup.p * (setup.p - 1) * n * m, game=game, budget=budget)
-    rounds, complete, _ = walks.run(kind, progress)
-    orders, (nothing, everything) = Orders(np.array(rounds)), without_and_with_all(game, setup.p)
+    """The same from rounds of the 2 p orders of a random circle, until they are precise or the budget is spent."""
+    game, (n, m), p, counter = Remembered(scores), scores.donors.shape, setup.p, setup.counter
+    cost, rounds, complete, widest = p * (p - 1) * n * m, list[Floats](), True, np.inf
+    if budget is not None and counter.rows + cost > budget:
+        raise ValueError(
+            f"budget={budget:,} is too small: a round of orders takes up to {cost:,} predictions, and "
+            f"{counter.rows:,} are for the rows as they are; raise it, or draw fewer donors with Latin(m)"
+        )
+    try:
+        while len(rounds) < MAX_ROUNDS and (budget is None or counter.rows + cost <= budget):
+            progress.set_total(n + (1 + len(rounds)) * cost)
+            rounds.append(mean_along(game, circle(p, rng)))
+            if len(rounds) >= MIN_ROUNDS:
+                widest = float(over_rounds(rounds)[1].max())
+                progress.note(f"± {1.96 * widest:.3g}")
+            nothing, everything = without_and_with_all(game, p)
+            if widest <= PRECISE * abs(nothing - everything):
+                break
+    except KeyboardInterrupt:
+        if len(rounds) < 2:
+            raise
+        complete = False
+    nothing, everything = without_and_with_all(game, p)
+    sfimp, error = over_rounds(rounds)
     return result(
-        setup, orders.mean, f"{2 * setup.p * len(rounds):,} orders", design=_design(n, m), exact=False,
-        error_none=nothing, error_all=everything, monte_carlo_error=orders.std_error, freedom=orders.freedom,
-        remarks=(ORDERS_ONLY,), complete=complete,
+        setup, sfimp, f"{2 * p * len(rounds):,} orders", design=_design(n, m), exact=False, error_none=nothing,
+        error_all=everything, monte_carlo_error=error, freedom=float(len(rounds) - 1), remarks=(ORDERS_ONLY,),
+        complete=complete,
     )  # fmt: skip
 
 
 def _design(n: int, m: int) -> str:
     return "all shifts" if m == n else f"{m} donors a row"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _ScoreOrders(walks.WalkKind):
-    """Rounds of cyclic orders, until they are precise or the budget is spent."""
-
-    game: Game
-    budget: int | None
-    first_sweeps = sweeps_at_once = 1
-
-    @property
-    def max_sweeps(self) -> int:
-        """Rounds; ValueError if the budget does not allow one."""
-        if self._is_spent:
-            raise ValueError(
-                f"budget={self.budget:,} is too small: a round of orders takes up to {self.cost:,} predictions, and "
-                f"{self.setup.counter.rows:,} are for the rows as they are; raise it, or draw fewer donors with "
-                "Latin(m)"
-            )
-        return MAX_ROUNDS
-
-    @property
-    def _is_spent(self) -> bool:
-        return self.budget is not None and self.setup.counter.rows + self.cost > self.budget
-
-    def sweeps(self, count: int) -> list[Floats]:
-        """The mean shares along the 2 p orders of a random circle."""
-        return [mean_along(self.game, circle(self.setup.p, self.rng)) for _ in range(count)]
-
-    def sweeps_needed(self, rounds: list[Floats]) -> int:
-        """One more, unless the rounds are precise."""
-        nothing, everything = without_and_with_all(self.game, self.setup.p)
-        precise = self._widest(rounds) <= PRECISE * abs(nothing - everything)
-        return len(rounds) if self._is_spent or precise else len(rounds) + 1
-
-    def accuracy(self, rounds: list[Floats]) -> str:
-        """Of the share with the largest error."""
-        widest = self._widest(rounds)
-        return f"± {1.96 * widest:.3g}" if np.isfinite(widest) else ""
-
-    def _widest(self, rounds: list[Floats]) -> float:
-        return float(Orders(np.array(rounds)).std_error.max()) if len(rounds) >= MIN_ROUNDS else np.inf

@@ -179,18 +179,10 @@ class _PerformanceWalk(WalkKind):
 
     def accuracy(self, sweeps: list[Sweep]) -> str:
         """The half-width of the widest interval."""
-        while len(self._rounds) < len(sweeps):
-            one = sweeps[len(self._rounds)]
-            read = one.shares if one.back is None else (one.shares + one.back) / 2
-            self._rounds.append(self.setup.sample.weight @ fetched(read))
-        rounds = np.array(self._rounds[-RECENT:])
+        read = [one.shares if one.back is None else (one.shares + one.back) / 2 for one in sweeps[-RECENT:]]
+        rounds = np.array([self.setup.sample.weight @ fetched(one) for one in read])
         widest = 1.96 * float(rounds.std(axis=0, ddof=1).max()) / np.sqrt(len(sweeps))
         return f"± {widest:.3g}" if not self.total else f"± {widest / abs(self.total):.1%} of the total"
-
-    @cached_property
-    def _rounds(self) -> list[Floats]:
-        """The mean shares of each sweep."""
-        return []
 
     def result(self, walked: Walked, design: str, remarks: list[str]) -> ShapleyImportance:
         """The shares, and remarks for the reader."""
@@ -255,15 +247,15 @@ class LossWalk(_PerformanceWalk):
         """With control variates."""
         setup, sample, gain = self.setup, self.setup.sample, self.gain
         setup.loss_arrays.check()
-        found = control_variates.gather(
+        sfimp, shares, cells = control_variates.gather(
             setup, sweeps, gain, leaves_out_own=self.leaves_out_own, xp=setup.loss_arrays.xp
         )
-        fits = _fits(setup.loss_arrays.pairs(found.meeting, sample, found.cells), found.meeting, sample)
+        assert isinstance(shares.meeting, OwnDonors)
+        fits = _fits(setup.loss_arrays.pairs(shares.meeting, sample, cells), shares.meeting, sample)
         noise = np.sqrt([fit.noise for _, fit in fits]) if fits else np.full(setup.p, np.nan)
-        total = float(found.sfimp.sum()) if self.total is None else self.total
-        gains = found.local.sum(axis=1) if gain is None else gain.by_row
-        shares = Shares(found.local, found.caused, found.meeting)
-        return WalkSummary(found.sfimp, shares, noise, total, gains, found.cells, fits)
+        total = float(sfimp.sum()) if self.total is None else self.total
+        gains = shares.local.sum(axis=1) if gain is None else gain.by_row
+        return WalkSummary(sfimp, shares, noise, total, gains, cells, fits)
 
     def sampling(self, summary: WalkSummary) -> Floats:
         """From the effects of rows and donors, without the Monte-Carlo error."""

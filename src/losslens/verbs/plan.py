@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from typing import Any
-from warnings import catch_warnings
 
 import numpy as np
 
@@ -18,27 +17,27 @@ from losslens.donors.designs import Latin
 from losslens.donors.questions import pose
 from losslens.engines import rates
 from losslens.engines.base import coalition_count
+from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED
-from losslens.losses import Loss, OutputsLoss, is_scorer, names_of
+from losslens.losses import OutputsLoss, is_scorer, names_of
 from losslens.models import Model, as_model, one_output
-from losslens.passes import auto, in_common
-from losslens.passes.counts import DRAWING, Count, count, count_importances, more_donors
-from losslens.passes.dispatch import design_of
+from losslens.passes import in_common, ways
+from losslens.passes.counts import DRAWING, count, count_importances
 from losslens.passes.parts import call
-from losslens.passes.rehearsal import FEW, WITHIN, Arguments, Rehearsal, rehearse, some_rows
+from losslens.passes.rehearsal import FEW, WITHIN, Arguments, OnFew, Share, rehearse, some_rows
 from losslens.passes.scored import check_budget, curves_besides, prepare_scored, scored_features
 from losslens.passes.task import Options, Task, default_loss, effect_of, picked, prepare
+from losslens.passes.ways import design_of, route
 from losslens.progress import silent
 from losslens.refits.learner import Learner
 from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import as_estimator, leave_out_fits
 from losslens.results.plan import Plan, Stage
 from losslens.rows.segments import MOST_ROWS
+from losslens.shapley import effects
 from losslens.shapley.conditional import drawn_coalitions
-from losslens.shapley.effects import by_coalitions, by_walks, explain_by
-from losslens.shapley.effects import choose as choose_effects
 from losslens.shapley.request import check_request
-from losslens.shapley.scores import MAX_ROUNDS, MIN_ROUNDS, check_scores, donors_a_row, score_shapley
+from losslens.shapley.scores import MAX_ROUNDS, MIN_ROUNDS, check_scores, donors_a_row
 from losslens.shapley.stopping import MOST_PREDICTIONS, ShapleySettings
 from losslens.shapley.walk_kinds import FIRST_EFFECT_SWEEPS
 from losslens.shapley.ways import CONDITIONAL, choose, engine_name, result_by
@@ -46,17 +45,11 @@ from losslens.tables import checks, loading
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
 from losslens.tables.sources import as_source
+from losslens.verbs import refits
 from losslens.verbs.compare import checked_cases, compare, options_of_each
 from losslens.verbs.conditional import checked_task, conditional_predictive_impact
 from losslens.verbs.features import feature_effect, feature_importance
 from losslens.verbs.interactions import pair_interactions, wanted_pairs
-from losslens.verbs.refits import (
-    check_how,
-    feature_importance_cv,
-    leave_one_covariate_out,
-    permuted_target_test,
-    shapley_importance_cv,
-)
 from losslens.verbs.report import affordable_pairs, checked_report, report
 from losslens.verbs.segments import checked_segments, weak_segments
 from losslens.verbs.shapley import checked_effects, shapley_effect, shapley_importance
@@ -64,11 +57,8 @@ from losslens.verbs.time_blocks import time_blocks
 from losslens.workers import active, here, with_executor
 
 SOME_PAIRS, SOME_PLAYERS = 40, 4  # that are rehearsed
-PILOT_ROWS = 200  # that show how many donors a row needs
 PAGE = {"report": 0.5, "feature": 0.1, "value": 1e-4}  # seconds of a page, of a feature, and of a row of a feature
 PAGE_ROWS = 2000  # rows beyond which the page takes no longer
-
-OnFew = Callable[[int], Callable[[], Any]]  # a call on so many of its rows
 
 
 def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options: Any) -> Plan:
@@ -126,7 +116,7 @@ def _arguments(verb: Callable[..., Any], y: Any, options: Arguments) -> Argument
 @with_executor
 def _planned(model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: Any, **arguments: Any) -> Plan:
     """The plan; on the cluster of `executor` whatever predicts, fits or reads files there, and what is faster so."""
-    plan, cluster = PLANNED[verb](model, X, y, arguments), active()
+    plan, cluster = PLANNED[verb](model, X, y, arguments, WITHIN), active()
     if cluster is None or plan.workers:
         return plan
     tasks = plan.fits or ceil((plan.calls or 1) / cluster.grain)
@@ -136,38 +126,69 @@ def _planned(model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: 
     return plan
 
 
-# One model on one table. Every planner takes the arguments of its verb, and seconds for its rehearsals.
+# Importances, effects and pairs: one model on one table. Planners take the arguments of a verb, and the seconds that
+# their rehearsals may take.
 
 
-def _importances(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN) -> Plan:
-    if isinstance(given["loss"], (list, tuple)):
-        return _by_loss(_importances, model, X, y, given)
-    known, options = as_model(model), picked(Options, given)
-    if is_scorer(loss := given["loss"]):
-        return _scores(known, X, y, given, within)
+def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
+    """`feature_importance` or `shapley_importance`, by a loss, a score, or each of several."""
+    known, loss = as_model(model), given["loss"]
+    if isinstance(loss, (list, tuple)):  # those that share predictions take fewer
+        within /= max(1, len(loss))
+        each = {
+            name: _by_loss(verb, known, X, y, given | {"loss": one}, within) for name, one in names_of(loss).items()
+        }
+        return _held_together(each, upper=True)
+    in_memory, by_score = PLANNED_BY_LOSS[verb]
+    if is_scorer(loss):
+        return by_score(known, X, y, given, within)
     chosen = default_loss(known, loss, y)
-    if (plan := _by_output(_importances, known, X, y, chosen, given, within)) is not None:
-        return plan
+    if isinstance(chosen, OutputsLoss) and chosen.each:
+        of_one, times = y if checks.output_names(y) is None else np.asarray(y)[:, 0], len(chosen.outputs)
+        first = _by_loss(verb, one_output(known, 0, times), X, of_one, given | {"loss": chosen.each[0]}, within)
+        if not any(first.predictions or ()) and first.n_predictions <= CHECKED:  # an engine, which takes one by one
+            return _repeated(first, times, memory=times * first.memory)
     X, y, given, data = _data(known, X, y, given)
-    if data is not None:
-        return _in_parts(call.importance_stream(known, data, chosen, options), data, call.summed)
+    if data is None:
+        return in_memory(known, X, y, given, within)
+    if verb is feature_importance:
+        return _in_parts(call.importance_stream(known, data, chosen, picked(Options, given)), data, call.summed)
+    from losslens.shapley import parts  # imports compiled engines
+
+    settings = picked(ShapleySettings, given)
+    return _in_parts(parts.share_stream(known, data, chosen, settings, picked(Options, given)), data, parts.run)
+
+
+def _importances(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Plan:
+    chosen = default_loss(known, given["loss"], y)
     task = prepare(known, X, y, picked(Options, given), loss=chosen, response=chosen.reads)
-    run = partial(_on_few, feature_importance, model, task, y)
-    if not isinstance(task.design, BoundSampler):
-        pilot = run(given | {"donors": Latin(auto.FIRST_DRAW)})
-        return _of_cells(task, count_importances(task), run(given), within, pilot=pilot)
-    each = _of_one(task, run(given | {"features": _first(task, 1)}), task.design.draws, within)
-    counted = count_importances(task, draws=each < DRAWING)  # slow samplers draw for no count
-    return _cells_plan(task, counted, len(task.subjects) * each)
+    few = partial(_on_few, feature_importance, known, task, y)
+    if isinstance(task.design, BoundSampler):
+        first = few(given | {"features": _first(task, 1)})
+        seconds = _seconds(task, task.n * (1 + task.design.draws), first, within)
+        counted = count_importances(task, draws=seconds < DRAWING)  # slow samplers draw for no count
+        return replace(counted, seconds=len(task.subjects) * seconds)
+    counted = count_importances(task)
+    if not counted.grows:
+        return _of_cells(task, counted, few(given), within)
+    return _until_precise(task, counted, few(given | {"donors": Latin(ways.FIRST_DRAW)}), within)
 
 
-def _by_loss(plan: Callable[..., Plan], model: Any, X: Any, y: Any, given: Arguments) -> Plan:
-    """The plans with each of several losses; where they share predictions, an upper bound."""
-    named = names_of(given["loss"])
-    parts = _PlansTogether(len(named))
-    for name, one in named.items():
-        parts.add(name, partial(plan, model, X, y, given | {"loss": one}))
-    return parts.together(memory=sum(one.memory for one in parts.plans), upper=True)
+def _until_precise(task: Task, counted: Plan, first_draw: OnFew, within: float) -> Plan:
+    """With the seconds of the donors that features turn out to need on few rows; of a slow model three first draws."""
+    results = []
+
+    def share(rows: int, result: Any) -> float:
+        results.append(result)
+        return float(result.n_predictions / counted.n_predictions)
+
+    seconds, more = _seconds(task, counted.n_predictions, first_draw, within, share), 0.0
+    for name, predictions in zip(counted.features, counted.predictions or (), strict=True):
+        if name in (counted.grows or ()):
+            one = results[-1][name] if results else None
+            draws = 2.0 if one is None else ways.more_donors(one) / ways.FIRST_DRAW if ways.wants_more(one) else 0.0
+            more += draws * predictions
+    return replace(counted, seconds=seconds * (1 + more / counted.n_predictions))
 
 
 def _scores(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Plan:
@@ -177,41 +198,36 @@ def _scores(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Pl
     on_grid = curves_besides(task, asked)
     check_budget(task, [pose(*one, task.n, task.entropy) for one in (*asked, *on_grid)])
     counted = count(task, asked)
-    counted = counted.with_curves(count(task, on_grid)) if on_grid else counted
-    counted = replace(counted, checked=counted.checked + method.probed)
+    if on_grid:
+        curves = count(task, on_grid)
+        more = dict(zip(curves.features, curves.predictions or (), strict=True))
+        each = zip(counted.features, counted.predictions or (), strict=True)
+        again = curves.n_predictions - (min(task.n, CHECKED) if set(curves.engines) != {BlackBox.name} else 0)
+        counted = replace(
+            counted, predictions=tuple(many + more.get(name, 0) for name, many in each),
+            n_predictions=counted.n_predictions + again, calls=(counted.calls or 0) + (curves.calls or 0),
+            memory=counted.memory + curves.memory, upper=counted.upper or curves.upper,
+        )  # fmt: skip
+    counted = replace(counted, n_predictions=counted.n_predictions + method.probed)
     some = _first(task, SOME_PLAYERS)
-    run, times = _on_few(feature_importance, known.native, task, y, given | {"features": some}), len(asked) / len(some)
-    return _of_cells(task, counted, run, within, times=times, by_rows=True)  # the scorer takes longer than predictions
+    few, times = _on_few(feature_importance, known, task, y, given | {"features": some}), len(asked) / len(some)
+    by_model = BlackBox.name in counted.engines
+    seconds = _seconds(task, int(counted.n_predictions * by_model / times), few, within)
+    return replace(counted, seconds=times * seconds)  # in proportion to rows: the scorer takes longer than predictions
 
 
-def _by_output(
-    plan: Callable[..., Plan], known: Model, X: Any, y: Any, loss: Loss, given: Arguments, within: float
-) -> Plan | None:
-    """The plan of a mean over outputs that engines compute one after another; None where the model is asked."""
-    if not isinstance(loss, OutputsLoss) or not loss.each:
-        return None
-    of_one, times = y if checks.output_names(y) is None else np.asarray(y)[:, 0], len(loss.outputs)
-    first = plan(one_output(known, 0, times), X, of_one, given | {"loss": loss.each[0]}, within)
-    if any(first.predictions or ()) or first.n_predictions > CHECKED:  # an engine is compared with the model on some
-        return None
-    return replace(
-        first, n_predictions=times * first.n_predictions, calls=times * (first.calls or 0),
-        memory=times * first.memory, seconds=times * first.seconds,
-    )  # fmt: skip
-
-
-def _effects(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
+def _effects(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
     known, response = effect_of(as_model(model), given["target"])
     X, _, given, data = _data(known, X, None, given)
     if data is not None:
         stream = call.effect_stream(known, data, response, given["target"], picked(Options, given))
         return _in_parts(stream, data, call.summed)
     task = prepare(known, X, None, picked(Options, given), loss=None, response=response)
-    counted = count(task, [(s, design_of(task, s, auto.effect_design)) for s in task.subjects])
-    return _of_cells(task, counted, _on_few(feature_effect, model, task, None, given), WITHIN)
+    counted = count(task, [(s, design_of(task, s, ways.effect_design)) for s in task.subjects])
+    return _of_cells(task, counted, _on_few(feature_effect, model, task, None, given), within)
 
 
-def _pairs(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN) -> Plan:
+def _pairs(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
     table, known = as_table(X), as_model(model)
     wanted = wanted_pairs(table, given["features"], given["pairs"])
     every = given | {"features": wanted.features}
@@ -221,34 +237,141 @@ def _pairs(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN)
     task = in_common.by_cells(prepare(known, table, y, picked(Options, every), loss=chosen, response=chosen.reads))
     counted = count_importances(task)
     if counted.grows:  # the pairs have a fixed number of donors
-        counted = count_importances(replace(task, design=Latin(auto.FIXED_DONORS)))
+        counted = count_importances(replace(task, design=Latin(ways.FIXED_DONORS)))
     some = pairs[:: ceil(len(pairs) / SOME_PAIRS)]
-    run, times = _on_few(pair_interactions, model, task, y, given | {"pairs": some}), len(pairs) / len(some)
-    return _of_cells(task, counted, run, within, times=1.0 if counted.by_model else times)
+    few = _on_few(pair_interactions, known, task, y, given | {"pairs": some})
+    times = 1.0 if BlackBox.name in counted.engines else len(pairs) / len(some)
+    counted = _of_cells(task, counted, few, within)
+    return replace(counted, seconds=times * counted.seconds)
 
 
-def _conditional(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
+def _of_cells(task: Task, counted: Plan, few: OnFew, within: float) -> Plan:
+    """With seconds in proportion to predictions; of engines to rows, or to pairs where these fill all cells."""
+    by_model, predictions = BlackBox.name in counted.engines, counted.n_predictions
+    all_pairs = task.design is None or task.design.all_pairs
+    power = 1 + (all_pairs and any(route(task, subject).way == "cells" for subject in task.subjects))
+
+    def share(rows: int, result: Any) -> float:
+        return float(result.n_predictions / predictions if by_model else (rows / task.n) ** power)
+
+    return replace(counted, seconds=_seconds(task, predictions * by_model, few, within, share))
+
+
+def _conditional(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
     sampler, draws = given["sampler"], given["draws"]
     task = checked_task(model, X, y, sampler, given["loss"], draws, picked(Options, given))
     p, n, words = len(task.subjects), task.n, f"{sampler!r}, {draws} draw{'s' * (draws != 1)}"
-    run = _on_few(conditional_predictive_impact, model, task, y, given | {"features": _first(task, 1)})
-    total = n * (1 + draws * p)
-    seconds = p * _of_one(task, run, draws, WITHIN)
-    calls = ceil(n / task.engine.rows_a_call(n)) * (1 + draws * p)  # each feature and draw has its own
-    counts = _batches(task, total, kept=8 * n * (p + 3 * draws)) | {"calls": calls}
-    return _plan(
-        task, seconds, designs=(words,) * p, predictions=(n * draws,) * p, kept=n, complete=True, grows=(), **counts
-    )
+    few = _on_few(conditional_predictive_impact, model, task, y, given | {"features": _first(task, 1)})
+    seconds = p * _seconds(task, n * (1 + draws), few, within)
+    return _counted(
+        task, n * (1 + draws * p), kept_bytes=8 * n * (p + 3 * draws), seconds=seconds,
+        designs=(words,) * p, predictions=(n * draws,) * p, kept=n, complete=True, grows=(),
+        calls=ceil(n / task.engine.rows_a_call(n)) * (1 + draws * p),  # each feature and draw has its own
+    )  # fmt: skip
 
 
-def _weak_segments(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
+def _weak_segments(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
     """Every row is predicted once, and some of them are searched."""
     task = checked_segments(model, X, y, given["loss"], given["level"], given["depth"], picked(Options, given))
-    run, searched = _on_few(weak_segments, model, task, y, given), min(task.n, 2 * MOST_ROWS)
-    seconds = _seconds(task, task.n, lambda rows: _share(run(rows), rows / searched), WITHIN, searched)
-    return _plan(
-        task, seconds, way="found on one half, judged on the other", exact=False,
-        **_batches(task, task.n, kept=task.n * (8 * (len(task.subjects) + 6) + 64)),
+    few, searched = _on_few(weak_segments, model, task, y, given), min(task.n, 2 * MOST_ROWS)
+    return _counted(
+        task, task.n, kept_bytes=task.n * (8 * (len(task.subjects) + 6) + 64), exact=False,
+        way="found on one half, judged on the other", seconds=_seconds(task, task.n, few, within, n=searched),
+    )  # fmt: skip
+
+
+# Shapley values.
+
+
+def _shares(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Plan:
+    settings = picked(ShapleySettings, given)
+    request = check_request(known, X, y, given["loss"], settings, picked(Options, given))
+    task, (way, cost) = request.task, choose(request)
+    (least, most), times = way.predictions(request), 1.0
+    if way is CONDITIONAL:  # of two players the sampler draws one in each of two coalitions, of all half in each
+        times = max(1.0, drawn_coalitions(request) * request.p / 4)
+        given = given | {"features": _first(task, 2)}
+
+    def in_this_way(model: Any, X: Any, y: Any, **arguments: Any) -> Any:
+        budget = None if settings.budget is None else max(20 * X.n * request.p, settings.budget * X.n // task.n)
+        some = replace(settings, budget=budget)
+        few = check_request(model, X, y, given["loss"], some, picked(Options, arguments))
+        return few, result_by(way, few)
+
+    def share(rows: int, ran: Any) -> float:
+        few, result = ran
+        if not way.by_model or way is CONDITIONAL:
+            smaller = None if way is CONDITIONAL else way.cost(few)
+            return rows / task.n if smaller is None or not cost.amount else smaller.amount / cost.amount
+        # As many sweeps for all rows, or as many predictions if these are to reach a precision. If the fewest sweeps
+        # were enough, of which few rows have more, something between.
+        predicted = result.n_predictions
+        needed = max(least, min(most, predicted * (1 if settings.precision else task.n / rows)))
+        fewest = predicted <= 1.05 * way.predictions(few)[0]
+        return float(predicted / ((least * needed) ** 0.5 if fewest else needed))
+
+    few = _on_few(in_this_way, known, task, y, given)
+    return _counted(
+        task, least, most, way.kept_bytes(request), way=way.words, exact=way.exact and request.all_pairs,
+        engines=(engine_name(request, way),) * request.p,
+        seconds=times * _seconds(task, int(least * way.by_model / times), few, within, share),
+    )  # fmt: skip
+
+
+def _score_shares(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Plan:
+    """All coalitions, or those along orders: at most as many different ones as the orders pass."""
+    settings = picked(ShapleySettings, given)
+    request = check_scores(known, X, y, given["loss"], settings, picked(Options, given))
+    task, exact, p, n = request.task, request.exact, len(request.task.subjects), request.task.n
+    m, a_round, first = donors_a_row(task, n), max(1, p * (p - 1)), n + request.method.probed
+    least = most = coalition_count(p) - 2
+    if not request.by_coalitions:
+        left = np.inf if settings.budget is None else (settings.budget - first) // (a_round * n * m)
+        least, most = (min(most, a_round * max(1, min(rounds, left))) for rounds in (MIN_ROUNDS, MAX_ROUNDS))
+    # A coalition takes as long in an order; all of those of some players are rehearsed.
+    some = _first(task, SOME_PLAYERS)
+    few = _on_few(shapley_importance, known, task, y, given | {"features": some, "method": "exact", "budget": None})
+    times = max(1.0, least / (coalition_count(len(some)) - 2 or 1))
+
+    def share(rows: int, result: Any) -> float:
+        return rows * donors_a_row(task, rows) / (n * m)
+
+    least, most = (
+        int(first + many * n * m) if exact is None else min(n, CHECKED) + first - n for many in (least, most)
+    )
+    return _counted(
+        task, least, most, 16 * n * m, exact=request.by_coalitions and m == n, upper=not request.by_coalitions,
+        way=f"all coalitions{', by the model' * (exact is None)}" if request.by_coalitions else "orders",
+        engines=((exact or task.engine).name,) * p,
+        seconds=times * _seconds(task, int(least * (exact is None) / times), few, within, share),
+    )  # fmt: skip
+
+
+def _shapley_effects(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
+    rows, target, method, budget, weight = (given[k] for k in ("rows", "target", "method", "budget", "sample_weight"))
+    started = time.perf_counter()
+    options = picked(Options, given | {"sample_weight": None})
+    request = checked_effects(model, X, rows, target, method, budget, weight, options)
+    checking = time.perf_counter() - started
+    task, r, (way, predictions) = request.task, len(request.rows), effects.choose(request)
+    by_model = way in (effects.by_coalitions, effects.by_walks)
+    least = most = task.n + predictions - r if by_model else min(task.n, CHECKED)
+    if way is effects.by_walks:
+        sweeps = FIRST_EFFECT_SWEEPS if budget is None else (budget - task.n) // max(1, request.steps)
+        least = task.n + sweeps * request.steps
+        most = MOST_PREDICTIONS if budget is None else least
+
+    def few(rows: int) -> Callable[[], Any]:
+        at = request.rows[np.linspace(0, r - 1, rows).astype(np.intp)]
+        some = None if budget is None else task.n + (least - task.n) * rows // r
+        of_few = replace(request, rows=at, row_labels=None, budget=some, task=replace(task, progress=False))
+        return partial(effects.explain_by, way, rows, of_few)
+
+    return _counted(
+        task, least, most, 8 * r * len(request.players), exact=way is not effects.by_walks,
+        way="walks" if way is effects.by_walks else "all coalitions, by the model" if by_model else "by the engine",
+        engines=((task.engine if by_model else task.exact).name,) * len(request.players),
+        seconds=checking + _seconds(task, least * by_model, few, within, n=r),
     )  # fmt: skip
 
 
@@ -282,53 +405,25 @@ def _on_few(verb: Callable[..., Any], model: Any, task: Task, y: Any, given: Arg
     return prepared
 
 
-def _share(call: Callable[[], Any], share: float) -> Rehearsal:
-    """A rehearsal that is a fixed share of the work."""
-    return lambda: share if call() is not None else 0.0
-
-
 def _first(task: Task, count: int) -> dict[str, list[Any]]:
     """Some features, which stand for all."""
     labels = task.table.labels
     return {s.feature.name: [labels[j] for j in s.feature.columns] for s in task.subjects[:count]}
 
 
-def _of_cells(
-    task: Task, counted: Count, run: OnFew, within: float, *, times: float = 1.0, by_rows: bool = False,
-    pilot: OnFew | None = None,
-) -> Plan:  # fmt: skip
-    """The plan of importances or effects; the work is in proportion to predictions or cells, or to rows.
+def _seconds(
+    task: Task, predictions: int, few: OnFew, within: float, share: Share | None = None, n: int | None = None
+) -> float:
+    """Seconds of a call in which the model predicts so many rows: of a slow model those of its calls alone.
 
-    times: how many times the features of `run` there are. pilot: the call with the first donors of features that grow;
-    few rows show how many more are needed, and would all be donors otherwise.
+    Else those of few rows, in proportion to their number unless their share of the work is given.
     """
-    cells = any(r.way == "cells" and d.all_pairs for r, (_, d) in zip(counted.routes, counted.asked, strict=True))
-    power, expected = 1 + (cells and not by_rows), counted.expected()
-    piloted = PILOT_ROWS * (1 + auto.FIRST_DRAW * len(counted.asked))
-    if counted.grows and pilot is not None:
-        run = pilot
-        if _model_seconds(task, piloted, within / 2)[0] < within:
-            with here(), catch_warnings(action="ignore"):  # about few rows
-                expected = counted.expected(more_donors(pilot(min(task.n, PILOT_ROWS))().values()))
-
-    def share(rows: int) -> Rehearsal:
-        call = run(rows)
-        if counted.by_model and not by_rows:
-            return lambda: call().n_predictions / expected
-        return _share(call, (rows / task.n) ** power)
-
-    seconds = times * _seconds(task, int(expected * counted.by_model / times), share, within)
-    return _cells_plan(task, counted, seconds)
-
-
-def _cells_plan(task: Task, counted: Count, seconds: float) -> Plan:
-    return Plan(
-        features=counted.features, engines=tuple(r.label for r in counted.routes), calls=counted.calls,
-        designs=tuple(repr(design) for _, design in counted.asked), predictions=counted.predictions,
-        n_predictions=counted.n_predictions, upper=counted.upper, memory=counted.memory, kept=counted.kept,
-        complete=counted.kept == task.n, grows=counted.grows, backend=task.table.backend,
-        seconds=seconds,
-    )  # fmt: skip
+    n = n or task.n
+    if predictions:
+        seconds, call = _model_seconds(task, predictions, within)
+        if max(call, seconds * min(1, FEW / n)) > within / 2:
+            return seconds
+    return rehearse(few, n, within, share)
 
 
 def _model_seconds(task: Task, predictions: int, within: float) -> tuple[float, float]:
@@ -338,258 +433,123 @@ def _model_seconds(task: Task, predictions: int, within: float) -> tuple[float, 
     return model.seconds(ceil(predictions / batch), predictions), model.call
 
 
-def _seconds(task: Task, predictions: int, share: Callable[[int], Rehearsal], within: float, n: int = 0) -> float:
-    """Seconds of a call in which the model predicts so many rows: of a slow model those of its calls alone."""
-    n = n or task.n
-    if predictions:
-        seconds, call = _model_seconds(task, predictions, within)
-        if max(call, seconds * min(1, FEW / n)) > within / 2:
-            return seconds
-    return rehearse(share, n, within)
-
-
-def _of_one(task: Task, run: OnFew, draws: int, within: float) -> float:
-    """Seconds of a call with one feature, for each of whose rows a sampler draws so many values."""
-    return _seconds(task, task.n * (1 + draws), lambda rows: _share(run(rows), rows / task.n), within)
-
-
-def _plan(task: Task, seconds: float, **named: Any) -> Plan:
+def _counted(task: Task, least: int, most: int | None = None, kept_bytes: int = 0, **fields: Any) -> Plan:
+    """The plan of so many predictions in full batches; `kept_bytes` are of the result."""
     names = tuple(subject.feature.name for subject in task.subjects)
-    shared = {"features": names, "engines": (task.engine.name,) * len(names), "backend": task.table.backend}
-    return Plan(**shared | named, seconds=seconds)
-
-
-def _batches(task: Task, least: int, most: int | None = None, kept: int = 0) -> Arguments:
-    """Predictions, calls of full batches, and bytes of a batch and of what is kept."""
     batch = max(1, min(least, task.engine.rows_a_call(task.n)))
-    memory = kept + batch * (task.table.row_bytes + 64)
-    return {"n_predictions": least, "most": most, "calls": ceil(least / batch), "memory": memory}
-
-
-# Shapley values.
-
-
-def _shares(model: Any, X: Any, y: Any, given: Arguments, within: float = WITHIN) -> Plan:
-    if isinstance(loss := given["loss"], (list, tuple)):
-        return _by_loss(_shares, model, X, y, given)
-    known, settings = as_model(model), picked(ShapleySettings, given)
-    if is_scorer(loss):
-        return _score_shares(known, X, y, given, settings, within)
-    chosen = default_loss(known, loss, y)
-    if (plan := _by_output(_shares, known, X, y, chosen, given, within)) is not None:
-        return plan
-    X, y, given, data = _data(known, X, y, given)
-    if data is not None:
-        from losslens.shapley import parts  # imports compiled engines
-
-        return _in_parts(parts.share_stream(known, data, chosen, settings, picked(Options, given)), data, parts.run)
-    request = check_request(known, X, y, loss, settings, picked(Options, given))
-    task, (way, cost) = request.task, choose(request)
-    (least, most), times = way.predictions(request), 1.0
-    if way is CONDITIONAL:  # of two players the sampler draws one in each of two coalitions, of all half in each
-        times = max(1.0, drawn_coalitions(request) * request.p / 4)
-        given = given | {"features": _first(task, 2)}
-
-    def share(rows: int) -> Rehearsal:
-        return partial(of_few, rows, *some_rows(task.table, y, given, rows))
-
-    def of_few(rows: int, X: Any, some: Any, arguments: Arguments) -> float:
-        budget = None if settings.budget is None else max(20 * rows * request.p, settings.budget * rows // task.n)
-        few = check_request(known, X, some, loss, replace(settings, budget=budget), picked(Options, arguments))
-        if way.pairs and not (way.by_model or request.keeps_pairs(task.n)):  # those of few rows would fit
-            few = replace(few, task=replace(few.task, budget=replace(few.task.budget, memory=0)))
-        predicted = result_by(way, few).n_predictions
-        if not way.by_model or way is CONDITIONAL:
-            smaller = None if way is CONDITIONAL else way.cost(few)
-            return smaller.amount / cost.amount if smaller is not None and cost.amount else rows / task.n
-        if most == least:
-            return predicted / least
-        # As many sweeps for all rows, or as many predictions if these are to reach a precision. If the fewest sweeps
-        # were enough, of which few rows have more, something between.
-        needed = max(least, min(most, predicted * (1 if settings.precision else task.n / rows)))
-        fewest = predicted <= 1.05 * way.predictions(few)[0]
-        return predicted / ((least * needed) ** 0.5 if fewest else needed)
-
-    return _plan(
-        task, times * _seconds(task, int(least * way.by_model / times), share, within), way=way.words,
-        engines=(engine_name(request, way),) * request.p, exact=way.exact and request.all_pairs,
-        **_batches(task, least, most, way.kept_bytes(request)),
-    )  # fmt: skip
-
-
-def _score_shares(known: Model, X: Any, y: Any, given: Arguments, settings: ShapleySettings, within: float) -> Plan:
-    """All coalitions, or those along orders: at most as many different ones as the orders pass."""
-    request = check_scores(known, X, y, given["loss"], settings, picked(Options, given))
-    task, probed, exact = request.task, request.method.probed, request.exact
-    p, n = len(task.subjects), task.n
-    m, least, a_round = donors_a_row(task, n), coalition_count(p) - 2, max(1, p * (p - 1))
-    most, q = least, min(p, SOME_PLAYERS)  # which stand for all
-    times = coalition_count(p) / coalition_count(q)
-    if not request.by_coalitions:
-        left = np.inf if settings.budget is None else (settings.budget - n - probed) // (a_round * n * m)
-        least, most = (min(least, a_round * max(1, min(many, left))) for many in (MIN_ROUNDS, MAX_ROUNDS))
-        times = a_round / max(1, q * (q - 1))
-    least, most = (int(n + probed + many * n * m) for many in (least, most))
-    if exact is not None:
-        least = most = min(n, CHECKED) + probed
-
-    def share(rows: int) -> Rehearsal:
-        X, some, arguments = some_rows(task.table, y, given | {"features": _first(task, q)}, rows)
-        budget = rows + probed + MIN_ROUNDS * q * (q - 1) * rows * donors_a_row(task, rows)
-        pinned = replace(settings, method="exact", budget=None)
-        if not request.by_coalitions:
-            pinned = replace(settings, method="walk", budget=budget)
-        call = partial(score_shapley, known, X, some, given["loss"], pinned, picked(Options, arguments))
-        return _share(call, rows * donors_a_row(task, rows) / (n * m))
-
-    way = f"all coalitions{', by the model' * (exact is None)}" if request.by_coalitions else "orders"
-    return _plan(
-        task, times * _seconds(task, int(least * (exact is None) / times), share, within),
-        engines=((exact or task.engine).name,) * p, way=way, exact=request.by_coalitions and m == n,
-        upper=not request.by_coalitions, **_batches(task, least, most, 16 * n * m),
-    )  # fmt: skip
-
-
-def _shapley_effects(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
-    rows, target, method, budget, weight = (given[k] for k in ("rows", "target", "method", "budget", "sample_weight"))
-    options = picked(Options, given | {"sample_weight": None})
-    started = time.perf_counter()
-    request = checked_effects(model, X, rows, target, method, budget, weight, options)
-    checking = time.perf_counter() - started
-    task, r, (way, predictions) = request.task, len(request.rows), choose_effects(request)
-    by_model, least = way in (by_coalitions, by_walks), min(task.n, CHECKED)
-    least = most = task.n + predictions - r if by_model else least
-    if way is by_walks:
-        sweeps = FIRST_EFFECT_SWEEPS if request.budget is None else (request.budget - task.n) // max(1, request.steps)
-        least = task.n + sweeps * request.steps
-        most = MOST_PREDICTIONS if request.budget is None else least
-
-    def share(rows: int) -> Rehearsal:
-        at = request.rows[np.linspace(0, r - 1, rows).astype(np.intp)]
-        budget = None if request.budget is None else task.n + (least - task.n) * rows // r
-        few = replace(request, rows=at, row_labels=None, budget=budget, task=replace(task, progress=False))
-        return _share(partial(explain_by, way, rows, few), rows / r)
-
-    words = "walks" if way is by_walks else "all coalitions, by the model" if by_model else "by the engine"
-    return _plan(
-        task, checking + _seconds(task, least * by_model, share, WITHIN, r), way=words, exact=way is not by_walks,
-        engines=((task.engine if by_model else task.exact).name,) * len(request.players),
-        **_batches(task, least, most, 8 * r * len(request.players)),
-    )  # fmt: skip
+    usual: Arguments = {"features": names, "engines": (task.engine.name,) * len(names), "calls": ceil(least / batch)}
+    memory = kept_bytes + batch * (task.table.row_bytes + 64)
+    return Plan(n_predictions=least, most=most, memory=memory, backend=task.table.backend, **usual | fields)
 
 
 # Several plans together.
 
 
-@dataclass(eq=False)
-class _PlansTogether:
-    """Plans that are made one after the other, each in its share of the time."""
-
-    count: int
-    stages: list[Stage] = field(default_factory=list)
-    plans: list[Plan] = field(default_factory=list)
-
-    def add(self, name: str, plan_of: Callable[..., Plan]) -> Plan:
-        """The next plan."""
-        plan = plan_of(within=WITHIN / max(1, self.count))
-        self.plans.append(plan)
-        self.stages.append(Stage(name, plan.seconds, plan.n_predictions, plan.calls or 0))
-        return plan
-
-    def together(self, **more: Any) -> Plan:
-        """The plan of the whole call, with the features of the first."""
-        first, n_predictions = self.plans[0], sum(stage.n_predictions for stage in self.stages)
-        most = n_predictions + sum(max(0, (one.most or 0) - one.n_predictions) for one in self.plans)
-        sums = {name: sum(getattr(stage, name) for stage in self.stages) for name in ("calls", "seconds")}
-        upper = any(one.upper for one in self.plans) and most == n_predictions
-        largest = max(one.memory for one in self.plans)
-        fields = {"n_predictions": n_predictions, "most": most, "upper": upper, "memory": largest} | sums | more
-        return replace(first, predictions=None, way=None, stages=tuple(self.stages), **fields)
+def _repeated(plan: Plan, times: float, **fields: Any) -> Plan:
+    """The same call so many times."""
+    counts: Arguments = {name: round(times * (getattr(plan, name) or 0)) for name in ("n_predictions", "calls", "most")}
+    return replace(plan, seconds=times * plan.seconds, **counts, **fields)
 
 
-def _compared(models: Any, X: Any, y: Any, given: Arguments) -> Plan:
-    shapley = given["shapley"]
+def _sum(plans: Mapping[str, Plan], **fields: Any) -> Plan:
+    """The plan of calls one after the other, by name, with the features of the first."""
+    first, *_ = plans.values()
+    stages = tuple(Stage(name, one.seconds, one.n_predictions, one.calls or 0) for name, one in plans.items())
+    n_predictions = sum(one.n_predictions for one in plans.values())
+    most = sum(max(one.n_predictions, one.most or 0) for one in plans.values())
+    totals = {
+        "n_predictions": n_predictions, "most": most, "calls": sum(stage.calls for stage in stages),
+        "seconds": sum(stage.seconds for stage in stages), "memory": max(one.memory for one in plans.values()),
+        "upper": most == n_predictions and any(one.upper for one in plans.values()),
+    }  # fmt: skip
+    return replace(first, predictions=None, way=None, stages=stages, **totals | fields)
+
+
+def _held_together(plans: Mapping[str, Plan], **fields: Any) -> Plan:
+    """The same of results that are all kept."""
+    return _sum(plans, memory=sum(one.memory for one in plans.values()), **fields)
+
+
+def _compared(models: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
+    shapley, plans = given["shapley"], dict[str, Plan]()
     cases, loss = checked_cases(models, X, y, given["loss"], shapley, given["sample_weight"], given["groups"])
     shared = picked(Options, given | {"sample_weight": None, "groups": None})
-    parts = _PlansTogether(len(cases) * (1 + shapley))
+    within /= len(cases) * (1 + shapley)
     for name, case in cases.items():
         rows, options = (case.model, case.X, case.y), case.options(shared)
-        alone = vars(options_of_each(options, len(cases))) | {"loss": loss}
-        parts.add(f"{name}: importances", partial(_importances, *rows, alone))
+        each = vars(options_of_each(options, len(cases))) | {"loss": loss}
+        plans[f"{name}: importances"] = _by_loss(feature_importance, *rows, each, within)
         if shapley:
-            parts.add(f"{name}: Shapley shares", partial(_shares, *rows, vars(options) | {"loss": loss}))
-    return parts.together(memory=sum(one.memory for one in parts.plans))
+            every = vars(options) | {"loss": loss}
+            plans[f"{name}: Shapley shares"] = _by_loss(shapley_importance, *rows, every, within)
+    return _held_together(plans)
 
 
-def _reported(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
+def _reported(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
     shapley, asked = given["shapley"], {name: given[name] for name in ("models", "loss", "by", "interactions", "rows")}
     models, data, most = checked_report(model, X, y, **asked, shapley=shapley, options=picked(Options, given))
     by_loss, by_score = (vars(data.options) | {"loss": loss} for loss in (data.loss, data.scorer))
-    stages = [("importances", _importances, by_loss)]
-    stages += [("importances by the score", _importances, by_score)] * (data.scorer is not None)
-    stages += [("Shapley shares", _shares, by_loss)] * shapley
-    parts = _PlansTogether(len(models) * len(stages) + 1)
-    for stage, plan_of, arguments in stages:
-        for name, each in models.items():
-            parts.add(f"{name}: {stage}", partial(plan_of, each, data.X, data.y, arguments))
-    table, first = as_table(data.X), parts.plans[0]
+    steps: list[tuple[str, Any, Arguments]] = [("importances", feature_importance, by_loss)]
+    steps += [("importances by the score", feature_importance, by_score)] * (data.scorer is not None)
+    steps += [("Shapley shares", shapley_importance, by_loss)] * shapley
+    within /= len(models) * len(steps) + 1
+    plans = {
+        f"{name}: {step}": _by_loss(verb, each, data.X, data.y, arguments, within)
+        for step, verb, arguments in steps
+        for name, each in models.items()
+    }
+    table, (first, *_) = as_table(data.X), plans.values()
     named = resolve(data.options.features, table.labels, by_position=table.backend == "numpy")
     chosen = {one.name: [table.labels[j] for j in one.columns] for one in named[:most]}
     paired = affordable_pairs(model, data, chosen, first.n_predictions) if len(chosen) > 1 else None
     if paired is not None:
-        pairs = partial(_pairs, model, data.X, data.y, by_loss | vars(paired) | {"pairs": None})
-        parts.add("pairs of features", pairs)
+        plans["pairs of features"] = _pairs(model, data.X, data.y, by_loss | vars(paired) | {"pairs": None}, within)
     values = min(table.n, PAGE_ROWS) * PAGE["value"]
-    parts.stages.append(Stage("the page", PAGE["report"] + len(first.features) * (PAGE["feature"] + values)))
-    return parts.together()
+    page = Stage("the page", PAGE["report"] + len(first.features) * (PAGE["feature"] + values))
+    whole = _sum(plans)
+    return replace(whole, seconds=whole.seconds + page.seconds, stages=(*(whole.stages or ()), page))
 
 
 # Learners.
 
 
-def _refits(known: Learner, plan_of: Callable[..., Plan], given: Arguments, times: int = 1) -> Plan:
+def _refits(
+    verb: Callable[..., Any], estimator: Any, X: Any, y: Any, given: Arguments, within: float, times: int = 1
+) -> Plan:
     """Fits and explanations of all folds, so many times, and of pairs; from fits on some rows, and the first fold."""
-    parts, pairs, models = _PlansTogether(1), known.pairs, list[Any]()
+    known, models = _learner(estimator, X, y, given), list[Any]()
+    pairs = known.pairs
 
-    def fit(few: Learner) -> Any:
+    def fit(few: Learner) -> None:
         models[:] = [few.fitted(few.splits[0][0], few.y)]
         classes = getattr(models[0], "classes_", None)
         if classes is not None and len(classes) < len(np.unique(few.y)):
             raise ValueError("these rows lack a class")
-        return models
+
+    def explain(model: Any, X: Any, y: Any, options: Options) -> Plan:
+        arguments = {name: given[name] for name in inspect.signature(verb).parameters if name in given}
+        return _by_loss(verb, model, X, y, arguments | vars(options), within)
 
     trained, tested = ([len(pair[side]) for pair in known.splits] for side in (0, 1))
     rows = times * sum(trained) + sum(trained[first] - tested[second] for first, second in pairs)
     fits = times * len(trained) + len(pairs)
-    parts.stages.append(Stage("fits", rows * _seconds_of_fits(known, fit), fits=fits))
-
-    def explained(within: float) -> Plan:
-        def explain(model: Any, X: Any, y: Any, options: Options) -> Plan:
-            return plan_of(model, X, y, given | vars(options), within)
-
-        with here():
-            one: Plan = known.explained_by(models[0], 0, explain)
-        folds = times * sum(tested) / tested[0] + 2 * len(pairs)  # a fit without a pair is explained on both
-        folds = round(folds) if max(tested) - min(tested) <= 1 else folds
-        counts: Arguments = {
-            name: round(folds * (getattr(one, name) or 0)) for name in ("n_predictions", "calls", "most")
-        }
-        return replace(one, seconds=folds * one.seconds, **counts)
-
-    parts.add("explanations", explained)
-    return parts.together(fits=fits)
+    fitting = Stage("fits", rows * _seconds_a_row(known, fit), fits=fits)
+    with here():
+        first: Plan = known.explained_by(models[0], 0, explain)
+    folds = times * sum(tested) / tested[0] + 2 * len(pairs)  # a fit without a pair is explained on both
+    whole = _sum({"explanations": _repeated(first, round(folds) if max(tested) - min(tested) <= 1 else folds)})
+    return replace(whole, seconds=whole.seconds + fitting.seconds, stages=(fitting, *(whole.stages or ())), fits=fits)
 
 
-def _seconds_of_fits(known: Learner, fit: Callable[[Learner], Any]) -> float:
+def _seconds_a_row(known: Learner, fit: Callable[[Learner], Any]) -> float:
     """Seconds of a fit for each of its rows, from fits on more and more rows of the first fold."""
     train, test = known.splits[0]
 
-    def share(rows: int) -> Rehearsal:
+    def on_few(rows: int) -> Callable[[], Any]:
         some = train[np.unique(np.linspace(0, len(train) - 1, rows).astype(np.intp))]
-        few = replace(known, splits=((some, test[:: max(1, len(train) // rows)]),))
-        return _share(lambda: fit(few), rows / len(train))
+        return partial(fit, replace(known, splits=((some, test[:: max(1, len(train) // rows)]),)))
 
-    return rehearse(share, len(train), steep=True) / len(train)
+    return rehearse(on_few, len(train), steep=True) / len(train)
 
 
 def _learner(estimator: Any, X: Any, y: Any, given: Arguments) -> Learner:
@@ -597,23 +557,14 @@ def _learner(estimator: Any, X: Any, y: Any, given: Arguments) -> Learner:
     return checked_learner(estimator, X, y, given["cv"], given["fit_params"], picked(Options, given), variance)
 
 
-def _importances_cv(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:
-    return _refits(_learner(estimator, X, y, given), _importances, {"loss": given["loss"]})
-
-
-def _shares_cv(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:
-    return _refits(_learner(estimator, X, y, given), _shares, given)
-
-
-def _permuted_targets(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:
+def _permuted_targets(estimator: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
     checks.check_whole(given["permutations"], "permutations")
-    known, times = _learner(estimator, X, y, given), 1 + given["permutations"]
-    return _refits(known, _importances, {"loss": given["loss"]}, times)
+    return _refits(feature_importance, estimator, X, y, given, within, 1 + given["permutations"])
 
 
-def _left_out(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:
+def _left_out(estimator: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
     """Fits, predictions and losses of the first fold, as often as there are folds and features, and one more."""
-    check_how(given["how"])
+    refits.check_how(given["how"])
     known = _learner(as_estimator(estimator), X, y, given)
     without = leave_out_fits(known, given["features"], given["how"], given["loss"])
     left, tested, table = without.left, without.tested, known.table
@@ -625,19 +576,23 @@ def _left_out(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:
         return replace(without, known=replace(few, splits=splits)).one((0, 0), silent)
 
     fits = (1 + len(left)) * len(known.splits)
-    seconds = (1 + len(left)) * _seconds_of_fits(known, first) * sum(len(train) for train, _ in known.splits)
-    stage = Stage("fits and predictions", seconds, fits * len(tested), fits, fits)
+    seconds = (1 + len(left)) * _seconds_a_row(known, first) * sum(len(train) for train, _ in known.splits)
     return Plan(
-        features=tuple(one.name for one in left), engines=("blackbox",) * len(left), n_predictions=fits * len(tested),
-        calls=fits, memory=table.n * (8 * (2 + 4 * len(left)) + 2 * table.row_bytes), seconds=seconds, fits=fits,
-        stages=(stage,), backend=table.backend,
+        features=tuple(one.name for one in left), engines=(BlackBox.name,) * len(left),
+        n_predictions=fits * len(tested), calls=fits, fits=fits, seconds=seconds, backend=table.backend,
+        memory=table.n * (8 * (2 + 4 * len(left)) + 2 * table.row_bytes),
+        stages=(Stage("fits and predictions", seconds, fits * len(tested), fits, fits),),
     )  # fmt: skip
 
 
-PLANNED: dict[Callable[..., Any], Callable[[Any, Any, Any, Arguments], Plan]] = {
-    feature_importance: _importances, feature_effect: _effects, shapley_importance: _shares,
+# For data in memory by a loss, and by a score.
+PLANNED_BY_LOSS = {feature_importance: (_importances, _scores), shapley_importance: (_shares, _score_shares)}
+PLANNED: dict[Callable[..., Any], Callable[[Any, Any, Any, Arguments, float], Plan]] = {
+    feature_importance: partial(_by_loss, feature_importance), feature_effect: _effects,
+    shapley_importance: partial(_by_loss, shapley_importance),
     shapley_effect: _shapley_effects, pair_interactions: _pairs, conditional_predictive_impact: _conditional,
     compare: _compared, report: _reported, weak_segments: _weak_segments,
-    feature_importance_cv: _importances_cv, shapley_importance_cv: _shares_cv,
-    permuted_target_test: _permuted_targets, leave_one_covariate_out: _left_out,
+    refits.feature_importance_cv: partial(_refits, feature_importance),
+    refits.shapley_importance_cv: partial(_refits, shapley_importance),
+    refits.permuted_target_test: _permuted_targets, refits.leave_one_covariate_out: _left_out,
 }  # fmt: skip

@@ -18,7 +18,7 @@ from losslens.passes.parts.call import summed
 from losslens.passes.parts.kept_rows import MOST_KEPT
 from losslens.passes.parts.reading import Stretch
 from losslens.passes.parts.stream import Stream
-from losslens.passes.rehearsal import Rehearsal, rehearse
+from losslens.passes.rehearsal import rehearse
 from losslens.results.plan import Plan
 from losslens.tables.frames import Table
 from losslens.tables.loading import HEAD, Opened
@@ -44,43 +44,37 @@ class _Head:
 
 def plan_stream(stream: Stream, data: Opened, run: Callable[[Stream], Any]) -> Plan:
     """The plan of a checked call that `run` computes."""
-
-    def of_head(rows: int) -> Callable[[], Any]:
-        """The call on the first rows; their weights may all be zero, and don't matter here."""
-        y = None if data.y is None else data.y[np.arange(rows) % data.head.n]
-        cut = [Part("the first rows", start, min(size, rows - start), None) for start in range(0, rows, size)]
-        stretch = Stretch(tuple(cut), y)
-        reader = replace(stream.data, reader=_Head(data.head), weight=None)
-        few = replace(stream, data=reader, stretches=[stretch], n=rows, workers=Serial(), progress=False)
-        return partial(run, few)
-
-    def share(rows: int) -> Rehearsal:
-        call = of_head(rows)
-        return lambda: rows / n if call() else 0.0
-
-    n, k = stream.n, len(stream.features)
-    parts = [part for stretch in stream.stretches for part in stretch.parts]
-    size = max(part.rows for part in parts)
-    first = None if stream.read is None else of_head(min(FIRST, n))()  # the engine may decline these data
-    by_model = first is None or (run is summed and first.stream.read is None)
-    designs, predictions, least, most = ("All()",) * k, (0,) * k, CHECKED, CHECKED
-    games = run is not summed and stream.read.donor_sums == "patterns"  # Shapley importances of trees
-    kept, passes = min(n, MOST_KEPT) * (16 * k + 64), 3 if games else 2
-    if by_model:
+    n, k, cluster = stream.n, len(stream.features), stream.workers if isinstance(stream.workers, Cluster) else None
+    size = max(part.rows for stretch in stream.stretches for part in stretch.parts)
+    on_head = partial(_on_head, stream, data, run, size)
+    first = None if stream.read is None else on_head(min(FIRST, n))()  # the engine may decline these data
+    if first is None or (run is summed and first.stream.read is None):
         designs, predictions, (least, most), turns, kept = blackbox.count(stream, data.head, data.columns)
         passes = 2 + turns
-    seconds = rehearse(share, n) + passes * _reading(stream, data)
-    cluster = stream.workers if isinstance(stream.workers, Cluster) else None
+    else:
+        designs, predictions, least, most, kept = ("All()",) * k, (0,) * k, CHECKED, CHECKED, min(n, MOST_KEPT)
+        kept *= 16 * k + 64  # bytes of these rows
+        passes = 3 if run is not summed and stream.read.donor_sums == "patterns" else 2  # 3: Shapley values of trees
+    seconds = rehearse(on_head, n) + passes * _reading(stream, data)
     if cluster is not None:
         seconds = passes * rates.on_a_cluster(seconds / passes, len(stream.stretches), cluster.threads, 8 * least)
     return Plan(
         features=tuple(feature.name for feature in stream.features), designs=designs, n=n,
         engines=(BlackBox.name if first is None else first.engine,) * k,
-        predictions=predictions, parts=len(parts), passes=passes, n_predictions=least, most=most,
-        memory=PARTS_IN_MEMORY * size * data.head.row_bytes + kept, seconds=seconds,
+        predictions=predictions, parts=sum(len(stretch.parts) for stretch in stream.stretches), passes=passes,
+        n_predictions=least, most=most, memory=PARTS_IN_MEMORY * size * data.head.row_bytes + kept, seconds=seconds,
         workers=0 if cluster is None else cluster.threads,
         backend="pandas" if stream.head.backend == "numpy" else stream.head.backend,
     )  # fmt: skip
+
+
+def _on_head(stream: Stream, data: Opened, run: Callable[[Stream], Any], size: int, rows: int) -> Callable[[], Any]:
+    """The call on the first rows, in parts; their weights may all be zero, and don't matter here."""
+    y = None if data.y is None else data.y[np.arange(rows) % data.head.n]
+    cut = [Part("the first rows", start, min(size, rows - start), None) for start in range(0, rows, size)]
+    reader = replace(stream.data, reader=_Head(data.head), weight=None)
+    few = replace(stream, data=reader, stretches=[Stretch(tuple(cut), y)], n=rows, workers=Serial(), progress=False)
+    return partial(run, few)
 
 
 def _reading(stream: Stream, data: Opened) -> float:
