@@ -88,8 +88,8 @@ class Linear(ReadModel):
             raise Declined("of additive models that are read part by part the squared error has a closed form")
 
 
-def read_linear(estimator: Any, response: Response, output: int | None = None) -> Linear | None:
-    """The coefficients of a response; None if it isn't a sum over columns, Declined if it has several outputs.
+def read_linear(estimator: Any, response: Response, output: int | None = None) -> Linear | LinkedLinear | None:
+    """The coefficients of a response; None if it isn't a sum over columns, Declined if it has several targets.
 
     `output` is the one that is wanted of several.
 
@@ -105,8 +105,9 @@ def read_linear(estimator: Any, response: Response, output: int | None = None) -
     if output is not None and output < len(rows):
         return Linear(rows[output], float(intercepts[output]), single=single)
     if len(rows) != 1:
-        outputs = "targets" if response == "values" else "scores"
-        raise Declined(f"{type(estimator).__name__} predicts {len(rows)} {outputs}; a closed form needs a single one")
+        if response == "scores":
+            return LinkedLinear(rows, intercepts, "identity", response, single=single)
+        raise Declined(f"{type(estimator).__name__} predicts {len(rows)} targets; a closed form needs a single one")
     return Linear(rows[0], float(intercepts[0]), single=single)
 
 
