@@ -105,6 +105,8 @@ def read_linear(estimator: Any, response: Response, output: int | None = None) -
     if output is not None and output < len(rows):
         return Linear(rows[output], float(intercepts[output]), single=single)
     if len(rows) != 1:
+        if "sklearn.BaseLibSVM" in ancestors:
+            raise Declined(f"{type(estimator).__name__} compares pairs of classes: its scores are no sums over columns")
         if response == "scores":
             return LinkedLinear(rows, intercepts, "identity", response, single=single)
         raise Declined(f"{type(estimator).__name__} predicts {len(rows)} targets; a closed form needs a single one")
