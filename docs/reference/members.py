@@ -12,9 +12,9 @@ from types import FunctionType
 # In no class: how results are stored, shown and put together.
 INTERNAL = {
     "at_positions", "backend", "base_influence", "change", "clipped_in_words", "doubted", "full_size",
-    "get", "harm", "headline", "is_auc", "is_error", "items", "keeping", "keys", "kinds", "known_as_streamed",
+    "get", "harm", "headline", "is_auc", "is_error", "items", "keeping", "keys", "kinds",
     "known_extrapolation", "measure", "negative_in_words", "noun", "quantity", "row_labels", "stored", "title",
-    "told_as", "trimmed", "untouched", "what",
+    "trimmed", "untouched", "what",
 }  # fmt: skip
 # In these classes only: others have something for users under this name.
 INTERNAL_IN = {
@@ -24,13 +24,13 @@ INTERNAL_IN = {
     "Effects": {"values"},
     "FeatureEffect": {"whole"},
     "FeatureImportance": {"influence", "whole"},
-    "FeatureScore": {"at", "influence", "sample", "skewness"},
+    "FeatureScore": {"at", "influence", "sample"},
     "Importances": {"values"},
     "Interactions": {"of_part"},
     "Outputs": {"values"},
     "OverTime": {"edges", "ranking"},
     "RowInfluence": {"ranking"},
-    "Scores": {"one", "values"},
+    "Scores": {"values"},
     "ShapleyCurve": {"of"},
     "ShapleyImportance": {"whole"},
 }

@@ -13,8 +13,8 @@ from scipy.stats import binom, ttest_ind
 import losslens as ll
 from browser import value
 from losslens.page.groups import MOST_GROUPS, by_group, errors_differ, for_whom, groups_by, how_grouped
-from losslens.results.comparison import between_errors, between_groups
 from losslens.tables.columns import array_column
+from losslens.uncertainty.inference import between
 
 Open = Callable[..., Any]
 RNG = np.random.default_rng(11)
@@ -86,7 +86,7 @@ def test_the_difference_of_two_groups_is_their_jackknife() -> None:
     imp = ll.feature_importance(model, X, Y, loss="squared_error")["a"]
     groups = [WHO == "old", WHO == "young"]
     parts = [imp.given(rows) for rows in groups]
-    found = between_groups(("old", parts[0]), ("young", parts[1]))
+    found = between(*(part.estimates() for part in parts), parts[0].name, ("old", "young"), 0.95, "others")
     assert found.value == pytest.approx(parts[0].unbiased - parts[1].unbiased)
     cells = imp.ici[:, imp.meeting.own]  # (n, n)
     np.fill_diagonal(cells, np.nan)
@@ -104,7 +104,8 @@ def test_errors_of_two_groups_differ_as_by_welchs_test() -> None:
     imp = ll.feature_importance(model, X, Y, loss="squared_error")["a"]
     losses = (Y - model(X)) ** 2
     a, b = losses[WHO == "old"], losses[WHO == "young"]
-    found = between_errors(("old", imp.given(WHO == "old")), ("young", imp.given(WHO == "young")))
+    errors = [imp.given(who == WHO)._base_estimates for who in ("old", "young")]
+    found = between(*errors, "error", ("old", "young"), 0.95, "others")
     expected = ttest_ind(a, b, equal_var=False)
     assert found.value == pytest.approx(a.mean() - b.mean())
     assert found.std_error == pytest.approx(found.value / expected.statistic, rel=1e-9)

@@ -314,7 +314,7 @@ def test_scores_are_compared_unit_by_unit(found: dict[str, Any]) -> None:
     apart = without - without.mean()
     assert one.std_error == pytest.approx(np.sqrt((N - 1) / N * apart @ apart))
     assert one.value == pytest.approx(a["age"].unbiased - b["age"].unbiased)
-    assert parts.told_as == "score"
+    assert parts.every._measure == "score"
     assert list(parts.errors().columns) == ["group", "n", "score", "std_error", "low", "high", "caution"]
     few = found["score"].by(half).difference(0, 1)  # blocks of rows are left out: they are no small groups
     assert "counts as" not in few.caution

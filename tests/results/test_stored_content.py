@@ -173,7 +173,7 @@ EDITS = [
     ("shapley effect", "ShapleyEffect", "features", {"tuple": ["a", "a", "a"]}, "no features, or one of them twice"),
     ("clusters", "Clusters", "rules", {"tuple": []}, "rules has shape|contradicts its other arrays"),
     ("scores", "FeatureScore", "columns", {"tuple": [3]}, r"columns is a tuple, and not tuple\[str, \.\.\.\]"),
-    ("regions", "Regions", "target", "anything", r"target is 'anything', and not Target"),
+    ("regions", "Regions", "target", "anything", r"target is 'anything', and not RegionTarget"),
 ]
 
 

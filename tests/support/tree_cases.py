@@ -59,7 +59,7 @@ def bound_of(model, X, response="values"):
     ensemble, columns = read(as_model(model), response), as_table(X)
     distinct = [columns.column(j).distinct for j in range(X.shape[1])]
     images = {j: (np.array([j]), ensemble.numbers(j, values.values)[:, None]) for j, values in enumerate(distinct)}
-    return bind(ensemble, len(distinct[0].codes), distinct, images)
+    return bind(ensemble, len(distinct[0].codes), distinct, images.get)
 
 
 def pairs(X, kept):

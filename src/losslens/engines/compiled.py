@@ -16,7 +16,6 @@ from threading import RLock
 from typing import Any
 
 import numba
-from numba import types
 
 from losslens.progress import tell
 
@@ -39,11 +38,6 @@ MODULES = {
 _COMPILING = RLock()  # one thread at a time: the others wait for what it compiles
 # numba found no folder for its cache, could not write to it, or could not read the files of another version.
 _NO_CACHE = (RuntimeError, OSError, AttributeError, ImportError, EOFError, pickle.UnpicklingError)
-
-
-def array_of(dtype: Any, ndim: int = 1) -> Any:
-    """The type of an array of numbers, row by row, that kernels may write to."""
-    return types.Array(dtype, ndim, "C")
 
 
 class Kernel:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.extending import intrinsic
 
 EIGHT = 8  # numbers of a vector; the compiler splits it where the processor's are shorter
 FOUR = 4
+U = np.uint64
 
 
 @intrinsic
@@ -52,8 +54,8 @@ def store_past_cache(_: Any, array: Any, index: Any, value: Any) -> Any:
 
 def _place(context: Any, builder: Any, signature: Any, arguments: Any, k: int, lanes: int) -> Any:
     """The address of some neighbouring numbers: argument k is the array, the next one their place, row by row."""
-    data = _data(context, builder, signature.args[k], arguments[k])
-    return builder.bitcast(builder.gep(data, [arguments[k + 1]]), ir.VectorType(ir.DoubleType(), lanes).as_pointer())
+    place = builder.gep(_data(context, builder, signature.args[k], arguments[k]), [arguments[k + 1]])
+    return builder.bitcast(place, ir.VectorType(place.type.pointee, lanes).as_pointer())
 
 
 def _load(builder: Any, place: Any) -> Any:
@@ -62,13 +64,17 @@ def _load(builder: Any, place: Any) -> Any:
     return numbers
 
 
+def _sum(builder: Any, kind: Any, first: Any, second: Any) -> Any:
+    return (builder.add if isinstance(kind.dtype, types.Integer) else builder.fadd)(first, second)
+
+
 def _add(lanes: int) -> Any:
     """An intrinsic that adds `lanes` numbers."""
 
     def add(_: Any, to: Any, at: Any, given: Any, begin: Any) -> Any:
         def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             place, other = (_place(context, builder, signature, arguments, k, lanes) for k in (0, 2))
-            builder.store(builder.fadd(_load(builder, place), _load(builder, other)), place).align = 8
+            builder.store(_sum(builder, to, _load(builder, place), _load(builder, other)), place).align = 8
             return context.get_dummy_value()
 
         return types.void(to, types.uint64, given, types.uint64), emit
@@ -81,19 +87,39 @@ add_four = _add(FOUR)
 
 
 @intrinsic
-def sum_subsets_of_three(_: Any, to: Any, at: Any, given: Any, begin: Any, factors: Any, start: Any) -> Any:
-    """Sums over the subsets of three players, into to[at :][:8]: of given[begin :][:8] * factors[start :][:8]."""
+def sum_subsets_of_three(_: Any, table: Any, at: Any) -> Any:
+    """Sums over the subsets of three players, in place of table[at :][:8]."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place, numbers, times = (_place(context, builder, signature, arguments, k, EIGHT) for k in (0, 2, 4))
-        sums = builder.fmul(_load(builder, numbers), _load(builder, times))
-        zeros = ir.Constant(sums.type, [0.0] * EIGHT)
+        place = _place(context, builder, signature, arguments, 0, EIGHT)
+        sums = _load(builder, place)
+        zeros = ir.Constant(sums.type, [0] * EIGHT)
         for bit in (1, 2, 4):
             order = [S ^ bit if S & bit else EIGHT for S in range(EIGHT)]  # EIGHT: a zero
             mask = ir.Constant(ir.VectorType(ir.IntType(32), EIGHT), order)
-            sums = builder.fadd(sums, builder.shuffle_vector(sums, zeros, mask))
+            sums = _sum(builder, table, sums, builder.shuffle_vector(sums, zeros, mask))
         builder.store(sums, place).align = 8
         return context.get_dummy_value()
 
-    u8 = types.uint64
-    return types.void(to, u8, given, u8, factors, u8), emit
+    return types.void(table, types.uint64), emit
+
+
+@njit
+def sum_subsets(table, start, players):
+    """Replace the entry of each set of players, from `start` on, by the sum over its subsets."""
+    stop, bit = start + (U(1) << players), U(1)
+    if players >= U(3):
+        bit = U(8)
+        for S in range(start, stop, U(8)):
+            sum_subsets_of_three(table, S)
+    while bit < stop - start:
+        first = start
+        while first < stop:  # no `range`: numba raises an error for steps of 0, and counts references for that
+            if bit >= U(8):
+                for S in range(first, first + bit, U(8)):
+                    add_eight(table, S + bit, table, S)
+            else:
+                for S in range(first, first + bit):
+                    table[S + bit] += table[S]
+            first += bit + bit
+        bit += bit

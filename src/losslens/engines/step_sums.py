@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from losslens.engines.compiled import array_of, compiled
+from losslens.engines.compiled import compiled
 from losslens.engines.trees.node_rules import ONE, U, i4, i8
 
 f8 = types.float64
@@ -13,8 +13,8 @@ f8 = types.float64
 
 @compiled(
     types.void(
-        array_of(i8, 2), array_of(i4), array_of(f8), array_of(f8, 2), array_of(f8), array_of(f8), array_of(f8), f8,
-        array_of(f8), array_of(i8), array_of(f8, 2), array_of(f8, 2), array_of(f8),
+        i8[:, ::1], i4[::1], f8[::1], f8[:, ::1], f8[::1], f8[::1], f8[::1], f8,
+        f8[::1], i8[::1], f8[:, ::1], f8[:, ::1], f8[::1],
     )
 )  # fmt: skip
 def sum_steps(start, classes, change, prediction, y, weight, base, ceiling, mass, mass_at, local, curve, clipped):

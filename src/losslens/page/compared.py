@@ -40,7 +40,7 @@ def compared(models: Mapping[str, Importances], features: Sequence[str]) -> dict
 
 def _best(found: Comparison) -> tuple[str, list[tuple[str, float, float]]]:
     """The best model, and for each other the interval of how far it is behind, for all together."""
-    falls = found.told_as == "score"  # the larger the better
+    falls = found._measure == "score"  # the larger the better
     bases = {name: -model.base if falls else model.base for name, model in found.importances.items()}
     best = min(bases, key=lambda name: bases[name])
     others = sorted((name for name in bases if name != best), key=lambda name: bases[name])
@@ -55,7 +55,7 @@ def _best(found: Comparison) -> tuple[str, list[tuple[str, float, float]]]:
 
 def _called(found: Comparison) -> tuple[str, str, str, str]:
     """What the best model has, the difference to others, what these may have, and of what."""
-    falls = found.told_as == "score"
+    falls = found._measure == "score"
     name = score_name(found.title) if isinstance(found._first, Scores) else "error"
     return ("largest", "more", "larger", name) if falls else ("smallest", "less", "smaller", name)
 

@@ -16,15 +16,15 @@ import numpy as np
 
 from losslens.page.labels import as_numbers, condition_of, kind_of, labels, rough, rough_labels, texts
 from losslens.page.quality import error_ends, ranges
-from losslens.results.comparison import between_errors, between_groups
-from losslens.results.importance import FeatureImportance, number_of
+from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
+from losslens.results.one_number import number_of
 from losslens.results.table import or_else
 from losslens.tables.columns import Distinct
 from losslens.text import claim, in_digits
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.cautions import of_estimate
-from losslens.uncertainty.inference import Difference
+from losslens.uncertainty.inference import Difference, between
 from losslens.uncertainty.standard_errors import influence_on_error
 
 LEVEL = 0.05
@@ -98,7 +98,22 @@ def by_group(one: FeatureImportance, groups: Groups) -> FeatureByGroup:
         for part in parts
     ]
     pairs = combinations(zip(groups.labels, parts, strict=True), 2)
-    return FeatureByGroup(numbers, [difference_dict(partial(between_groups, a, b)) for a, b in pairs])
+    return FeatureByGroup(numbers, [difference_dict(partial(_less, a, b)) for a, b in pairs])
+
+
+Part = tuple[str, FeatureImportance]  # the name of a group of rows, and its result
+
+
+def _less(first: Part, second: Part) -> Difference:
+    """The importance in one group less that in another."""
+    (name, a), (other, b) = first, second
+    return between(a.estimates(), b.estimates(), a.name, (name, other), 0.95, "others")
+
+
+def _error_less(first: Part, second: Part, level: float = 0.95) -> Difference:
+    """The error of one group less that of another."""
+    (name, a), (other, b) = first, second
+    return between(a._base_estimates, b._base_estimates, "error", (name, other), level, "others")
 
 
 def for_whom(
@@ -128,7 +143,7 @@ def _model(groups: Groups, model: Importances, found: Mapping[str, FeatureByGrou
     places = combinations(range(len(parts)), 2)
     pairs = combinations(zip(groups.labels, parts, strict=True), 2)
     differences = [
-        {"first": j, "second": k, "error": difference_dict(partial(between_errors, *pair)),
+        {"first": j, "second": k, "error": difference_dict(partial(_error_less, *pair)),
          "importances": [of.differences[place] for of in found.values()]}
         for place, ((j, k), pair) in enumerate(zip(places, pairs, strict=True))
     ]  # fmt: skip
@@ -174,7 +189,7 @@ def errors_differ(groups: Groups, first: Importances) -> str:
     order = sorted(parts, key=lambda label: parts[label].error)
     several = len(parts) * (len(parts) - 1) / 2
     high, low = (order[-1], parts[order[-1]]), (order[0], parts[order[0]])
-    found = or_else(lambda: between_errors(high, low, 1 - LEVEL / several), None)
+    found = or_else(lambda: _error_less(high, low, 1 - LEVEL / several), None)
     if found is None or not found.low > 0:
         return ""
     together = " for all pairs of groups together" if several > 1 else ""

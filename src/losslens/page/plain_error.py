@@ -98,7 +98,7 @@ class PlainScore:
     @classmethod
     def of(cls, scores: Scores) -> PlainScore:
         """Of a model's importances by a score."""
-        return cls(score_name(scores.title), scores.base, scores.one.told_as == "score")
+        return cls(score_name(scores.title), scores.base, scores._measure == "score")
 
     @property
     def now(self) -> float:

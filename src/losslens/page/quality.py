@@ -62,7 +62,7 @@ def against_constant(one: FeatureImportance) -> dict[str, Any]:
     The constant is fitted on the same rows. To first order that moves nothing: its error is smallest there.
     """
     words, losses, weight = losses_of_constant(one.loss, one.sample, one.at)
-    value, low, high = _mean(one._base - losses, weight)
+    value, low, high = _mean(one._losses - losses, weight)
     return {"predicts": words, "error": float(weight @ losses), "difference": value, "low": low, "high": high}
 
 

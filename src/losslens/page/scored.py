@@ -17,7 +17,7 @@ from losslens.page.labels import cut
 from losslens.page.plain_error import PlainScore, score_name
 from losslens.page.words import all_tested, first_for_sure
 from losslens.results.comparison import Comparison
-from losslens.results.importance import number_of
+from losslens.results.one_number import number_of
 from losslens.results.scores import FeatureScore, Scores
 from losslens.results.table import or_else
 from losslens.text import Sentence, claim, listed
@@ -37,15 +37,15 @@ def score_dict(scores: Mapping[str, Scores], loss: str, groups: Groups | None) -
     sentences = [smallest_error(found), smallest_is_uncertain(found)] if len(scores) > 1 else []
     return {
         "name": score_name(first.title),
-        "told_as": first.one.told_as,
+        "told_as": first._measure,
         "sentence": told_by(first, loss),
         "sentences": [text for text in sentences if text],
-        "models": [{"name": name, **_base(one.one)} for name, one in scores.items()],
+        "models": [{"name": name, **_base(one._first)} for name, one in scores.items()],
         "features": [
             {"name": name, "models": [_entry(one.features[name]) for one in scores.values()]} for name in order
         ],
         "differences": [difference_dict(partial(found.error_difference, name, names[0])) for name in names[1:]],
-        "groups": None if groups is None or first.one.own is None else _by_group(first, groups, order[:LEADING]),
+        "groups": None if groups is None or first._first.own is None else _by_group(first, groups, order[:LEADING]),
     }
 
 
@@ -94,7 +94,7 @@ def how_score(first: Scores) -> str:
     """Design and engine of the importances by the score, and what its intervals are made of."""
     kind = "exact over all pairs" if first.exact else f"sampled with {first.design}"
     count = {"rows": "each row", "groups": "each group of rows", "blocks": "each of up to 25 blocks of rows"}
-    errors = f"; intervals leave out {count[first.one.units]}" if first.one.without is not None else ""
+    errors = f"; intervals leave out {count[first._first.units]}" if first._first.without is not None else ""
     return (
         f"Importances by {score_name(first.title)}: {kind}, engine {first.engine}, {first.n_predictions:,} "
         f"predictions{errors}."
@@ -105,9 +105,9 @@ def how_score(first: Scores) -> str:
 def how_high(scores: Mapping[str, Scores], n: int, n_given: int) -> str:
     """The score of each model on the explained rows, with its interval; of an AUC also that of an order by chance."""
     first = next(iter(scores.values()))
-    one, told = first.one, PlainScore.of(first)
+    one, told = first._first, PlainScore.of(first)
     where = f"On these {n:,} rows" if n == n_given else f"On a random sample of {n:,} of {n_given:,} rows"
-    better, base = "larger" if one.told_as == "score" else "smaller", _base(one)
+    better, base = "larger" if one._measure == "score" else "smaller", _base(one)
     if np.isfinite([base["low"], base["high"]]).all():
         better += f" is better; 95% interval {told.text(base['low'])} to {told.text(base['high'])}"
     else:

@@ -38,8 +38,9 @@ from losslens.page.target import effect_of, predicted_labels, predictions, shown
 from losslens.page.words import words
 from losslens.results.effects import FeatureEffect
 from losslens.results.feature import MIN_CURVES
-from losslens.results.importance import NUMBERS, FeatureImportance, number_of
+from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
+from losslens.results.one_number import NUMBERS, number_of
 from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
@@ -163,7 +164,7 @@ def _table(shown: ShownModel, models: Mapping[str, Importances], target: dict[st
         "index": _names(shown.index),
         "weight": ones[0].sample.weight,
         "models": [
-            {"prediction": predictions(one, named), "label": predicted_labels(one), "loss": one._base} for one in ones
+            {"prediction": predictions(one, named), "label": predicted_labels(one), "loss": one._losses} for one in ones
         ],
     }
 

@@ -84,7 +84,7 @@ def at_the_bound(first: Importances) -> str:
     """Where the log loss of some rows is at the clipping bound: the headline depends on it."""
     one = first._first
     bound, weight = one.loss.ceiling(one.sample.prediction.dtype), one.sample.weight[one.at]
-    part = 0.0 if bound is None else float(weight[one._base >= bound * (1 - 1e-9)].sum() / weight.sum())
+    part = 0.0 if bound is None else float(weight[one._losses >= bound * (1 - 1e-9)].sum() / weight.sum())
     if bound is None or not part > 0:
         return ""
     return (

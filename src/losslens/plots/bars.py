@@ -185,8 +185,8 @@ def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
             mark = WARNS if extrapolation is not None and extrapolation.warns else ""
             bars.append(Bar(feature.name, feature.ratio if ratio else value, *known_interval(feature, ratio), mark))
     if not bars:
-        if isinstance(importances, Scores) and importances.one.undefined:
-            raise ValueError(importances.one.undefined)
+        if isinstance(importances, Scores) and importances._first.undefined:
+            raise ValueError(importances._first.undefined)
         raise ValueError("no feature has an importance to rank by, only curves; use a design such as 'all'")
     return bars
 

@@ -9,12 +9,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import BLUE, DASHED, INK
+from losslens.plots.canvas import BLUE, COLOURS, DASHED, INK, LOOKS
 from losslens.plots.comparison import Series, draw_series
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.look import Look
 from losslens.plots.options import check_colours, colours, name_features
-from losslens.plots.subgroups import COLOURS, LOOKS
 from losslens.plots.wording import count, not_shown, number, value_label
 from losslens.plots.wording import labels as short_labels
 from losslens.results.by_group import ByGroup
@@ -29,7 +28,7 @@ def plot_by_group(groups: ByGroup[Any], ax: Axes | None, look: Look) -> Axes:
     if isinstance(groups.every, Effects):
         raise ValueError("every feature has its own curves; name one: plot_curves('x')")
     name_features(look.labels, groups.features)
-    return (_of_several if groups._is_mapped else _of_one)(groups, ax, look)
+    return (_of_one if groups.every._of_one else _of_several)(groups, ax, look)
 
 
 def _of_one(groups: ByGroup[Any], ax: Axes | None, look: Look) -> Axes:

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.bars import Bar, known_interval, ranked_bars
-from losslens.plots.canvas import INK
+from losslens.plots.canvas import COLOURS, INK, LOOKS
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.look import Look
 from losslens.plots.options import arrange, colours, name_features
-from losslens.plots.subgroups import COLOURS, LOOKS, separate_rows, shift_of
+from losslens.plots.subgroups import separate_rows, shift_of
 from losslens.plots.wording import labels as short_labels
 from losslens.plots.wording import not_shown, number
 from losslens.results.comparison import BEYOND, Comparison, distance_in_words
@@ -41,7 +41,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None, look: Look) -> Axes
     series = []
     for (_, importances), name, colour in zip(shown, short_labels(models, 30), fill, strict=True):
         numbers = [(importances[feature].pfi, *known_interval(importances[feature])) for feature in features]
-        label = f"{name}: {comparison.told_as} {number(importances.base)}"
+        label = f"{name}: {comparison._measure} {number(importances.base)}"
         series.append(Series(label, colour, np.array(numbers).T))
     ranked = np.array([features.index(feature) for feature in comparison._ranked], np.intp)
     ax, order = draw_series(ax, look, features, ranked, series, comparison.change)
@@ -71,10 +71,9 @@ def draw_series(
     for k, (name, colour, numbers) in enumerate(series):
         value, low, high = numbers[:, order]
         at = np.arange(len(order)) + shift_of(k, len(series))
-        hidden = " " if name.startswith("_") else ""  # matplotlib omits names that begin with _
         style: dict[str, Any] = {
             "color": colour,
-            "label": f"{hidden}{name}",
+            "label": canvas.legend_name(name),
             "markersize": 5,
             "linestyle": "none",
             "zorder": 4,

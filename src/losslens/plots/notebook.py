@@ -142,7 +142,7 @@ def _size(result: Displayed, table: ResultTable) -> tuple[float, float]:
             rows *= 1 + len(result.names) // 2
         case ByGroup() if isinstance(result.every, FeatureEffect):
             return 5.2, 3.6
-        case ByGroup() if result._is_mapped:
+        case ByGroup() if not result.every._of_one:
             rows = len(result.features) * (1 + len(result) // 2)
         case ShapleyEffect():
             rows = int(1.5 * (rows + 2 * (len(result.local) == 1)))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
-from losslens.results.selection import Grouped
+from losslens.results.selection import Grouped, Numbers
 from losslens.results.table import ResultTable
 from losslens.tables.features import pair_name, unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.tables.frozen import Frozen
 from losslens.typing import Mask
+from losslens.uncertainty.inference import Estimates
 
 
 class Stored(Frozen):
@@ -31,8 +32,23 @@ class Stored(Frozen):
             Stored.kinds[cls.__name__] = cls
 
 
+class Absent(AttributeError, ValueError):  # noqa: N818 - said of a name
+    """What other results have and this one has not."""
+
+
 class Displayed(Stored):
     """A result that is shown as a table, in notebooks with a plot beside it."""
+
+    def _why_absent(self, name: str) -> str:
+        """Why it has no attribute that others have, in one sentence; "" for a name that none has."""
+        return ""
+
+    if not TYPE_CHECKING:  # which knows what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if not name.startswith("_") and (why := self._why_absent(name)):
+                raise Absent(why)
+            object.__getattribute__(self, name)  # raises: there is none, or why a property has none
 
     def _table(self) -> ResultTable:
         """The table to show."""
@@ -78,7 +94,7 @@ T = TypeVar("T", bound=Any)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ResultMapping(Mapping[str, T], Grouped, Saveable):
+class ResultMapping(Mapping[str, T], Grouped, Result):
     """A mapping from features to their results, in the requested order."""
 
     features: dict[str, T]
@@ -118,6 +134,33 @@ class ResultMapping(Mapping[str, T], Grouped, Saveable):
     @property
     def _first(self) -> T:
         return next(iter(self.features.values()))
+
+    _has_curves = True
+
+    @property
+    def backend(self) -> str:  # type: ignore[override]
+        """The data frame library of the input data."""
+        return str(self._first.backend)
+
+    @property
+    def _numbers(self) -> Numbers:
+        return {name: numbers for feature in self.features.values() for name, numbers in feature._numbers.items()}
+
+    def _why_absent(self, name: str) -> str:
+        return str(self._first._why_absent(name))
+
+    @property
+    def _measure(self) -> str:  # type: ignore[override]
+        return str(self._first._measure)
+
+    @property
+    def _base(self) -> float:
+        return float(self._first._base)
+
+    @property
+    def _base_estimates(self) -> Estimates:
+        found: Estimates = self._first._base_estimates
+        return found
 
     def __getitem__(self, name: Any) -> T:
         key = pair_name(*map(str, name)) if isinstance(name, tuple) and str(name) not in self.features else str(name)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -14,40 +14,23 @@ from numpy.typing import NDArray
 from losslens import plots
 from losslens.plots.look import Look, draws
 from losslens.results.base import Result
-from losslens.results.comparison import between_errors, between_groups
-from losslens.results.effects import Effects, FeatureEffect
-from losslens.results.importance import FeatureImportance, number_of
-from losslens.results.importances import Importances
-from losslens.results.row_changes import LeftOut
-from losslens.results.scores import FeatureScore
-from losslens.results.shapley import ShapleyImportance
-from losslens.results.shapley_effect import ShapleyEffect
-from losslens.results.table import NONE, ResultTable, or_else
+from losslens.results.selection import Compared, Numbers
+from losslens.results.table import NONE, ResultTable
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.tables.row_labels import label_text
 from losslens.text import in_digits
-from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Indices, Mask, Sort
-from losslens.uncertainty.cautions import noted, of_estimate, small_group, told
-from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
-from losslens.uncertainty.standard_errors import (
-    Influence,
-    check_level,
-    influence_on_error,
-    influence_on_mean,
-    interval,
-    welch,
-)
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Indices, Sort
+from losslens.uncertainty.cautions import noted
+from losslens.uncertainty.inference import Adjustment, Difference, columns_of_differences, or_why
+from losslens.uncertainty.standard_errors import check_level
 
 T = TypeVar("T", bound=Any)
-Numbers = dict[str, dict[str, Any]]  # of each feature, by name: its number first, and what is known of it
-Contrast = Callable[[str | None, float], Difference]  # from a feature (None: the error) and a level
 
 ALL = "(all)"  # the line of all rows
 MOST_LINES = 40  # of groups that are shown
 WIDTH = 110  # letters of a line: further features are in the data frame
 MOST_NOTES = 6  # on single groups
-NO_ERROR_OF_REFITS = "no standard error of the error itself: training rows of a fold are test rows of the others"
 PLAIN = (bool, int, float, str, dt.date, dt.timedelta, np.datetime64, np.timedelta64)
 
 
@@ -128,11 +111,11 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         The groups have other rows and the same donors: each row, or each group of `groups=`, is left out as an
         observation and as a donor of both. `feature` may be omitted if there is one only.
         """
-        return self._contrast(first, second)(self._feature(feature), level)
+        return self._between(first, second)(self._feature(feature), level)
 
     def error_difference(self, first: Any, second: Any, level: float = 0.95) -> Difference:
         """How much larger the error of one group is than that of another, nothing replaced; by a scorer the score."""
-        return self._contrast(first, second)(None, level)
+        return self._between(first, second)(None, level)
 
     def differences(self, against: Any = None, level: float = 0.95, adjust: Adjustment | None = "holm") -> Any:
         """Every feature in every group against one of them (the first by default); a data frame, largest first.
@@ -143,35 +126,18 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         self[base]
         self._need_errors("difference of groups")
         check_level(level)
-        rows = [
-            (feature, label, one)
-            for label in self
-            if label != base
-            for feature, one in self._all_differences(label, base, level).items()
-        ]
-        rows.sort(key=lambda row: -np.nan_to_num(abs(row[2].value), nan=-1.0))
-        p = np.array([each.p_value for *_, each in rows])
-        data: dict[str, Any] = {"feature": [feature for feature, *_ in rows]}
-        data |= {"group": _plain([label for _, label, _ in rows]), "against": _plain([base] * len(rows))}
-        names = {"difference": "value", "std_error": "std_error", "low": "low", "high": "high"}
-        data |= {column: [getattr(each, name) for *_, each in rows] for column, name in names.items()}
-        data["p"] = p
-        if adjust is not None:
-            known = np.isfinite(p)
-            data["p_adjusted"] = np.full(len(p), np.nan)
-            data["p_adjusted"][known] = adjusted(p[known], adjust)
-        return self._frame(data | {"caution": [each.caution for *_, each in rows]})
+        others = [label for label in self if label != base]
+        found = [one for label in others for one in self._all_differences(label, base, level)]
+        labels = _plain([label for label in others for _ in self.features]), _plain([base] * len(found))
+        known = {"feature": list(self.features) * len(others), "group": labels[0], "against": labels[1]}
+        return self._frame(columns_of_differences(known, found, adjust))
 
-    def _all_differences(self, first: Any, second: Any, level: float) -> dict[str, Difference]:
+    def _all_differences(self, first: Any, second: Any, level: float) -> list[Difference]:
         """Of all features; NaN where one has no standard error, for the reason in `caution`."""
-        found, contrast = {}, None
-        for feature in self.features:
-            try:
-                contrast = self._contrast(first, second) if contrast is None else contrast
-                found[feature] = contrast(feature, level)
-            except ValueError as error:
-                found[feature] = Difference("", "", np.nan, np.nan, np.nan, np.nan, np.nan, level, str(error))
-        return found
+        return [
+            or_why(lambda feature=feature: self.difference(first, second, feature, level), level)  # type: ignore[misc]
+            for feature in self.features
+        ]
 
     def errors(self, level: float = 0.95) -> Any:
         """The error of each group with its interval, nothing replaced, or its score; a data frame.
@@ -180,39 +146,17 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         """
         self._need_errors("error of groups")
         check_level(level)
-        columns: dict[str, list[Any]] = {
-            "group": _plain(self._labels), "n": self.n.tolist(), self.told_as: [*map(_base, self.values())],
-        }  # fmt: skip
+        columns: dict[str, list[Any]] = {"group": _plain(self._labels), "n": self.n.tolist()}
+        columns[self.every._measure] = [part._base for part in self.values()]
         for part in self.values():
-            for name, value in self._error_of(part, level).items():
+            for name, value in _error_of(part, level).items():
                 columns.setdefault(name, []).append(value)
         return self._frame(columns)
 
-    def _error_of(self, part: Any, level: float) -> dict[str, Any]:
-        try:
-            on, units = _on_base(part), _units(part)
-        except ValueError as error:
-            return {"std_error": np.nan, "low": np.nan, "high": np.nan, "caution": str(error)}
-        low, high = interval(_base(part), on.std_error, units, level, on.skewness)
-        said = of_estimate(on.skewness, _effective(part), grouped=self._grouped)
-        return {"std_error": on.std_error, "low": low, "high": high, "caution": said}
-
     def _need_errors(self, what: str) -> None:
-        if not self.told_as:
-            why = "is a curve" if isinstance(self.every, (FeatureEffect, Effects)) else "is of these rows alone"
+        if not self.every._measure:
+            why = self.every._why_no_error
             raise ValueError(f"no {what}: an effect {why}, and has no error on new rows; use plot() and to_frame()")
-
-    @property
-    def told_as(self) -> str:
-        """Whether groups have errors, the smaller the better, or scores, the larger the better; "" for effects."""
-        match self.every:
-            case FeatureImportance() | FeatureScore():
-                return self.every.told_as
-            case Importances():
-                return self.every._first.told_as
-            case ShapleyImportance() | LeftOut():
-                return "error"
-        return ""
 
     # -- shown ----------------------------------------------------------------------------------------------------
 
@@ -225,8 +169,8 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         data: dict[str, Any] = {"group": [label for label, *_ in groups for _ in self.features]}
         data["group"] = _plain(data["group"])
         data["n"] = [n for _, n, _ in groups for _ in self.features]
-        if self.told_as:
-            data[self.told_as] = [_base(part) for *_, part in groups for _ in self.features]
+        if self.every._measure:
+            data[self.every._measure] = [part._base for *_, part in groups for _ in self.features]
         data["feature"] = [feature for _ in groups for feature in self._ranked]
         lines = [numbers[feature] for numbers in self._numbers.values() for feature in self._ranked]
         return self._frame(data | {key: [line[key] for line in lines] for key in lines[0]})
@@ -252,7 +196,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         >>> [label.get_text() for label in ax.get_yticklabels()]
         ['speed']
         """
-        if isinstance(self.every, FeatureEffect):
+        if self.every._of_one and not self.every._is_ranked:
             return self.plot_curves(colors=colors, labels=labels, ax=ax)
         return plots.by_group.plot_by_group(self, ax, Look(top, sort, scale, colors, labels))
 
@@ -278,29 +222,16 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         >>> imp.by(np.where(X[:, 0] > 0, "north", "south")).plot_curves("x1").get_xlabel()
         'x1'
         """
-        if not isinstance(self.every, (FeatureImportance, FeatureScore, FeatureEffect, Importances, Effects)):
+        if not self.every._has_curves:
             raise ValueError(f"{type(self.every).__name__} has no curves of single features by group")
         name = self._feature(feature)
-        mapped = isinstance(self.every, (Importances, Effects))
-        parts = {label: part[name] if mapped else part for label, part in self.items()}
+        parts = {label: part if part._of_one else part[name] for label, part in self.items()}
         return plots.subgroups.plot_groups(parts, ax, Look(scale=scale, colors=colors, labels=labels))
 
     @property
     def what(self) -> str:
         """What the numbers are, for an axis."""
-        every = self.every
-        match every:
-            case FeatureImportance() | FeatureScore():
-                return f"{every.name}: {every.change}"
-            case FeatureEffect():
-                return f"{every.name}: prediction"
-            case Effects():
-                return "predictions, from the smallest to the largest of each PD curve"
-            case ShapleyEffect():
-                return "mean absolute effect on the prediction"
-            case LeftOut():
-                return every.what
-        return str(every.headline.split(";")[0])
+        return str(self.every._axis)
 
     @property
     def headline(self) -> str:
@@ -332,12 +263,12 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         columns: dict[str, Any] = {"group": groups, "n": [*self.n.tolist(), len(self.codes)]}
         by = f"{self.name} (group)" if self.name in shown else self.name  # a feature keeps its name
         view = [(by, "{group}"), ("rows", "{n}")]
-        if self.told_as:
-            columns["base"] = [_base(part) for part in [*self.values(), self.every]]
-            view.append((self.told_as, "{base}"))
+        if self.every._measure:
+            columns["base"] = [part._base for part in [*self.values(), self.every]]
+            view.append((self.every._measure, "{base}"))
         for k, feature in enumerate(shown):
             columns[f"feature{k}"] = [_cell(one[feature]) for one in numbers]
-            view.append((feature if self._is_mapped else self._heading, f"{{feature{k}}}"))
+            view.append((self.every._heading if self.every._of_one else feature, f"{{feature{k}}}"))
         left = len(self.features) - len(shown)
         notes = (
             [f"{left} less important feature{'s' if left > 1 else ''} not shown; to_frame() has all"] if left else []
@@ -354,13 +285,6 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         )
 
     @property
-    def _heading(self) -> str:
-        match self.every:
-            case FeatureEffect():
-                return "smallest to largest of the PD curve"
-        return "importance"
-
-    @property
     def _shown_features(self) -> list[str]:
         """The most important features, as many as fit into a line; at least one."""
         used, shown = 30, list[str]()
@@ -373,28 +297,18 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    @property
-    def _is_mapped(self) -> bool:
-        """Whether there are several features, or a mapping that could have several."""
-        return not isinstance(self.every, (FeatureImportance, FeatureScore, FeatureEffect))
-
-    @property
-    def _grouped(self) -> bool:
-        block = self.every.block if isinstance(self.every, LeftOut) else _first(self.every).sample.block
-        return block is not None
-
     @cached_property
     def _numbers(self) -> dict[Any, Numbers]:
-        return {label: _numbers(part) for label, part in self.items()}
+        return {label: part._numbers for label, part in self.items()}
 
     @cached_property
     def _numbers_of_all(self) -> Numbers:
-        return _numbers(self.every)
+        return dict(self.every._numbers)
 
     @property
     def _ranked(self) -> list[str]:
         """Features that matter most in any group first; effects in the order that was asked for."""
-        if isinstance(self.every, (FeatureEffect, Effects)):
+        if not self.every._is_ranked:
             return list(self.features)
         largest = {name: [_value(one[name]) for one in self._numbers.values()] for name in self.features}
         return sorted(self.features, key=lambda name: -np.nan_to_num(largest[name], nan=-np.inf).max())
@@ -408,40 +322,18 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
             raise KeyError(unknown_feature(feature, self.features, "features"))
         return feature
 
-    def _rows(self, label: Any) -> Mask:
-        return np.asarray(self.codes == list(self).index(label))
-
-    def _contrast(self, first: Any, second: Any) -> Contrast:
-        """The difference of two groups, as a function of what is compared and of the level."""
-        a, b = self[first], self[second]
+    def _between(self, first: Any, second: Any) -> Compared:
+        """The difference of two groups, as a function of what is compared (a feature, or None: the error)."""
+        parts = self[first], self[second]
         if first == second:
             raise ValueError(f"{label_text(first)!r} is compared with itself; name two groups")
         self._need_errors("difference of groups")
-        match self.every:
-            case ShapleyImportance():
-                found = self._of_shares(self._rows(first), self._rows(second))
-            case LeftOut():
-                found = _of_left_out(self.every, (a, b), (self._rows(first), self._rows(second)))
-            case _:
-                found = _of_importances(a, b)
-        names = label_text(first), label_text(second)
-
-        def compare(feature: str | None, level: float) -> Difference:
-            one = found(feature, check_level(level))
-            few = "" if self._grouped else small_group(min(_effective(a), _effective(b)))
-            doubts = [] if feature is None else told(names, [_doubts(part, feature) for part in (a, b)], "In")
-            caution = " ".join(filter(None, [few, one.caution, *doubts]))
-            return replace(one, first=names[0], second=names[1], caution=caution)
-
-        return compare
-
-    def _of_shares(self, first: Mask, second: Mask) -> Contrast:
-        """Of Shapley shares: the lines of a gap, which are how much less a feature takes off the error."""
-        gap = self.every.gap(first, second, names=("first", "second"))
-        return lambda feature, level: gap.whole(level) if feature is None else _turned(gap.part(feature, level))
+        rows = [np.asarray(self.codes == list(self).index(label)) for label in (first, second)]
+        found: Compared = self.every._between(parts, rows, (label_text(first), label_text(second)))
+        return found
 
     def _frame(self, columns: Mapping[str, Any]) -> Any:
-        return make_frame(columns, _first(self.every).backend)
+        return make_frame(columns, self.every.backend)
 
 
 def by_group(result: Any, groups: Any) -> ByGroup[Any]:
@@ -483,56 +375,6 @@ def _texts(labels: Iterable[Any]) -> list[str]:
     return [*map(label_text, labels)]
 
 
-def _first(result: Any) -> Any:
-    """What all features of a result have in common."""
-    return result._first if isinstance(result, (Importances, Effects)) else result
-
-
-def _numbers(part: Any) -> Numbers:
-    """The numbers of a group of rows."""
-    match part:
-        case FeatureImportance() | FeatureScore():
-            return {part.name: _of_feature(part)}
-        case Importances():
-            return {name: _of_feature(one) for name, one in part.items()}
-        case FeatureEffect():
-            return {part.name: _of_effect(part)}
-        case Effects():
-            return {name: _of_effect(one) for name, one in part.items()}
-        case ShapleyEffect():
-            return {name: {"importance": value} for name, value in zip(part.features, part.importance, strict=True)}
-    table = part._table().data()
-    columns = ("sfimp", "share") if isinstance(part, ShapleyImportance) else ("importance",)
-    place = {feature: k for k, feature in enumerate(table["feature"])}
-    names, why = (*columns, "std_error", "low", "high"), _why(part, "std_error")
-    return {
-        feature: {name: table[name][place[feature]] for name in names}
-        | {"caution": table["caution"][place[feature]] or why}
-        for feature in part.features
-    }
-
-
-def _of_feature(one: FeatureImportance | FeatureScore) -> dict[str, Any]:
-    numbers = {name: number_of(one, name) for name in ("importance", "std_error", "low", "high")}
-    return {**numbers, "caution": one.caution or _why(one, "std_error")}
-
-
-def _of_effect(one: FeatureEffect) -> dict[str, Any]:
-    curve = or_else(lambda: one.pd, np.array([np.nan]))
-    known = curve[np.isfinite(curve)]
-    ends = (float(known.min()), float(known.max())) if len(known) else (np.nan, np.nan)
-    return {"smallest": ends[0], "largest": ends[1], "caution": _why(one, "pd")}
-
-
-def _why(part: Any, what: str) -> str:
-    """Why there is no such number; empty where there is one."""
-    try:
-        getattr(part, what)
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
 def _value(numbers: Mapping[str, Any]) -> float:
     return float(next(iter(numbers.values())))
 
@@ -549,83 +391,10 @@ def _cell(numbers: Mapping[str, Any]) -> str:
     return f"{in_digits(value)} ± {in_digits(error, value or error)}" if np.isfinite(error) else in_digits(value)
 
 
-def _base(part: Any) -> float:
-    """The error of a group with nothing replaced, or its score; NaN where its rows have no weight."""
-    match part:
-        case ShapleyImportance():
-            return part.error_all
-        case LeftOut():
-            return part.error
-    return or_else(lambda: float(part.base), np.nan)
-
-
-def _on_base(part: Any) -> Influence:
-    match part:
-        case ShapleyImportance():
-            return influence_on_error(part.sample, part.at)
-        case LeftOut():
-            raise ValueError(NO_ERROR_OF_REFITS)
-    found: Influence = _first(part).base_influence
-    return found
-
-
-def _units(part: Any) -> float:
-    """The effective number of what is left out: rows, groups of rows, or blocks of rows of a score."""
-    return float(part.estimates().units if isinstance(part, LeftOut) else _first(part)._units)
-
-
-def _effective(part: Any) -> float:
-    """The effective number of rows, or groups of rows."""
-    if isinstance(part, LeftOut):
-        return _units(part)
-    one = _first(part)
-    return float(one.sample.effective_units(one.at))
-
-
-def _doubts(part: Any, feature: str) -> str:
-    """Why the number of a feature, not only its interval, is to be taken with caution."""
-    match part:
-        case FeatureImportance() | FeatureScore():
-            return part._doubts
-        case Importances():
-            return part[feature]._doubts
-    return ""
-
-
-def _of_importances(a: Any, b: Any) -> Contrast:
-    def compare(feature: str | None, level: float) -> Difference:
-        if feature is None:
-            return between_errors(("", _first(a)), ("", _first(b)), level)
-        first, second = (part[feature] if isinstance(part, Importances) else part for part in (a, b))
-        return between_groups(("", first), ("", second), level)
-
-    return compare
-
-
-def _of_left_out(every: LeftOut, parts: tuple[LeftOut, LeftOut], rows: tuple[Mask, Mask]) -> Contrast:
-    """Of refits: the groups have no row in common, but rows of a group of `groups=` may be in both."""
-
-    def compare(feature: str | None, level: float) -> Difference:
-        if feature is None:
-            raise ValueError(NO_ERROR_OF_REFITS)
-        j = every.features.index(feature)
-        local = np.nan_to_num(every.local[:, [j]])
-        moved = []
-        for part, chosen in zip(parts, rows, strict=True):
-            weight = np.zeros(len(local))
-            weight[chosen] = part._counted_weight
-            moved.append(influence_on_mean(local, weight, every.block)[:, 0])
-        first, second = (float(part.estimates().covariance[j, j]) for part in parts)
-        both = Influence(moved[0] - moved[1], total=max(first + second - 2 * float(moved[0] @ moved[1]), 0.0))
-        value = float(parts[0].importance[j] - parts[1].importance[j])
-        freedom = welch((first, second), (_units(parts[0]), _units(parts[1])))
-        return difference(
-            ("", ""), value, both.std_error, freedom, level, both.skewness, grouped=every.block is not None
-        )
-
-    return compare
-
-
-def _turned(one: Difference) -> Difference:
-    """The second less the first."""
-    return replace(one, value=-one.value, low=-one.high, high=-one.low)
+def _error_of(part: Any, level: float) -> dict[str, Any]:
+    """The error of a group with its interval; NaN where there is none, for the reason in `caution`."""
+    try:
+        one = part._base_estimates.number(part._measure, level)
+    except ValueError as error:
+        return {"std_error": np.nan, "low": np.nan, "high": np.nan, "caution": str(error)}
+    return {"std_error": one.std_error, "low": one.low, "high": one.high, "caution": one.caution}

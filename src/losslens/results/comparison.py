@@ -11,13 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from losslens import plots
-from losslens.cells.matrix import Cells, means
-from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.plots.look import Look, draws
 from losslens.results.base import Result
-from losslens.results.importance import FeatureImportance, number_of
 from losslens.results.importances import Importances
-from losslens.results.scores import FeatureScore
+from losslens.results.one_number import numbers_of
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import ResultTable, or_else
 from losslens.tables.checks import is_one_of
@@ -25,10 +22,8 @@ from losslens.tables.distribution_shift import DistributionShift
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Sort
-from losslens.uncertainty import standard_errors
-from losslens.uncertainty.cautions import noted, of_estimate
-from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
-from losslens.uncertainty.standard_errors import Influence
+from losslens.uncertainty.cautions import noted
+from losslens.uncertainty.inference import Adjustment, Difference, between, columns_of_differences
 
 BEYOND = "*"  # after the distance of two distributions, where it is beyond chance
 MOVED = (
@@ -84,35 +79,16 @@ class Comparison(Result):
         a, b = self._model(first)[feature], self._model(second)[feature]
         if not is_one_of(of, ("pfi", "sfimp")):
             raise ValueError(f"of is 'pfi' or 'sfimp'; got {of!r}")
-        if of == "sfimp":
-            return self._share_difference(feature, first, second, level)
-        value, grouped = a.unbiased - b.unbiased, self._grouped
-        if not self.paired:
-            return _unpaired((first, second), value, (a.influence, b.influence), (a._units, b._units), level, grouped)
-        return _of(_paired(a, b), (first, second), value, a._units, level, grouped)
+        if of == "pfi":
+            return a._less(b, (first, second), level, paired=self.paired)
+        if not self.shapley:
+            raise ValueError("no Shapley shares were computed; compare again with shapley=True")
+        return self.shapley[first]._less(self.shapley[second], feature, (first, second), level, paired=self.paired)
 
     def error_difference(self, first: str, second: str, level: float = 0.95) -> Difference:
         """How much larger the error of one model is than that of the other, nothing replaced; by a scorer the score."""
-        a, b = (next(iter(self._model(name).values())) for name in (first, second))
-        value, moved = a.base - b.base, (a.base_influence, b.base_influence)
-        if not self.paired:
-            return _unpaired((first, second), value, moved, (a._units, b._units), level, self._grouped)
-        return _of(moved[0] - moved[1], (first, second), value, a._units, level, self._grouped)
-
-    def _share_difference(self, feature: str, first: str, second: str, level: float) -> Difference:
-        if not self.shapley:
-            raise ValueError("no Shapley shares were computed; compare again with shapley=True")
-        a, b = self.shapley[first], self.shapley[second]
-        j, units = a.features.index(feature), (a._units, b._units)
-        value, drawn = a.unbiased[j] - b.unbiased[j], a.monte_carlo_error[j] + b.monte_carlo_error[j]
-        one, other = a.influence(feature), b.influence(feature)
-        if not self.paired:
-            errors = [Influence(on.moved, total=result.std_error[j] ** 2) for on, result in ((one, a), (other, b))]
-            return _unpaired((first, second), float(value), (errors[0], errors[1]), units, level, self._grouped)
-        # Both may have drawn the same walks. The covariance of their noise is unknown: the least favourable is assumed.
-        moved = one.moved - other.moved
-        both = Influence(moved, total=float(moved @ moved + drawn**2))
-        return _of(both, (first, second), float(value), units[0], level, self._grouped)
+        a, b = (self._model(name)._base_estimates for name in (first, second))
+        return between(a, b, a.names[0], (first, second), level, "same" if self.paired else "independent")
 
     def differences(
         self,
@@ -131,17 +107,10 @@ class Comparison(Result):
         base = self.names[0] if against is None else against
         self._model(base)
         others = [name for name in self.names if name != base]
-        rows = [(f, self.difference(f, name, base, level, of=of)) for name in others for f in self.features]
-        rows.sort(key=lambda row: -abs(row[1].value))
-        p = np.array([each.p_value for _, each in rows])
-        names = {"model": "first", "against": "second", "difference": "value"}
-        names |= {name: name for name in ("std_error", "low", "high")}
-        data: dict[str, Any] = {"feature": [feature for feature, _ in rows]}
-        data |= {column: [getattr(each, name) for _, each in rows] for column, name in names.items()}
-        data["p"] = p
-        if adjust is not None:
-            data["p_adjusted"] = adjusted(p, adjust)
-        return data | {"caution": [each.caution for _, each in rows]}
+        pairs = [(name, feature) for name in others for feature in self.features]
+        found = [self.difference(feature, name, base, level, of=of) for name, feature in pairs]
+        known = {"feature": [feature for _, feature in pairs], "model": [name for name, _ in pairs]}
+        return columns_of_differences(known | {"against": [base] * len(found)}, found, adjust)
 
     def moved(
         self,
@@ -186,24 +155,16 @@ class Comparison(Result):
 
     def errors(self, level: float = 0.95) -> Any:
         """The error of each model with its interval, nothing replaced, or its score; a data frame, the best first."""
-        rows = []
-        for name, importances in self.importances.items():
-            one = next(iter(importances.values()))
-            moved = one.base_influence
-            ends = standard_errors.interval(one.base, moved.std_error, one._units, level, moved.skewness)
-            rows.append((name, one.base, moved.std_error, *ends, self._said_of_error(one, moved)))
-        rows.sort(key=lambda row: row[1], reverse=self.told_as == "score")
-        columns = ("model", self.told_as, "std_error", "low", "high", "caution")
-        return self._frame(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+        models = {name: one._base_estimates.number(self._measure, level) for name, one in self.importances.items()}
+        order = sorted(models, key=lambda name: models[name].value, reverse=self._measure == "score")
+        columns = {"value": self._measure} | {name: name for name in ("std_error", "low", "high", "caution")}
+        data = {new: [getattr(models[name], own) for name in order] for own, new in columns.items()}
+        return self._frame({"model": order} | data)
 
     @property
-    def told_as(self) -> Literal["error", "score"]:
+    def _measure(self) -> str:
         """Whether models have errors, the smaller the better, or scores, the larger the better."""
-        one: FeatureImportance | FeatureScore = next(iter(self._first.values()))
-        return one.told_as
-
-    def _said_of_error(self, one: FeatureImportance, moved: Influence) -> str:
-        return of_estimate(moved.skewness, one._units, grouped=self._grouped)
+        return self._first._measure
 
     def agreement(self) -> Any:
         """Agreement of the rankings of features: Kendall's and Spearman's coefficients of every two; a data frame."""
@@ -234,7 +195,7 @@ class Comparison(Result):
         for name, importances in self.importances.items():
             rows: dict[str, list[Any]] = {"model": [name] * len(importances), "feature": list(importances)}
             for key in ("importance", "std_error", "low", "high"):
-                rows[key] = [number_of(feature, key) for feature in importances.values()]
+                rows[key] = numbers_of(importances.values(), key)
             if self.shapley:
                 shares = self.shapley[name]
                 missing = np.full(len(shares.features), np.nan)
@@ -346,7 +307,7 @@ class Comparison(Result):
     def _table(self) -> ResultTable:
         models = self.importances.values()
         order = self._ranked
-        columns: dict[str, Any] = {"feature": [f"({self.told_as})", *order]}
+        columns: dict[str, Any] = {"feature": [f"({self._measure})", *order]}
         for k, importances in enumerate(models):
             columns[f"model{k}"] = [importances.base, *(importances[feature].pfi for feature in order)]
         view = [("", "{feature}"), *((name, f"{{model{k}}}") for k, name in enumerate(self.names))]
@@ -387,10 +348,6 @@ class Comparison(Result):
         """Features that matter most to any model first."""
         return sorted(self.features, key=lambda f: -max(model[f].pfi for model in self.importances.values()))
 
-    @property
-    def _grouped(self) -> bool:
-        return any(next(iter(one.values()))._grouped for one in self.importances.values())
-
     def _model(self, name: str) -> Importances:
         if not is_one_of(name, self.importances):
             raise KeyError(unknown_feature(name, self.names, "models").replace("feature", "model", 1))
@@ -398,78 +355,6 @@ class Comparison(Result):
 
     def _frame(self, columns: Mapping[str, Any]) -> Any:
         return make_frame(columns, next(iter(self._first.values())).backend)
-
-
-def _paired(a: FeatureImportance | FeatureScore, b: FeatureImportance | FeatureScore) -> Influence:
-    """Influence of each row on the difference of two importances on the same rows.
-
-    With the same donors in both, the influence is that of the differences of cells. Otherwise the noise of one sampled
-    design can be subtracted; that of two, which may have donors in common, is not, which makes intervals conservative.
-    """
-    if isinstance(a, FeatureScore) or isinstance(b, FeatureScore):
-        return a.influence - b.influence
-    if isinstance(a.meeting, OwnDonors) and isinstance(b.meeting, OwnDonors):
-        same = a.meeting.donors.shape == b.meeting.donors.shape and a.complete and b.complete
-        if same and np.array_equal(a.meeting.donors[a.at], b.meeting.donors[b.at]):
-            cells = Cells(a.cells.rows, np.zeros(a._changes.shape), a._changes - b._changes)
-            return standard_errors.influence(means(cells, a.meeting, a.sample), a.meeting, a.sample, a.at)
-        return Influence(a.influence.moved - b.influence.moved)
-    assert isinstance(a.meeting, CommonGrid) or isinstance(b.meeting, CommonGrid)
-    return a.influence - b.influence
-
-
-def _of(
-    moved: Influence, names: tuple[str, str], value: float, units: float, level: float, grouped: bool
-) -> Difference:
-    freedom = standard_errors.degrees_of_freedom(units)
-    return difference(names, value, moved.std_error, freedom, level, moved.skewness, grouped=grouped)
-
-
-def between_groups(
-    first: tuple[str, FeatureImportance], second: tuple[str, FeatureImportance], level: float = 0.95
-) -> Difference:
-    """The importance in one group of rows less that in another: both `given` of one result, with names.
-
-    Observations differ, but the donors are the same: a row moves both importances as a donor, and one at most as an
-    observation. Degrees of freedom are Welch's, as of two sets of rows.
-    """
-    (name, a), (other, b) = first, second
-    moved = a.influence - b.influence
-    value, freedom = a.unbiased - b.unbiased, _welch((a.influence, b.influence), (a._units, b._units))
-    size = max(map(abs, (a.unbiased, b.unbiased, a.base, b.base)))
-    return difference(
-        (name, other), value, moved.std_error, freedom, level, moved.skewness, grouped=a._grouped, size=size
-    )
-
-
-def between_errors(
-    first: tuple[str, FeatureImportance], second: tuple[str, FeatureImportance], level: float = 0.95
-) -> Difference:
-    """The error of one group of rows less that of another, nothing replaced: both `given` of one result, with names.
-
-    The two have no row in common, but rows of one group of ``groups=`` may be in both, which a row less moves at once.
-    """
-    (name, a), (other, b) = first, second
-    one, another = a.base_influence, b.base_influence
-    moved, freedom = one - another, _welch((one, another), (a._units, b._units))
-    return difference(
-        (name, other), a.base - b.base, moved.std_error, freedom, level, moved.skewness, grouped=a._grouped,
-        size=max(abs(a.base), abs(b.base)),
-    )  # fmt: skip
-
-
-def _welch(moved: tuple[Influence, Influence], units: tuple[float, float]) -> float:
-    return standard_errors.welch((moved[0].variance, moved[1].variance), units)
-
-
-def _unpaired(
-    names: tuple[str, str], value: float, moved: tuple[Influence, Influence], units: tuple[float, float], level: float,
-    grouped: bool,
-) -> Difference:  # fmt: skip
-    """The difference between independent sets of rows."""
-    total, freedom = sum(one.variance for one in moved), _welch(moved, units)
-    first, second = (one.skewness * (one.variance / total) ** 1.5 if total > 0 else 0.0 for one in moved)
-    return difference(names, value, float(np.sqrt(total)), freedom, level, first - second, grouped=grouped)
 
 
 def distance_in_words(shift: DistributionShift) -> str:

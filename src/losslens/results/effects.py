@@ -17,7 +17,8 @@ from losslens.donors.layout import OwnDonors
 from losslens.plots.look import Look, draws
 from losslens.results.base import ResultMapping, Tabular
 from losslens.results.feature import FeatureResult
-from losslens.results.table import ResultTable, facts, grid_size, or_else
+from losslens.results.selection import Numbers
+from losslens.results.table import ResultTable, facts, grid_size, or_else, why_not
 from losslens.tables.columns import count_missing, is_missing, missing_name, places_of
 from losslens.typing import Axes, Colors, FeatureLabels, Floats
 from losslens.uncertainty.bands import Band
@@ -95,6 +96,20 @@ class FeatureEffect(FeatureResult, Tabular):
         'prediction, less that at x0 = 1'
         """
         return plots.feature.plot_effect(self, ax, Look(colors=colors, labels=labels, curves=curves), center)
+
+    _of_one, _has_curves, _is_ranked = True, True, False
+    _heading, _why_no_error = "smallest to largest of the PD curve", "is a curve"
+
+    @property
+    def _numbers(self) -> Numbers:
+        curve = or_else(lambda: self.pd, np.array([np.nan]))
+        known = curve[np.isfinite(curve)] if np.isfinite(curve).any() else np.array([np.nan])
+        ends = {"smallest": float(known.min()), "largest": float(known.max())}
+        return {self.name: {**ends, "caution": why_not(lambda: self.pd)}}
+
+    @property
+    def _axis(self) -> str:
+        return f"{self.name}: prediction"
 
     @property
     def target_kind(self) -> str:
@@ -187,6 +202,9 @@ class Effects(ResultMapping[FeatureEffect]):
     >>> {name: effect.pd.tolist() for name, effect in ll.feature_effect(lambda X: X[:, 0] * X[:, 1], X).items()}
     {'x0': [0.0, 2.0], 'x1': [0.5, 1.5]}
     """
+
+    _is_ranked, _why_no_error = False, "is a curve"
+    _axis = "predictions, from the smallest to the largest of each PD curve"
 
     def _table(self) -> ResultTable:
         columns = {

@@ -55,7 +55,7 @@ class FeatureResult(Grouped):
     extrapolated: ReplacedRows | Extrapolation | None = None  # of all rows, also where some are selected
 
     @property
-    def unread(self) -> str:
+    def _unread(self) -> str:
         """Why the model was asked, but for a sample that the caller wanted."""
         return self.declined if self.declined != self.design.declined else ""
 
@@ -113,7 +113,7 @@ class FeatureResult(Grouped):
         return len(self.cells.rows) == len(self.at)
 
     @property
-    def known_as_streamed(self) -> bool:
+    def _known_as_streamed(self) -> bool:
         """Whether some cells are not kept, as far as that is known without computing any."""
         return not isinstance(vars(self.cells)["rows"], Deferred) and not self.complete
 

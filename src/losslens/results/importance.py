@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens import plots
 from losslens.cells.matrix import Cells, Means, curves, means
-from losslens.donors.layout import CommonGrid, Layout
+from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.losses import Loss, OutputLoss, OutputsLoss, outputs_of, same_outputs
 from losslens.losses import resolve as resolve_loss
 from losslens.plots.look import Look, draws
-from losslens.results.base import Tabular
 from losslens.results.effects import FeatureEffect, curve_columns
 from losslens.results.feature import FeatureResult, take_columns, take_rows
+from losslens.results.one_number import OneNumber, number_of
 from losslens.results.over_time import OverTime, over_time
 from losslens.results.row_influence import RowInfluence
 from losslens.results.selection import all_but, positions
@@ -29,6 +29,7 @@ from losslens.text import in_digits
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Limits
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.bands import Band
+from losslens.uncertainty.inference import Unit
 from losslens.uncertainty.leave_one_out import leave_one_out
 from losslens.uncertainty.standard_errors import Influence, Target, check_target
 
@@ -40,7 +41,7 @@ CURVES_ONLY = "curves only"  # shown instead of a number for pairs and for grids
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureImportance(FeatureResult, Tabular):
+class FeatureImportance(FeatureResult, OneNumber):
     """How much the loss increases when a feature's values come from other rows: on average, by value, and by row.
 
     Examples
@@ -136,44 +137,8 @@ class FeatureImportance(FeatureResult, Tabular):
         return RowInfluence(self.name, self.loss.title, self.unbiased, *roles, self.backend, self.row_labels)
 
     @property
-    def std_error(self) -> float:
-        """Standard error of `pfi` for this model on new data (jackknife over rows, as observations and donors)."""
-        return self.influence.std_error
-
-    def interval(self, level: float = 0.95, target: Target = "model") -> tuple[float, float]:
-        """Confidence interval of the importance.
-
-        Parameters
-        ----------
-        level
-            The coverage probability.
-        target
-            ``"model"``: this fitted model on new data, centred at the U-statistic. ``"sample"``: the mean over all
-            pairs of these rows (Monte-Carlo error only; the width is 0 where all pairs were used). ``"learner"``,
-            refits on new data, needs `feature_importance_cv`.
-        """
-        if check_target(target) == "sample":
-            return self._drawn_interval(level)
-        influence = self.influence
-        return standard_errors.interval(self.unbiased, influence.std_error, self._units, level, influence.skewness)
-
-    @property
-    def p_value(self) -> float:
-        """p-value of the one-sided test that this model's importance on new data is at most 0."""
-        return standard_errors.p_value(self.unbiased, self.std_error, self._units, self.influence.skewness)
-
-    @cached_property
-    def caution(self) -> str:
-        """Why the number or its interval is to be taken with caution, in plain words; empty if it is not."""
-        found = or_else(lambda: self.influence, None)
-        if found is None:
-            return ""
-        said = cautions.of_estimate(found.skewness, self._units, grouped=self._grouped)
-        return " ".join(filter(None, (said, self._doubts)))
-
-    @property
-    def _doubts(self) -> str:
-        """What of that is about the number, not about the error of its interval."""
+    def _doubts(self) -> str:  # type: ignore[override]
+        """Why the number, not only its interval, is to be taken with caution."""
         found = or_else(lambda: self.influence, None)
         if found is None:
             return ""
@@ -394,7 +359,7 @@ class FeatureImportance(FeatureResult, Tabular):
     # -- inside ---------------------------------------------------------------------------------------------------
 
     @property
-    def _base(self) -> Floats:
+    def _losses(self) -> Floats:
         assert self.sample.loss is not None  # every FeatureImportance has a loss
         return self.sample.loss[self.at]
 
@@ -415,10 +380,10 @@ class FeatureImportance(FeatureResult, Tabular):
         return self.sample.effective_units(self.at)
 
     @property
-    def _grouped(self) -> bool:
-        return self.sample.block is not None
+    def _unit(self) -> Unit:
+        return "rows" if self.sample.block is None else "groups"
 
-    told_as: ClassVar[Literal["error"]] = "error"  # what `base` is
+    _measure = "error"
 
     @property
     def change(self) -> str:
@@ -449,6 +414,21 @@ class FeatureImportance(FeatureResult, Tabular):
             raise ValueError("no Monte-Carlo error: too few cells to separate rows and donors from noise")
         return standard_errors.interval(self.pfi, float(np.sqrt(noise)), np.inf, level)
 
+    def _influence_less(self, other: Any) -> Influence:
+        """Influence of each row on the difference of two importances on the same rows.
+
+        With the same donors in both, the influence is that of the differences of cells. Otherwise the noise of one
+        sampled design can be subtracted; that of two, which may have donors in common, is not, which makes intervals
+        conservative.
+        """
+        if not (isinstance(self.meeting, OwnDonors) and isinstance(other.meeting, OwnDonors)):
+            return super()._influence_less(other)
+        same = self.meeting.donors.shape == other.meeting.donors.shape and self.complete and other.complete
+        if not (same and np.array_equal(self.meeting.donors[self.at], other.meeting.donors[other.at])):
+            return Influence(self.influence.moved - other.influence.moved)
+        cells = Cells(self.cells.rows, np.zeros(self._changes.shape), self._changes - other._changes)
+        return standard_errors.influence(means(cells, self.meeting, self.sample), self.meeting, self.sample, self.at)
+
     def _need_both_roles(self, what: str) -> None:
         if len(self.at) < self.sample.n:
             raise ValueError(
@@ -470,20 +450,6 @@ class FeatureImportance(FeatureResult, Tabular):
         averages = replace(self.means, pd=None if self.means.pd is None else (pick_mean or pick)(self.means.pd))
         shared = {key: getattr(self, key) for key in FeatureResult.__dataclass_fields__}
         return FeatureEffect(**(shared | {"cells": cells, "sample": sample, "means": averages}), target=target)
-
-
-NUMBERS: dict[str, Callable[[Any], float]] = {
-    "importance": lambda feature: feature.pfi,
-    "std_error": lambda feature: feature.std_error,
-    "low": lambda feature: feature.interval()[0],
-    "high": lambda feature: feature.interval()[1],
-    "ratio": lambda feature: feature.ratio,
-}
-
-
-def number_of(feature: Any, name: str) -> float:
-    """One number of a feature's importance, or score, for a table; NaN where there is none."""
-    return or_else(lambda: NUMBERS[name](feature), np.nan)
 
 
 def _check_domain(loss: Loss, sample: Sample) -> None:

@@ -14,23 +14,24 @@ from losslens.donors.conditional import common_condition
 from losslens.losses import Loss, OutputsLoss, same_outputs
 from losslens.losses import resolve as resolve_loss
 from losslens.plots.look import Look, draws
-from losslens.results.base import Result, ResultMapping
+from losslens.results.base import ResultMapping
 from losslens.results.extrapolation import Extrapolations
-from losslens.results.importance import CURVES_ONLY, NUMBERS, FeatureImportance, number_of
+from losslens.results.importance import CURVES_ONLY, FeatureImportance
+from losslens.results.one_number import NUMBERS, numbers_of
 from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
 from losslens.results.regions import Regions, RegionTarget
-from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else, why_not
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
 from losslens.text import claim, in_digits, size_in_words
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
-from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
+from losslens.uncertainty.inference import Estimates, Inference
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Importances(ResultMapping[FeatureImportance], Result, Inference):
+class Importances(ResultMapping[FeatureImportance], Inference):
     """Importances of several features: a mapping from name to `FeatureImportance`.
 
     `to_frame()` has one row a feature, the most important first.
@@ -111,21 +112,15 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
     @cached_property
     def _estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance, for features with a standard error."""
-        errors = {name: or_else(partial(getattr, f, "std_error"), None) for name, f in self.features.items()}
-        features = {name: f for name, f in self.features.items() if errors[name] is not None}
+        absent = {name: why for name, f in self.features.items() if (why := why_not(partial(getattr, f, "std_error")))}
+        features = [f for name, f in self.features.items() if name not in absent]
         if not features:
-            raise ValueError(f"no feature has a standard error; {self._first.name!r}: {_reason(self._first)}")
-        influences = [f.influence for f in features.values()]
-        moved = np.stack([one.moved for one in influences], axis=1)
-        covariance, whole = cross_products(moved), self._first.whole
-        # The noise of sampled donors is independent between features: it is part of the variances only.
-        np.fill_diagonal(covariance, [one.variance for one in influences])
-        return Estimates.of_covariance(
-            tuple(features), np.array([f.unbiased for f in features.values()]), covariance, self._first._units,
-            skewness=np.array([one.skewness for one in influences]), noise=np.array([one.noise for one in influences]),
-            cubes=cubed_differences(moved) * (1.0 if whole is None else np.sqrt(len(moved) / whole.units)),
-            grouped=self._first.sample.block is not None, influences=tuple(influences),
-            doubts=tuple(f._doubts for f in features.values()),
+            raise ValueError(f"no feature has a standard error; {self._first.name!r}: {absent[self._first.name]}")
+        first, whole = features[0], self._first.whole
+        return Estimates.of_influences(
+            tuple(f.name for f in features), [f.unbiased for f in features], [f.influence for f in features],
+            first._units, first._unit, 0.0 if whole is None else whole.units, doubts=tuple(f._doubts for f in features),
+            absent=absent, scale=first.base, sampled=first._sampled,
         )  # fmt: skip
 
     def subset(self, rows: Any) -> Self:
@@ -244,11 +239,13 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         # Where numbers are sampled, and not because the caller wanted a sample.
         sampled = [f for f in self.features.values() if not f.exact and len(f.values) == 1]
         notes += dict.fromkeys(
-            f.unread if f.unread.startswith("sampled") else f"no exact engine: {f.unread}" for f in sampled if f.unread
+            f._unread if f._unread.startswith("sampled") else f"no exact engine: {f._unread}"
+            for f in sampled
+            if f._unread
         )
         if first.whole is not None:
             notes.append(f"{first.whole.n:,} rows, read in parts; {len(first.at):,} of them are kept")
-        elif first.known_as_streamed:
+        elif first._known_as_streamed:
             notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
         if len(self.by_output) > 1:
             notes.append(f"importances for each of the {len(self.by_output)} outputs: .outputs")
@@ -277,7 +274,7 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
 
     def _table(self) -> ResultTable:
         order = self._ranked
-        numbers = {name: partial(_numbers, order, name) for name in NUMBERS}
+        numbers = {name: partial(numbers_of, order, name) for name in NUMBERS}
         columns = {
             "feature": [f.name for f in order],
             **{name: numbers[name] for name in ("importance", "std_error", "low", "high")},
@@ -349,14 +346,3 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
     def _ranked(self) -> list[FeatureImportance]:
         """The most important first; features without a number last."""
         return sorted(self.features.values(), key=lambda f: -float(or_else(lambda: f.pfi, -np.inf)))
-
-
-def _numbers(features: Sequence[FeatureImportance], name: str) -> list[float]:
-    return [number_of(feature, name) for feature in features]
-
-
-def _reason(feature: FeatureImportance) -> str:
-    try:
-        return f"{feature.std_error}"
-    except ValueError as error:
-        return str(error)

@@ -15,7 +15,8 @@ from losslens.cells.matrix import Cells
 from losslens.losses import OutputLoss, OutputsLoss
 from losslens.plots.look import Look, draws
 from losslens.results.base import Tabular
-from losslens.results.importance import NUMBERS, FeatureImportance, number_of
+from losslens.results.importance import FeatureImportance
+from losslens.results.one_number import NUMBERS, number_of, numbers_of
 from losslens.results.table import FEATURE, RANKED, ResultTable
 from losslens.tables.sample import Sample
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
@@ -142,7 +143,7 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
 
     def _table(self) -> ResultTable:
         pairs = [(output, feature) for output, one in self.of.items() for feature in one._ranked]
-        numbers = {name: partial(_numbers, [feature for _, feature in pairs], name) for name in NUMBERS}
+        numbers = {name: partial(numbers_of, [feature for _, feature in pairs], name) for name in NUMBERS}
         columns = {
             "output": [output for output, _ in pairs],
             "feature": [feature.name for _, feature in pairs],
@@ -154,10 +155,6 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
             title, columns, ("{output}", *RANKED), (("output", "{output}"), FEATURE, ("importance", RANKED[1])),
             self._first.notes[:1], like="importance", formats={"output": str}, most_in_text=40,
         )  # fmt: skip
-
-
-def _numbers(features: list[Any], name: str) -> list[float]:
-    return [number_of(feature, name) for feature in features]
 
 
 # The mean of outputs that an exact engine computed one by one.

@@ -13,7 +13,7 @@ from losslens import plots
 from losslens.donors.conditional import Conditioning
 from losslens.plots.look import Look, draws
 from losslens.results.base import Result
-from losslens.results.selection import Grouped, positions, split
+from losslens.results.selection import Compared, Grouped, positions, split
 from losslens.results.shapley import mean_of
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable
 from losslens.tables.checks import is_one_of
@@ -22,7 +22,7 @@ from losslens.tables.sample import by_unit, effective_number
 from losslens.text import in_digits
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty.cautions import doubted_draws, noted
-from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
+from losslens.uncertainty.inference import Difference, Estimates, Inference, between, cross_products, cubed_differences
 from losslens.uncertainty.standard_errors import (
     Influence,
     Target,
@@ -67,18 +67,22 @@ class RowChanges(Result, Inference):
 
     @cached_property
     def _estimates(self) -> Estimates:
-        """The importances over new rows and their covariance; influences are added within groups of rows."""
-        units = self._units
+        return self._of_weight(self._counted_weight)
+
+    def _of_weight(self, weight: Floats) -> Estimates:
+        """The importances over new rows of these weights; influences are added within groups of rows."""
+        units = np.count_nonzero(by_unit(weight, self.block))
         if units < 3:
             what = "rows" if self.block is None else "groups"
             raise ValueError(f"a standard error needs at least 3 {what} with weight; there are {units}")
-        weight, local = self._counted_weight, np.where(np.isnan(self.local), 0.0, self.local)
+        local = np.where(np.isnan(self.local), 0.0, self.local)
         moved = influence_on_mean(local, weight, self.block)
-        skewness = np.array([Influence(column).skewness for column in moved.T])
+        influences = tuple(Influence(column) for column in moved.T)
         return Estimates.of_covariance(
-            self.features, self.importance, cross_products(moved), effective_number(by_unit(weight, self.block)),
-            skewness=skewness, cubes=cubed_differences(moved), grouped=self.block is not None,
-            doubts=tuple(self._doubts_of(self.features)),
+            self.features, mean_of(self.local, weight), cross_products(moved),
+            effective_number(by_unit(weight, self.block)), skewness=np.array([one.skewness for one in influences]),
+            cubes=cubed_differences(moved), unit="rows" if self.block is None else "groups", influences=influences,
+            doubts=self._doubts,
         )  # fmt: skip
 
     @property
@@ -86,18 +90,17 @@ class RowChanges(Result, Inference):
         """Why each number or its interval is to be taken with caution, (p,); empty text if it is not."""
         if not self._has_errors:
             return ("",) * len(self.features)
-        return replace(self._estimates, doubts=()).cautions
+        return self._estimates.cautions
 
     @property
     def cautions(self) -> list[str]:
         """Which intervals are to be taken with caution, and why; empty if none is."""
         return noted(self.features, self.caution)
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
-        return [self.caution[self.features.index(name)] for name in names]
-
-    def _doubts_of(self, names: Sequence[str]) -> list[str]:
-        return [""] * len(names)
+    @property
+    def _doubts(self) -> tuple[str, ...]:
+        """Why each number, not only its interval, is to be taken with caution."""
+        return ("",) * len(self.features)
 
     @property
     def doubted(self) -> tuple[str, ...]:
@@ -199,12 +202,12 @@ class ConditionalImpact(RowChanges):
     @property
     def caution(self) -> tuple[str, ...]:
         """Why each number, its interval or its p-value is to be taken with caution, (p,); empty text if it is not."""
-        drawn = self._doubts_of(self.features)
-        return tuple(" ".join(filter(None, both)) for both in zip(super().caution, drawn, strict=True))
+        return super().caution if self._has_errors else self._doubts
 
-    def _doubts_of(self, names: Sequence[str]) -> list[str]:
+    @property
+    def _doubts(self) -> tuple[str, ...]:
         said = {one.feature: doubted_draws(one) for one in self.conditioning}
-        return [said.get(name, "") for name in names]
+        return tuple(said.get(name, "") for name in self.features)
 
     @property
     def doubted(self) -> tuple[str, ...]:
@@ -231,6 +234,7 @@ class ConditionalImpact(RowChanges):
 
 
 How = Literal["drop", "constant"]
+NONE_TESTED = "none of the chosen rows has a weight and is in the test set of a fold; choose others"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -280,24 +284,57 @@ class LeftOut(Grouped, RowChanges):
 
     _notes = (*RowChanges._notes, "standard errors are for these fits on new rows")
 
-    @cached_property
-    def _estimates(self) -> Estimates:
-        """The importances over new rows and their covariance, with that of rows that are tested and trained on.
+    def _of_weight(self, weight: Floats) -> Estimates:
+        """The same with the covariance of rows that are tested and trained on.
 
         A fold's deviation is a sum of products, of what its test rows and what its training rows add. A pair of rows in
         different folds appears twice, with the roles exchanged: the covariance of both is the variance of one of
         them. Rows of a group are taken as wholly dependent, which is the most.
         """
-        found = super()._estimates
+        found = super()._of_weight(weight)
         if self.training_variance is None:
             return found
-        spread = self._counted_weight[:, None] * np.sqrt(np.nan_to_num(self.training_variance))
+        spread = weight[:, None] * np.sqrt(np.nan_to_num(self.training_variance))
         more = np.square(by_unit(spread, self.block)).sum(axis=0)
         before = np.diag(found.covariance)
         share = np.divide(before, before + more, out=np.ones_like(more), where=before + more > 0)
+        pairs = zip(found.influences, more.tolist(), strict=True)
+        influences = tuple(replace(one, excess=-extra) for one, extra in pairs)  # independent between sets of rows
         covariance, skewness = found.covariance + np.diag(more), found.skewness * share**1.5
         std_error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-        return replace(found, covariance=covariance, std_error=std_error, skewness=skewness)
+        return replace(found, covariance=covariance, std_error=std_error, skewness=skewness, influences=influences)
+
+    def estimates(self, rows: Any = None) -> Estimates:
+        """The importances by name, with their covariance; of some rows (as in `given`), or of all."""
+        if rows is None:
+            return self._estimates
+        weight = np.zeros(len(self.weight))
+        chosen = positions(rows, len(weight), self.row_labels, self.backend)
+        weight[chosen] = self._counted_weight[chosen]
+        if not weight.any():
+            raise ValueError(NONE_TESTED)
+        return self._of_weight(weight / weight.sum())
+
+    _measure = "error"
+
+    @property
+    def _base(self) -> float:
+        return self.error
+
+    @property
+    def _base_estimates(self) -> Estimates:
+        raise ValueError("no standard error of the error itself: training rows of a fold are test rows of the others")
+
+    def _between(self, parts: Sequence[Any], rows: Sequence[Mask], called: tuple[str, str]) -> Compared:
+        """Rows of a group of `groups=` may be in both, so that influences are those of all rows."""
+
+        def compare(feature: str | None, level: float) -> Difference:
+            if feature is None:
+                return self._base_estimates.difference(*called)  # raises, with the reason
+            first, second = map(self.estimates, rows)
+            return between(first, second, feature, called, level, "others")
+
+        return compare
 
     @property
     def _learner(self) -> Estimates:
@@ -315,12 +352,16 @@ class LeftOut(Grouped, RowChanges):
         """The condition under which `error` was computed."""
         return "with all features"
 
+    @property
+    def _axis(self) -> str:
+        return self.what
+
     def given(self, rows: Any) -> Self:
         """The result for these rows; a boolean mask, or row labels (positions where there are none)."""
         chosen = positions(rows, len(self.weight), self.row_labels, self.backend)
         tested = (self.weight[chosen] > 0) & np.isfinite(self.loss[chosen])
         if not tested.any():
-            raise ValueError("none of the chosen rows has a weight and is in the test set of a fold; choose others")
+            raise ValueError(NONE_TESTED)
         weight = np.where(tested, self.weight[chosen], 0.0)
         weight = weight / weight.sum()
         error = float(weight[weight > 0] @ self.loss[chosen][weight > 0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NoReturn, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,34 +12,33 @@ from numpy.typing import NDArray
 from losslens import plots
 from losslens.donors.designs import Design
 from losslens.plots.look import Look, draws
-from losslens.results.base import Tabular
 from losslens.results.effects import curve_columns
-from losslens.results.importance import number_of
 from losslens.results.importances import Importances
-from losslens.results.selection import Grouped, positions, split
+from losslens.results.one_number import OneNumber, number_of
+from losslens.results.selection import positions, split
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample
 from losslens.text import in_digits, measured
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask
-from losslens.uncertainty import cautions, standard_errors
-from losslens.uncertainty.inference import Estimates, cross_products, cubed_differences
+from losslens.uncertainty.inference import Unit
 from losslens.uncertainty.scored_cells import ScoredCells, ScoredRows, score_fields
-from losslens.uncertainty.standard_errors import Influence, Target, check_target
+from losslens.uncertainty.standard_errors import Influence, interval
 
-
-def _absent(what: str) -> property:
-    def refuse(self: FeatureScore) -> NoReturn:
-        raise ValueError(
-            f"{what} doesn't exist for the scorer {self.title}: it gives one number for all rows together. Use a "
-            "loss, such as loss='log_loss' or 'squared_error'"
-        )
-
-    return property(refuse, doc=f"Raises: {what} needs a loss of each row.")
+# What a loss of each row gives, and hence not a score.
+NEED_A_LOSS = {
+    "loss": "a loss of each row", "error": "the mean loss", "best_constant": "the best constant",
+    "error_constant": "the error of the best constant", "skill": "the skill", "local": "a local importance",
+    "ici": "an ICI curve", "band": "a band", "effect": "the effect", "effect_of": "the effect",
+    "subset": "the importance on a subset", "with_loss": "another loss", "rows": "the list of kept rows",
+    "cells": "a matrix of changes of loss", "drop": "the importance without some rows",
+    "row_influence": "the influence of single rows", "over": "importance over time", "regions": "a search for regions",
+    **dict.fromkeys(("ratio", "ratio_std_error", "ratio_interval"), "the ratio of errors"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureScore(Grouped, Tabular):
+class FeatureScore(OneNumber):
     """How much a score decreases when one feature's values come from other rows.
 
     Examples
@@ -72,7 +71,6 @@ class FeatureScore(Grouped, Tabular):
     backend: str
     clipped: float = 0.0
     complete: bool = True
-    known_as_streamed: bool = False
     #: why no exact engine was used, or why it computed a sample; empty if it computed all pairs
     declined: str = ""
     own_share: float = 0.0  # of the pairs, those of a row with itself
@@ -86,7 +84,8 @@ class FeatureScore(Grouped, Tabular):
     undefined: str = ""  #: why these rows have no score
     # (m,): of the rows of each column, with the weights that they have there, nothing replaced; None: all have `score`
     column_bases: Floats | None = None
-    extrapolation: ClassVar[None] = None  # not computed for scorers
+    _sampled: ClassVar[bool] = False  # every column of the design is scored
+    _known_as_streamed: ClassVar[bool] = False
     known_extrapolation: ClassVar[None] = None
     whole: ClassVar[None] = None  # scorers need all rows at once
 
@@ -100,8 +99,20 @@ class FeatureScore(Grouped, Tabular):
             raise ValueError(f"{self.design!r} gives a curve and no number for a scorer; use 'all' or Latin(m)")
         return float(self.column_drops @ self.column_shares)  # exactly 0 where nothing changes
 
+    def _why_absent(self, name: str) -> str:
+        if name == "extrapolation":
+            return (
+                "a score doesn't hold the rows: the importances by a loss tell which replaced rows are unlike real ones"
+            )
+        if name not in NEED_A_LOSS:
+            return ""
+        return (
+            f"{NEED_A_LOSS[name]} doesn't exist for the scorer {self.title}: it gives one number for all rows "
+            "together; use a loss, such as loss='log_loss' or 'squared_error'"
+        )
+
     @property
-    def unread(self) -> str:
+    def _unread(self) -> str:
         """Why the model was asked, but for a sample that the caller wanted; empty if an exact engine has the cells."""
         return self.declined if self.n_predictions and self.declined != self.design.declined else ""
 
@@ -144,7 +155,7 @@ class FeatureScore(Grouped, Tabular):
     def score_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of `base` on new data: of the score itself, or of the error that the scorer negates."""
         moved = self.base_influence
-        low, high = standard_errors.interval(self.base, moved.std_error, self._units, level, moved.skewness)
+        low, high = interval(self.base, moved.std_error, self._units, level, moved.skewness)
         return (max(low, 0.0), min(high, 1.0)) if self.is_auc else (low, high)
 
     @property
@@ -178,42 +189,13 @@ class FeatureScore(Grouped, Tabular):
         return self.effective
 
     @property
-    def _grouped(self) -> bool:
-        return self.units == "groups"
+    def _unit(self) -> Unit:
+        return self.units
 
-    @property
-    def std_error(self) -> float:
-        """Standard error of `pfi` for this model on new data: the delete-one jackknife of the score."""
-        return self.influence.std_error
-
-    @property
-    def skewness(self) -> float:
-        """Skewness of the estimate; 0 with blocks, which are too few to estimate it."""
-        return self.influence.skewness
-
-    def interval(self, level: float = 0.95, target: Target = "model") -> tuple[float, float]:
-        """Confidence interval of the importance of this model on new data; `target` is ``"model"``."""
-        if check_target(target) == "sample":
-            if self.exact:
-                return self.pfi, self.pfi
-            raise ValueError("the Monte-Carlo error of a score is not estimated separately; use target='model'")
-        return standard_errors.interval(self.unbiased, self.std_error, self.effective, level, self.skewness)
-
-    @property
-    def p_value(self) -> float:
-        """p-value of the one-sided test that this model's importance on new data is at most 0."""
-        return standard_errors.p_value(self.unbiased, self.std_error, self.effective, self.skewness)
-
-    @cached_property
-    def caution(self) -> str:
-        """Why the interval is to be taken with caution, in plain words; empty if it is not."""
-        if self.without is None:
-            return ""
-        if self.units == "blocks":
-            return ""
-        return cautions.of_estimate(self.skewness, self.effective, grouped=self._grouped)
-
-    _doubts: ClassVar[str] = ""
+    def _drawn_interval(self, level: float) -> tuple[float, float]:
+        if self.exact:
+            return self.pfi, self.pfi
+        raise ValueError("the Monte-Carlo error of a score is not estimated separately; use target='model'")
 
     @property
     def grid(self) -> Any:
@@ -235,33 +217,7 @@ class FeatureScore(Grouped, Tabular):
         shape = tuple(map(len, self.values)) if len(self.values) == 2 else (-1,)
         return np.asarray(self.score - self.curve).reshape(shape)
 
-    loss = _absent("a loss of each row")
-    error = _absent("the mean loss")
-    best_constant = _absent("the best constant")
-    error_constant = _absent("the error of the best constant")
-    skill = _absent("the skill")
-    local = _absent("a local importance")
-    ici = _absent("an ICI curve")
-    ratio = _absent("the ratio of errors")
-    ratio_std_error = _absent("the ratio of errors")
-    ratio_interval = _absent("the ratio of errors")
-    band = _absent("a band")
-    effect = _absent("the effect")
-    subset = _absent("the importance on a subset")
-    with_loss = _absent("another loss")
-    effect_of = _absent("the effect")
-    rows = _absent("the list of kept rows")
-    cells = _absent("a matrix of changes of loss")
-    drop = _absent("the importance without some rows")
-    regions = _absent("a search for regions")
-    row_influence = _absent("the influence of single rows")
     conditioning: ClassVar[None] = None
-
-    def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> NoReturn:
-        """Raises: importance over time needs a loss of each row."""
-        raise ValueError(
-            f"over needs a loss of each row, and {self.title} is a score: use given(rows), or by(time_blocks(...))"
-        )
 
     def given(self, rows: Any) -> Self:
         """The score of these rows (a mask, row labels or positions), with donors from all rows.
@@ -331,7 +287,7 @@ class FeatureScore(Grouped, Tabular):
             "importance": or_else(lambda: self.pfi, np.nan),
             "std. error": number_of(self, "std_error"),
             "95% interval": f"{in_digits(low)} to {in_digits(high)}" if np.isfinite(low) else "",
-            f"{self.told_as}, nothing replaced": self.base,
+            f"{self._measure}, nothing replaced": self.base,
             "values": grid_size(self.values),
         }
         return facts(f"{self.name}: {self.change}", numbers, [f"{self.design!r}; {self.engine}"])
@@ -346,14 +302,14 @@ class FeatureScore(Grouped, Tabular):
         return f"{'increase' if is_error else 'decrease'} in {name}"
 
     @property
-    def told_as(self) -> Literal["score", "error"]:
+    def _measure(self) -> Literal["score", "error"]:  # type: ignore[override]
         """What `base` is: the score, or the error that the scorer negates."""
         return "error" if measured(self.title)[1] else "score"
 
     @property
     def base(self) -> float:
         """The score with nothing replaced; the error where the scorer negates one."""
-        return -self.score if self.told_as == "error" else self.score
+        return -self.score if self._measure == "error" else self.score
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -375,85 +331,44 @@ class Scores(Importances):
     features: dict[str, FeatureScore]  # type: ignore[assignment]
 
     @property
-    def one(self) -> FeatureScore:
-        """The first feature, for what all have in common."""
+    def _first(self) -> FeatureScore:  # type: ignore[override]
         return next(iter(self.features.values()))
-
-    def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> NoReturn:
-        """Raises: importance over time needs a loss of each row."""
-        self.one.over(times)
-
-    def regions(self, X: Any, **options: Any) -> NoReturn:
-        """Raises: single rows have no score."""
-        raise self._refusal
-
-    def with_loss(self, loss: Any) -> NoReturn:
-        """Raises: the predictions are not kept."""
-        raise self._refusal
-
-    @property
-    def _refusal(self) -> ValueError:
-        return ValueError("a scorer gives one number for all rows together; explain again with a loss")
 
     @property
     def notes(self) -> list[str]:
         """How the numbers were computed, and why there are none."""
-        undefined = self.one.undefined
+        undefined = self._first.undefined
         return [*super().notes, *([undefined] if undefined else [])]
-
-    @cached_property
-    def _estimates(self) -> Estimates:
-        """The importances of this model on new data and their covariance, for features with a standard error."""
-        features = {name: f for name, f in self.features.items() if f.without is not None}
-        if not features:
-            one = self.one
-            one.influence  # noqa: B018 - raises, with the reason
-        first = next(iter(features.values()))
-        influences = tuple(f.influence for f in features.values())
-        moved, blocks = np.stack([one.moved for one in influences], axis=1), first.units == "blocks"
-        return Estimates.of_covariance(
-            tuple(features), np.array([f.unbiased for f in features.values()]), cross_products(moved), first.effective,
-            skewness=np.array([f.skewness for f in features.values()]),
-            cubes=np.zeros((0, 0)) if blocks else cubed_differences(moved), grouped=first._grouped,
-            influences=influences,
-        )  # fmt: skip
 
     @property
     def score(self) -> float:
         """The score with nothing replaced."""
-        return self.one.score
+        return self._first.score
 
     def score_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of the score itself on new data, or of the error that the scorer negates."""
-        return self.one.score_interval(level)
+        return self._first.score_interval(level)
 
     @property
     def title(self) -> str:
         """The name of the scorer."""
-        return self.one.title
+        return self._first.title
 
     @property
     def base(self) -> float:
         """The reference of the importances: the score with nothing replaced, or the error that the scorer negates."""
-        return self.one.base
+        return self._first.base
 
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        first = self.one
+        first = self._first
         base = "not defined for these rows" if first.undefined else f"{in_digits(first.base)} with nothing replaced"
         return f"{first.change}; {base}"
 
-    @property
-    def extrapolation(self) -> NoReturn:
-        """Raises: results of scorers hold no rows."""
-        raise ValueError(
-            "a score doesn't hold the rows: the importances by a loss tell which replaced rows are unlike real ones"
-        )
-
     def _table(self) -> ResultTable:
         table = super()._table()
-        return replace(table, formats={"importance": _defined}) if self.one.undefined else table
+        return replace(table, formats={"importance": _defined}) if self._first.undefined else table
 
 
 def _defined(number: float) -> str:

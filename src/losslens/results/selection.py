@@ -5,24 +5,41 @@ Where the rows have labels (`losslens.tables.row_labels`), rows are chosen by la
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.results.table import why_not
 from losslens.tables.arrays import plain_array
 from losslens.tables.checks import number_labels
 from losslens.tables.columns import is_missing
 from losslens.tables.frozen import Frozen
 from losslens.tables.row_labels import Labels, check_order, find_rows
 from losslens.typing import Indices, Mask
+from losslens.uncertainty.inference import Difference, Estimates, between
 
 if TYPE_CHECKING:
     from losslens.results.by_group import ByGroup
 
 
+Numbers = dict[str, dict[str, Any]]  # of each feature, by name: its number first, and what is known of it
+Compared = Callable[[str | None, float], Difference]  # from a feature (None: the error) and a level
+
+
 class Grouped(Frozen):
-    """A result whose rows can be chosen: that of each group of rows is `given` for them."""
+    """A result whose rows can be chosen: that of each group of rows is `given` for them.
+
+    What tables of groups show, and how two groups are compared, is what results say under the names that follow `by`.
+    """
+
+    _measure: str = ""  # what rows have with nothing replaced, "error" or "score"; "": nothing, as of effects
+    _of_one: ClassVar[bool] = False  # whether it is the result of one feature
+    _has_curves: ClassVar[bool] = False
+    _is_ranked: ClassVar[bool] = True  # whether features are shown by their numbers, and not in the order asked for
+    _heading: ClassVar[str] = "importance"
+    _why_no_error: ClassVar[str] = "is of these rows alone"  # said of an effect
 
     def given(self, rows: Any) -> Self:
         """The result for these rows."""
@@ -36,6 +53,42 @@ class Grouped(Frozen):
         from losslens.results.by_group import by_group
 
         return by_group(self, groups)
+
+    @property
+    def _numbers(self: Any) -> Numbers:
+        """The number of each feature, with its standard error, interval and caution: columns of its table."""
+        table = self._table().data()
+        columns = [name for name in ("sfimp", "share", "importance", "std_error", "low", "high") if name in table]
+        why = why_not(lambda: self.std_error)
+        numbers = {
+            feature: {name: table[name][k] for name in columns} | {"caution": table["caution"][k] or why}
+            for k, feature in enumerate(table["feature"])
+        }
+        return {feature: numbers[feature] for feature in self.features}
+
+    @property
+    def _axis(self: Any) -> str:
+        """What the numbers are, for an axis."""
+        return str(self.headline.split(";")[0])
+
+    @property
+    def _base(self) -> float:
+        """The error of these rows with nothing replaced, or their score; NaN where they have no weight."""
+        raise NotImplementedError
+
+    @property
+    def _base_estimates(self) -> Estimates:
+        """The same with its influences."""
+        raise NotImplementedError
+
+    def _between(self, parts: Sequence[Any], rows: Sequence[Mask], called: tuple[str, str]) -> Compared:
+        """The numbers of one group of rows less those of another: of `given` results with names."""
+
+        def compare(feature: str | None, level: float) -> Difference:
+            first, second = (part._base_estimates if feature is None else part.estimates() for part in parts)
+            return between(first, second, first.names[0] if feature is None else feature, called, level, "others")
+
+        return compare
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
         """A mask of the rows of each group."""

@@ -21,7 +21,7 @@ from losslens.results.gap import Gap, gap_between
 from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
-from losslens.results.selection import Grouped, positions, split
+from losslens.results.selection import Compared, Grouped, positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
 from losslens.results.table import ERROR, FEATURE, ResultTable, or_else
 from losslens.tables.checks import is_one_of
@@ -32,7 +32,7 @@ from losslens.tables.sample import Sample, Totals
 from losslens.text import claim, in_digits, listed, measured, share_in_words, size_in_words
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty import cautions, standard_errors
-from losslens.uncertainty.inference import Estimates, Inference
+from losslens.uncertainty.inference import Difference, Estimates, Inference, Unit, between
 from losslens.uncertainty.row_errors import row_errors
 from losslens.uncertainty.standard_errors import Influence, Target, check_level
 
@@ -321,7 +321,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         covariance, cubes = self._exact_moments() if exact else self._moments_of_differences()
         return Estimates.of_covariance(
             self.features, self.unbiased, covariance, self._units, skewness=self._skewness, cubes=cubes,
-            grouped=self.sample.block is not None,
+            unit="rows" if self.sample.block is None else "groups", influences=self._moving,
         )  # fmt: skip
 
     def _exact_moments(self) -> tuple[Floats, Floats]:
@@ -377,8 +377,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         error = None if known.is_complete else self.local_error[chosen]
         shares = replace(known, local=known.local[chosen], cells=cells, caused=None, local_error=error)
         weight = weight * donor_mass(self.sample, leaves_out_own=known.leaves_out_own)[at]
-        counted = ~np.isnan(shares.local[:, 0]) & (weight > 0)
-        sfimp = weight[counted] @ shares.local[counted] / weight[counted].sum()
+        sfimp = mean_of(shares.local, weight)
         assert self.sample.loss is not None  # shares need a loss
         error_all = float(self.sample.weight[at] @ self.sample.loss[at] / self.sample.weight[at].sum())
         gains = None if self.gains is None else self.gains[chosen]
@@ -388,6 +387,48 @@ class ShapleyImportance(Grouped, Result, Inference):
             both=None, covariance=None, cubes=None, index=None, exact=self.exact and known.is_complete,
         )  # fmt: skip
         return replace(new, monte_carlo_error=new._monte_carlo(self.monte_carlo_error))
+
+    @property
+    def _moving(self) -> tuple[Influence, ...]:
+        """Influences whose variances include the Monte-Carlo error; none where no rows are kept."""
+        known: list[Influence] = or_else(lambda: self._influences, [])
+        return tuple(Influence(one.moved, total=e**2) for one, e in zip(known, self.std_error, strict=False))
+
+    def _less(
+        self, other: ShapleyImportance, feature: str, called: tuple[str, str], level: float, *, paired: bool
+    ) -> Difference:
+        """A share of this model less that of another, on the same rows or on others."""
+        j, one, another = position_of(feature, self.features), self.influence(feature), other.influence(feature)
+        if not paired:
+            return between(self.estimates(), other.estimates(), feature, called, level, "independent")
+        # Both may have drawn the same walks. The covariance of their noise is unknown: the least favourable is assumed.
+        moved = one.moved - another.moved
+        drawn = self.monte_carlo_error[j] + other.monte_carlo_error[j]
+        both = Influence(moved, total=float(moved @ moved + drawn**2))
+        return between(self.estimates(), other.estimates(), feature, called, level, "same", both)
+
+    _measure = "error"
+
+    @property
+    def _base(self) -> float:
+        return self.error_all
+
+    @property
+    def _base_estimates(self) -> Estimates:
+        influence = standard_errors.influence_on_error(self.sample, self.at)
+        unit: Unit = "rows" if self.sample.block is None else "groups"
+        return Estimates.of_influences(("error",), [self.error_all], [influence], self._units, unit)
+
+    def _between(self, parts: Sequence[Any], rows: Sequence[Mask], called: tuple[str, str]) -> Compared:
+        """The lines of a gap, which are how much less a feature takes off the error of the first rows."""
+        gap = self.gap(*rows, names=called)
+        few = "" if self.sample.block is not None else cautions.small_group(min(part._units for part in parts))
+
+        def compare(feature: str | None, level: float) -> Difference:
+            one = gap.whole(level) if feature is None else gap.part(feature, level).turned
+            return replace(one, first=called[0], second=called[1], caution=" ".join(filter(None, (few, one.caution))))
+
+        return compare
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
         return split(groups, len(self.at), self.row_labels, self.backend)

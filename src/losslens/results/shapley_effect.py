@@ -10,7 +10,7 @@ import numpy as np
 from losslens import plots
 from losslens.plots.look import Look, draws
 from losslens.results.base import Result
-from losslens.results.selection import Grouped, in_order, split
+from losslens.results.selection import Grouped, Numbers, in_order, split
 from losslens.results.shapley_curve import Values
 from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.row_labels import Labels, distinct_labels, row_name, take_labels
@@ -70,6 +70,12 @@ class ShapleyEffect(Grouped, Result):
             std_error=self.std_error[chosen], values=values,
             row_labels=distinct_labels(take_labels(self.row_labels, chosen)),
         )  # fmt: skip
+
+    _axis = "mean absolute effect on the prediction"
+
+    @property
+    def _numbers(self) -> Numbers:
+        return {name: {"importance": value} for name, value in zip(self.features, self.importance, strict=True)}
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
         return split(groups, len(self.local), self.row_labels, self.backend)

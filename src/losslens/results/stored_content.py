@@ -154,7 +154,8 @@ class Retired(Exception):  # noqa: N818 - said of a file
     """The name of what an earlier release computed, and this one has no place for."""
 
 
-RETIRED = {"BreimanImportance", "Whole", "sampling", "whole"}  # classes, and fields, which most results left empty
+# Classes, and fields, which most results left empty.
+RETIRED = {"BreimanImportance", "Whole", "sampling", "whole", "known_as_streamed"}
 
 
 def need(condition: Any, sentence: str) -> None:
@@ -177,7 +178,8 @@ def check_fields(kind: type, content: dict[str, Any]) -> None:
     own = {field.name: field for field in fields(kind) if field.init}
     for name in content.keys() - own.keys():
         need(name in RETIRED, f"{kind.__name__} has no field {name}")
-        if content.pop(name) is not None:
+        empty = content.pop(name)
+        if empty is not None and empty is not False:
             raise Retired(name)
     for name, field in own.items():
         if name in content:

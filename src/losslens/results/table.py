@@ -157,3 +157,12 @@ def or_else(compute: Callable[[], T], default: T) -> T:
         return compute()
     except ValueError:
         return default
+
+
+def why_not(compute: Callable[[], Any]) -> str:
+    """The reason that a ValueError gives; empty where there is a value."""
+    try:
+        compute()
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
@@ -15,10 +15,20 @@ from losslens.tables.features import position_of
 from losslens.tables.frozen import Frozen
 from losslens.text import in_digits
 from losslens.typing import Floats
-from losslens.uncertainty.cautions import few_groups, of_estimate, skewed, told
-from losslens.uncertainty.standard_errors import Influence, check_level, degrees_of_freedom, interval, p_value, reach
+from losslens.uncertainty.cautions import few_groups, of_estimate, skewed, small_group, told
+from losslens.uncertainty.standard_errors import (
+    Influence,
+    check_level,
+    degrees_of_freedom,
+    interval,
+    p_value,
+    reach,
+    welch,
+)
 
 Adjustment = Literal["holm", "benjamini_hochberg"]
+Rows = Literal["same", "others", "independent"]  # of two results that are compared
+Unit = Literal["rows", "groups", "blocks", "folds"]
 DRAWS, BATCH = 5000, 100  # simulated vectors of estimates, in all and at a time
 MAX_DIFFERENCES = 4_000_000  # held in memory at a time, 8 bytes each
 ROUNDING = 1e-12  # of the numbers compared: a difference with an error below it is one of their last bits
@@ -48,6 +58,11 @@ class Difference:
     level: float  #: level of the interval
     caution: str = ""  #: why the interval is to be taken with caution; empty if it is not
 
+    @property
+    def turned(self) -> Difference:
+        """The second less the first."""
+        return replace(self, first=self.second, second=self.first, value=-self.value, low=-self.high, high=-self.low)
+
     def __repr__(self) -> str:
         ends = f"{in_digits(self.low)} to {in_digits(self.high)} ({self.level:.0%})"
         shown = f"{self.first!r} - {self.second!r}: {in_digits(self.value)}, {ends}, p = {self.p_value:.2g}"
@@ -55,7 +70,7 @@ class Difference:
 
 
 @dataclass(frozen=True, repr=False)
-class Estimate:
+class Number:
     """One number with its interval: that of one name, where a result has many.
 
     Examples
@@ -79,7 +94,7 @@ class Estimate:
     def __repr__(self) -> str:
         ends = f"{in_digits(self.low)} to {in_digits(self.high)} ({self.level:.0%})"
         shown = f"{self.name!r}: {in_digits(self.value)}, {ends}, p = {self.p_value:.2g}"
-        return f"<Estimate {shown}{f'; {self.caution}' if self.caution else ''}>"
+        return f"<Number {shown}{f'; {self.caution}' if self.caution else ''}>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +105,12 @@ class Estimates(Frozen):
     rows can be compared. A covariance is known where differences between the names are.
     """
 
-    names: tuple[str, ...]
-    value: Floats  # (p,): the centres of intervals
-    std_error: Floats  # (p,)
-    units: float  # the effective number of rows, groups of rows, or folds: degrees of freedom are one less
+    names: tuple[str, ...]  #: what the numbers are of
+    value: Floats  #: the centres of intervals, (p,)
+    std_error: Floats  #: standard errors, (p,)
+    units: float  #: the effective number of rows, groups of rows, or folds: degrees of freedom are one less
     skewness: Floats = field(default_factory=lambda: np.zeros(0))  # (p,), or empty where it is unknown
-    grouped: bool = False  # whether the units are groups of rows
+    unit: Unit = "rows"  #: what is left out: "rows", "groups", "blocks" or "folds"
     influences: tuple[Influence, ...] = ()  # p of them, or none
     covariance: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # (p, p)
     noise: Floats = field(
@@ -106,6 +121,29 @@ class Estimates(Frozen):
     )  # (p, p): the third moment of each difference, row less column; empty: not known, and not bent
     doubts: tuple[str, ...] = ()  # p of them, or none: why a number, not only its interval, is to be taken with caution
     absent: Mapping[str, str] = field(default_factory=dict)  # why other names have no standard error
+    scale: float = 0.0  # a number that these are parts of: differences within its rounding are 0
+
+    @classmethod
+    def of_influences(
+        cls, names: tuple[str, ...], value: Any, influences: Sequence[Influence], units: float, unit: Unit,
+        rows: float = 0.0, *, sampled: bool = True, **known: Any,
+    ) -> Self:  # fmt: skip
+        """From what each row or group moves each number; `rows`: how many there are, where influences are of some.
+
+        sampled: donors may be, whose noise is independent between the numbers: it is part of the variances only.
+        """
+        known |= {"skewness": np.array([one.skewness for one in influences]), "influences": tuple(influences)}
+        known |= {"unit": unit} | ({"noise": np.array([one.noise for one in influences])} if sampled else {})
+        variance = np.array([one.variance for one in influences])
+        covariance = np.diag(variance)
+        if len(influences) > 1:
+            moved = np.stack([one.moved for one in influences], axis=1)
+            covariance = cross_products(moved)
+            if sampled:
+                np.fill_diagonal(covariance, variance)
+            if unit != "blocks":  # too few to estimate a skewness
+                known["cubes"] = cubed_differences(moved) * (np.sqrt(len(moved) / rows) if rows else 1.0)
+        return cls.of_covariance(names, np.asarray(value, float), covariance, units, **known)
 
     @classmethod
     def of_covariance(
@@ -121,7 +159,7 @@ class Estimates(Frozen):
         mean = per_fold.mean(axis=0)
         apart = per_fold - mean
         covariance = cross_products(apart, correction / (len(per_fold) - 1))
-        return cls.of_covariance(names, mean, covariance, len(per_fold))
+        return cls.of_covariance(names, mean, covariance, len(per_fold), unit="folds")
 
     @property
     def freedom(self) -> float:
@@ -134,8 +172,8 @@ class Estimates(Frozen):
             raise ValueError(self.absent[name])
         return position_of(name, self.names)
 
-    def __getitem__(self, name: str) -> Estimate:
-        return self.estimate(name)
+    def __getitem__(self, name: str) -> Number:
+        return self.number(name)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -143,13 +181,13 @@ class Estimates(Frozen):
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 
-    def estimate(self, name: str, level: float = 0.95) -> Estimate:
+    def number(self, name: str, level: float = 0.95) -> Number:
         """One number with its interval."""
         j = self.position(name)
         value, error, skewness = self._each[j]
         low, high = interval(value, error, self.units, level, skewness)
         p = p_value(value, error, self.units, skewness)
-        return Estimate(self.names[j], value, error, low, high, p, level, self.cautions[j])
+        return Number(self.names[j], value, error, low, high, p, level, self.cautions[j])
 
     def difference(self, first: str, second: str, level: float = 0.95) -> Difference:
         """The paired difference: errors common to both estimates cancel."""
@@ -161,7 +199,7 @@ class Estimates(Frozen):
             self.freedom,
             level,
             float(self._difference_skewness[j, k]),
-            grouped=self.grouped,
+            grouped=self.unit == "groups",
         )
         doubts = told((first, second), (self.doubts[j], self.doubts[k]), "Of") if self.doubts else []
         return replace(found, caution=" ".join(filter(None, [found.caution, *doubts])))
@@ -210,7 +248,9 @@ class Estimates(Frozen):
     def cautions(self) -> tuple[str, ...]:
         """Why each number or its interval is to be taken with caution, (p,); empty text if it is not."""
         doubts = self.doubts or ("",) * len(self.names)
-        said = [of_estimate(a, self.units, grouped=self.grouped) for _, _, a in self._each]
+        if self.unit in ("blocks", "folds"):  # too few for a skewness, and no rows
+            return tuple(doubts)
+        said = [of_estimate(a, self.units, grouped=self.unit == "groups") for _, _, a in self._each]
         return tuple(" ".join(filter(None, both)) for both in zip(said, doubts, strict=True))
 
     @property
@@ -218,6 +258,40 @@ class Estimates(Frozen):
         """Value, standard error and skewness of each."""
         skewness = self.skewness if len(self.skewness) else np.zeros(len(self.names))
         return list(zip(self.value.tolist(), self.std_error.tolist(), skewness.tolist(), strict=True))
+
+
+def between(
+    first: Estimates, second: Estimates, name: str, called: tuple[str, str], level: float,
+    rows: Rows, influence: Influence | None = None,
+) -> Difference:  # fmt: skip
+    """A number less that of the same name of a second result, with the names of both.
+
+    Their rows are the same; or others of one result, with the same donors, so that a row moves both as a donor, and one
+    at most as an observation; or they have nothing in common. `influence`: on the difference, where more is known of
+    the same rows than that on each. Degrees of freedom of different rows are Welch's.
+    """
+    (value, a), (subtracted, b) = ((one.value[j], one.influences[j]) for one, j in (
+        (first, first.position(name)), (second, second.position(name))))  # fmt: skip
+    freedom, few, doubts, size = first.freedom, "", list[str](), 0.0
+    grouped = "groups" in (first.unit, second.unit)
+    if rows != "same":
+        freedom = welch((a.variance, b.variance), (first.units, second.units))
+    if rows == "independent":
+        total = a.variance + b.variance
+        parts = (one.skewness * (one.variance / total) ** 1.5 if total > 0 else 0.0 for one in (a, b))
+        error, skewness = float(np.sqrt(total)), next(parts) - next(parts)
+    else:
+        both = a - b if influence is None else influence
+        error, skewness = both.std_error, both.skewness
+    if rows == "others":
+        size = float(max(map(abs, (value, subtracted, first.scale, second.scale))))
+        few = small_group(min(first.units, second.units)) if first.unit == "rows" else ""
+        doubts = [one.doubts[one.position(name)] if one.doubts else "" for one in (first, second)]
+    found = difference(
+        called, float(value - subtracted), error, freedom, check_level(level), skewness, grouped=grouped, size=size
+    )
+    said = filter(None, [few, found.caution, *told(called, doubts, "In")])
+    return replace(found, caution=" ".join(said))
 
 
 class Inference(Frozen):
@@ -283,6 +357,28 @@ class Inference(Frozen):
         return None
 
 
+def or_why(compute: Callable[[], Difference], level: float) -> Difference:
+    """A difference; NaN where a ValueError says that there is none, for the reason in `caution`."""
+    try:
+        return compute()
+    except ValueError as error:
+        return Difference("", "", np.nan, np.nan, np.nan, np.nan, np.nan, level, str(error))
+
+
+def columns_of_differences(
+    known: Mapping[str, Sequence[Any]], found: Sequence[Difference], adjust: Adjustment | None
+) -> dict[str, Any]:
+    """The columns of a table of differences, the largest first; `known`: columns that say what they are of."""
+    order = np.argsort([-np.nan_to_num(abs(one.value), nan=-1.0) for one in found], kind="stable")
+    data: dict[str, Any] = {name: [values[k] for k in order] for name, values in known.items()}
+    names = {"difference": "value", "std_error": "std_error", "low": "low", "high": "high"}
+    data |= {column: [getattr(found[k], name) for k in order] for column, name in names.items()}
+    data["p"] = p = np.array([found[k].p_value for k in order])
+    if adjust is not None:
+        data["p_adjusted"] = adjusted(p, adjust)
+    return data | {"caution": [found[k].caution for k in order]}
+
+
 def columns_of_tests(
     names: Sequence[str], value: Floats, p: Floats, adjust: Adjustment | None, error: Floats | None = None
 ) -> dict[str, Any]:
@@ -299,6 +395,10 @@ def adjusted(p: Floats, how: Adjustment) -> Floats:
     """p-values adjusted for the number of tests."""
     if not is_one_of(how, ("holm", "benjamini_hochberg")):
         raise ValueError(f"adjust is 'holm', 'benjamini_hochberg' or None; got {how!r}")
+    if not np.isfinite(p).all():  # of numbers without a standard error
+        out = np.full(len(p), np.nan)
+        out[np.isfinite(p)] = adjusted(p[np.isfinite(p)], how)
+        return out
     order, m = np.argsort(p, kind="stable"), len(p)
     out = np.empty(m)
     if (

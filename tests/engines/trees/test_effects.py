@@ -64,7 +64,7 @@ def bound_of(model, X, response="values"):
     ensemble, columns = read(as_model(model), response), as_table(X)
     distinct = [columns.column(j).distinct for j in range(X.shape[1])]
     images = {j: (np.array([j]), ensemble.numbers(j, values.values)[:, None]) for j, values in enumerate(distinct)}
-    return bind(ensemble, len(distinct[0].codes), distinct, images)
+    return bind(ensemble, len(distinct[0].codes), distinct, images.get)
 
 
 def found(bound, players, rows=ROWS, donors=DONORS, weight=EQUAL, n_jobs=1, tick=lambda rows: None):
@@ -360,7 +360,7 @@ def chained(d):
     ensemble, columns = chain(d), as_table(X)
     distinct = [columns.column(j).distinct for j in range(d)]
     images = {j: (np.array([j]), ensemble.numbers(j, values.values)[:, None]) for j, values in enumerate(distinct)}
-    return X, bind(ensemble, len(distinct[0].codes), distinct, images)
+    return X, bind(ensemble, len(distinct[0].codes), distinct, images.get)
 
 
 def said_by_chain(bound, X):

@@ -21,7 +21,7 @@ import brute
 from losslens.engines.readers import read
 from losslens.engines.trees import pair_games, pair_kernels, pair_losses
 from losslens.engines.trees.bound import bind
-from losslens.engines.trees.pair_games import cost, over_pairs, pair_predictions
+from losslens.engines.trees.pair_games import cost, over_pairs, pack_rows, pair_predictions
 from losslens.losses import pointwise, resolve
 from losslens.models import as_model
 from losslens.tables import sample
@@ -157,7 +157,7 @@ class Case:
         ensemble, columns = read(as_model(model), response), as_table(X)
         distinct = [columns.column(j).distinct for j in range(X.shape[1])]
         images = {j: (np.array([j]), ensemble.numbers(j, values.values)[:, None]) for j, values in enumerate(distinct)}
-        self.bound, self.known = bind(ensemble, len(distinct[0].codes), distinct, images), {}
+        self.bound, self.known = bind(ensemble, len(distinct[0].codes), distinct, images.get), {}
         self.sample = Sample(WEIGHT, self.predict(X), y).with_loss(self.loss)
 
     def said(self, players, kept):
@@ -238,7 +238,7 @@ def test_no_answer_depends_on_threads_or_on_whether_cells_are_kept(case):
 @pytest.mark.parametrize("players", [PLAYERS["groups"], PLAYERS["some"]], ids=["groups", "some"])
 def test_predictions_of_pairs_are_the_models(case, players):
     rows, donors = RNG.integers(0, N, (2, 12))
-    raw = pair_predictions(case.bound, players, rows, donors)
+    raw = pair_predictions(case.bound, pack_rows(case.bound, players), rows, donors)
     assert raw.shape == (12, 1 << len(players), len(case.bound.unit))
     for number in range(1 << len(players)):
         kept = [j for j in range(len(players)) if number >> j & 1]

@@ -230,6 +230,11 @@ def respond(transform: Transform, response: Response, dtype: type[np.floating[An
     return (out[:, 0] > 1 - out[:, 0]).astype(np.intp) if single else out.argmax(axis=1)
 
 
+def as_summed(response: Response) -> Callable[[Floats], Array]:
+    """The link of sums that are the response."""
+    return partial(respond, identity, response, np.float64)
+
+
 def label(raw: Floats) -> NDArray[np.intp]:
     """A single tree's label: the value of the leaf."""
     return raw[:, 0].astype(np.intp)

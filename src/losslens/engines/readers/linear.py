@@ -169,53 +169,23 @@ def _fitted(estimator: Any, name: str) -> Any:
         raise Declined(f"{type(estimator).__name__} has no {name}; is it fitted?") from error
 
 
-# Multi-task, cross-validated and multi-output variants are subclasses of these, or named in the comments.
-_REGRESSORS = frozenset(
-    f"sklearn.{name}"
-    for name in (
-        "LinearRegression",
-        "Ridge",
-        "RidgeCV",
-        "ElasticNet",  # and Lasso
-        "ElasticNetCV",
-        "LassoCV",
-        "MultiTaskElasticNetCV",
-        "MultiTaskLassoCV",
-        "Lars",  # and LassoLars, LarsCV, LassoLarsCV, LassoLarsIC
-        "OrthogonalMatchingPursuit",
-        "OrthogonalMatchingPursuitCV",
-        "BayesianRidge",
-        "ARDRegression",
-        "HuberRegressor",
-        "TheilSenRegressor",
-        "QuantileRegressor",
-        "SGDRegressor",
-        "PassiveAggressiveRegressor",
-        "LinearSVR",
-        "SVR",
-        "NuSVR",
-        "TweedieRegressor",
-    )
-)
-_CLASSIFIERS = frozenset(
-    f"sklearn.{name}"
-    for name in (
-        "LogisticRegression",  # and LogisticRegressionCV
-        "RidgeClassifier",
-        "RidgeClassifierCV",
-        "SGDClassifier",
-        "Perceptron",
-        "PassiveAggressiveClassifier",
-        "LinearDiscriminantAnalysis",
-        "LinearSVC",
-        "SVC",
-        "NuSVC",
-    )
-)
+def _named(names: str) -> frozenset[str]:
+    return frozenset(f"sklearn.{name}" for name in names.split())
+
+
+# Multi-task, cross-validated and multi-output variants are subclasses of these: Lasso is an ElasticNet, LassoLars and
+# its variants are Lars, and LogisticRegressionCV is a LogisticRegression.
+_REGRESSORS = _named("""
+    LinearRegression Ridge RidgeCV ElasticNet ElasticNetCV LassoCV MultiTaskElasticNetCV MultiTaskLassoCV Lars
+    OrthogonalMatchingPursuit OrthogonalMatchingPursuitCV BayesianRidge ARDRegression HuberRegressor TheilSenRegressor
+    QuantileRegressor SGDRegressor PassiveAggressiveRegressor LinearSVR SVR NuSVR TweedieRegressor
+""")
+_CLASSIFIERS = _named("""
+    LogisticRegression RidgeClassifier RidgeClassifierCV SGDClassifier Perceptron PassiveAggressiveClassifier
+    LinearDiscriminantAnalysis LinearSVC SVC NuSVC
+""")
 _LINKED: dict[Response, frozenset[str]] = {
-    "values": frozenset({"sklearn.PoissonRegressor", "sklearn.GammaRegressor", "sklearn.TweedieRegressor"}),
-    "probabilities": frozenset(
-        {"sklearn.LogisticRegression", "sklearn.SGDClassifier", "sklearn.LinearDiscriminantAnalysis"}
-    ),
-    "labels": _CLASSIFIERS - {"sklearn.SVC", "sklearn.NuSVC"},  # which vote
+    "values": _named("PoissonRegressor GammaRegressor TweedieRegressor"),
+    "probabilities": _named("LogisticRegression SGDClassifier LinearDiscriminantAnalysis"),
+    "labels": _CLASSIFIERS - _named("SVC NuSVC"),  # which vote
 }

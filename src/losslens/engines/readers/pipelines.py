@@ -17,7 +17,7 @@ from losslens.engines.base import Declined
 from losslens.engines.readers.expansions import Expansion, expansion_at
 from losslens.engines.readers.recognition import class_names, kind_of
 from losslens.engines.readers.unwrapped import UnwrappedModel, as_numbers, dense
-from losslens.engines.readers.wrappers import averaged, inside, is_pointwise
+from losslens.engines.readers.wrappers import POINTWISE_INVERSES, averaged, inside, is_pointwise
 from losslens.tables.frames import Batch, Edit, Table
 from losslens.typing import Floats, Indices
 
@@ -269,12 +269,7 @@ def _powers(step: Any, source: Indices) -> Indices:
 
 
 _RULES: dict[str, Callable[[Any, Indices], Indices]] = {
-    "sklearn.StandardScaler": _same,
-    "sklearn.MinMaxScaler": _same,
-    "sklearn.MaxAbsScaler": _same,
-    "sklearn.RobustScaler": _same,
-    "sklearn.QuantileTransformer": _same,
-    "sklearn.PowerTransformer": _same,
+    **dict.fromkeys(POINTWISE_INVERSES, _same),
     "sklearn.Binarizer": _same,
     "sklearn.OrdinalEncoder": _same,
     "sklearn.OneHotEncoder": _one_hot,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines.base import Declined
-from losslens.engines.readers.ensemble import TIES, Ensemble, label, largest, sign_label
+from losslens.engines.readers.ensemble import TIES, Ensemble, as_summed, label, largest, sign_label
 from losslens.engines.readers.layout import (
     Ints,
     Link,
@@ -91,7 +91,7 @@ def _values(trees: Sequence[Any], forest: PreorderForest, model: Model) -> tuple
     output, outputs = model.output or 0, trees[0].value.shape[1]
     if not 0 <= output < outputs:  # the model says which there are
         raise Declined(f"it has no output {output}")
-    return _leaf_values(trees, forest, [0], output), _single_output
+    return _leaf_values(trees, forest, [0], output), as_summed("values")
 
 
 def _class_values(trees: Sequence[Any], forest: PreorderForest, response: Response) -> tuple[Floats, Link]:
@@ -101,11 +101,9 @@ def _class_values(trees: Sequence[Any], forest: PreorderForest, response: Respon
         raise Declined("its leaves hold counts, as before scikit-learn 1.3")
     if response == "probabilities" and n_classes == 2:
         both = _leaf_values(trees, forest, [0, 1])
-        return (
-            (both[:, 1:].copy(), _two_probabilities) if _is_complement(both[:, 0], len(trees)) else (both, _all_outputs)
-        )
+        return both[:, 1:].copy() if _is_complement(both[:, 0], len(trees)) else both, as_summed(response)
     if response == "probabilities":
-        return _leaf_values(trees, forest, range(n_classes)), _all_outputs
+        return _leaf_values(trees, forest, range(n_classes)), as_summed(response)
     rows = _leaf_values(trees, forest, range(n_classes))
     if len(trees) == 1:  # the label is a function of the leaf, ties included
         return rows.argmax(axis=1).astype(np.float64)[:, None], label
@@ -202,7 +200,7 @@ def read_boosting(model: Model, response: Response) -> Ensemble:
         value=native.learning_rate * _leaf_values(trees, forest, [0]),
         output=np.arange(len(trees)) % len(offset),
         offset=offset,
-        link=_single_output if response == "values" else _class_link(native._loss, response, np.greater_equal),
+        link=as_summed(response) if response == "values" else _class_link(native._loss, response, np.greater_equal),
         single=True,
         accepts_missing=False,
         encode=_encode_finite,
@@ -290,18 +288,6 @@ def _encode_categories(category_codes: Mapping[int, Mapping[Any, float]], column
 # Raw outputs -> the model's response.
 
 
-def _single_output(raw: Floats) -> Floats:
-    return raw[:, 0]
-
-
-def _all_outputs(raw: Floats) -> Floats:
-    return raw
-
-
-def _two_probabilities(raw: Floats) -> Floats:
-    return np.column_stack([1 - raw[:, 0], raw[:, 0]])
-
-
 def _inverse(loss: Any, raw: Floats) -> Floats:
     return np.asarray(loss.link.inverse(raw[:, 0]))
 
@@ -312,9 +298,8 @@ def _probabilities(loss: Any, raw: Floats) -> Floats:
 
 def _class_link(loss: Any, response: Response, second: np.ufunc) -> Link:
     """`second` compares a single score with 0: GradientBoosting and HistGradientBoosting break a tie differently."""
-    two = not loss.is_multiclass
     if response == "probabilities":
         return partial(_probabilities, loss)
     if response == "labels":
-        return partial(sign_label, second) if two else largest
-    return _single_output if two else _all_outputs
+        return largest if loss.is_multiclass else partial(sign_label, second)
+    return as_summed(response)

@@ -81,7 +81,7 @@ def _check_inverse(transformer: Any) -> bool:
             return func is not None
         name = getattr(func, "__name__", type(func).__name__)
         raise Declined(f"the function {name} of its transformed target is not known to work value by value")
-    if kind not in _INVERSES:
+    if kind not in POINTWISE_INVERSES:
         raise Declined(f"the {type(transformer).__name__} of its target is not known to work value by value")
     return True
 
@@ -99,13 +99,8 @@ def _form(transformer: Any) -> Any:
 
 
 _LINEAR_INVERSES = {"sklearn.StandardScaler", "sklearn.MinMaxScaler", "sklearn.MaxAbsScaler", "sklearn.RobustScaler"}
-_INVERSES = {
-    f"sklearn.{name}"
-    for name in (
-        *("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler"),
-        *("PowerTransformer", "QuantileTransformer"),
-    )
-}
+# Steps whose transformation and inverse change each value without regard to the others.
+POINTWISE_INVERSES = _LINEAR_INVERSES | {"sklearn.PowerTransformer", "sklearn.QuantileTransformer"}
 
 
 def is_pointwise(func: Any, options: Any) -> bool:

@@ -6,10 +6,10 @@ value per class, however many distinct values there are. A `Search` computes suc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.tables.frames import Table
 from losslens.typing import Floats
 from losslens.workers import Serial, Workers
+
+if TYPE_CHECKING:
+    from losslens.engines.trees.small_trees import Tables
 
 FEW = 64  # rows whose leaves are found without a kernel: every call compares so many with the model
 STEPS_PER_YIELD = 1 << 16  # steps that a search yields at a time, about: they stay in the processor's cache
@@ -51,7 +54,8 @@ class Search(Protocol):
 
 
 Ints = NDArray[np.int32]
-Images = Mapping[int, tuple[NDArray[np.intp], Floats]]  # column of the table -> columns of the estimator, their values
+Image = tuple[NDArray[np.intp], Floats]  # columns of the estimator, and their values
+Images = Callable[[int], Image | None]  # of a column of the table; None if no tree compares it
 MAX_SET_BYTES = 10**8  # categories times nodes of a column, one byte each
 
 
@@ -72,6 +76,25 @@ class BoundEnsemble:
     class_of: tuple[ClassRuns, ...]  # (p,): of the distinct values of each column
     ensemble: Ensemble
 
+    @property
+    def trees(self) -> tuple[NDArray[Any], ...]:
+        """As kernels take them, `node_rules.TREES`."""
+        return self.nodes, self.roots, self.size, self.special, self.sets, self.leaf_at, self.value, self.output
+
+    @cached_property
+    def is_small(self) -> bool:
+        """Whether every tree has few enough leaves for `tables`."""
+        return int(np.diff(self.leaf_at).max()) <= node_rules.SMALL_TREE_LEAVES
+
+    @cached_property
+    def tables(self) -> Tables | None:
+        """The masks of small trees; None if a tree is too large for them."""
+        if not self.is_small:
+            return None
+        from losslens.engines.trees.small_trees import tables  # each kernel is compiled when it is first needed
+
+        return tables(self)
+
     @cached_property
     def depth(self) -> int:
         """The length of the longest path."""
@@ -84,9 +107,7 @@ class BoundEnsemble:
         """Sums of leaf values of rows with these classes, (m, outputs)."""
         raw = np.zeros((codes.shape[1], self.ensemble.outputs), np.int64)
         if codes.shape[1] > FEW:
-            node_rules.add_own_leaves(
-                np.ascontiguousarray(codes), self.nodes, self.roots, self.size, self.sets, self.value, self.output, raw
-            )
+            node_rules.add_own_leaves(np.ascontiguousarray(codes), self.trees, raw)
             return raw
         tree, row = (part.ravel() for part in np.indices((len(self.roots), codes.shape[1])))
         at = self.roots[tree]
@@ -116,46 +137,25 @@ class BoundEnsemble:
 def tree_images(
     ensemble: Ensemble, unwrapped: UnwrappedModel, table: Table, wanted: Mapping[int, tuple[Column, Distinct]]
 ) -> Images:
-    """The numbers that trees compare, at the distinct values of each column."""
+    """The numbers that trees compare, at the distinct values of a column."""
     width = len(unwrapped.source)
-    if unwrapped.transform is None:
-        used = {column % width for column in ensemble.nodes_of}
-        return _OwnImages(ensemble, width, [j for j in wanted if j in used], wanted)
+    if unwrapped.transform is None:  # computed for one column at a time
+        used = {column % width for column in ensemble.nodes_of} & wanted.keys()
+        return lambda j: _copies(ensemble, width, np.array([j]), [wanted[j][1].values]) if j in used else None
     images = unwrapped.images(table, {j: (column, distinct.first) for j, (column, distinct) in wanted.items()})
-    return {
+    compared = {
         j: _copies(ensemble, width, at, [values[:, k] for k in range(len(at))])
         for j, (at, values) in images.items()
         if len(at)
     }
+    return compared.get
 
 
-def _copies(
-    ensemble: Ensemble, width: int, at: NDArray[np.intp], values: Sequence[NDArray[Any]]
-) -> tuple[NDArray[np.intp], Floats]:
+def _copies(ensemble: Ensemble, width: int, at: NDArray[np.intp], values: Sequence[NDArray[Any]]) -> Image:
     """The columns of the estimator, in each copy of them that trees compare, and their numbers."""
     columns = np.concatenate([at + copy * width for copy in range(ensemble.copies)])
     numbers = [ensemble.numbers(int(c), values[k % len(at)]) for k, c in enumerate(columns)]
     return columns, np.stack(numbers, axis=1)
-
-
-class _OwnImages(Mapping[int, tuple[NDArray[np.intp], Floats]]):
-    """The numbers of columns that the trees compare themselves: computed for one column at a time."""
-
-    def __init__(
-        self, ensemble: Ensemble, width: int, used: Sequence[int], wanted: Mapping[int, tuple[Column, Distinct]]
-    ) -> None:
-        self.ensemble, self.width, self.used, self.wanted = ensemble, width, used, wanted
-
-    def __getitem__(self, j: int) -> tuple[NDArray[np.intp], Floats]:
-        if j not in self.used:
-            raise KeyError(j)
-        return _copies(self.ensemble, self.width, np.array([j]), [self.wanted[j][1].values])
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.used)
-
-    def __len__(self) -> int:
-        return len(self.used)
 
 
 def bind(
@@ -171,7 +171,8 @@ def bind(
     nodes[:, node_rules.RIGHT] = ensemble.right
     p = len(distinct)
     size, special = np.ones(p, np.int32), np.ones(p, np.int32)
-    class_of, sets = [], _Sets()
+    class_of: list[ClassRuns] = []
+    sets: list[NDArray[np.bool_]] = []  # which classes go left, at nodes where these are not an interval
     codes = np.empty((p, n), np.int32)
     shared = ensemble, distinct, images, codes
     for j, (classes, runs) in enumerate((workers or Serial()).map(_bind_column, shared, range(p))):
@@ -180,6 +181,9 @@ def bind(
         size[j], special[j] = classes.size, classes.special
     if np.any((ensemble.feature >= 0) & (nodes[:, node_rules.FEATURE] < 0)):
         raise Declined("its trees use a column that the table doesn't have")
+    left = np.zeros((max(1, len(sets)), max(map(len, sets), default=1)), np.uint8)
+    for row, goes_left in zip(left, sets, strict=False):
+        row[: len(goes_left)] = goes_left
     value, unit = fixed_point(ensemble)
     leaf_at = np.append(ensemble.first_leaf, len(value)).astype(np.int32)
     return BoundEnsemble(
@@ -192,7 +196,7 @@ def bind(
         codes=codes,
         size=size,
         special=special,
-        sets=sets.table(),
+        sets=left,
         class_of=tuple(class_of),
         ensemble=ensemble,
     )
@@ -204,7 +208,7 @@ def _bind_column(
     """The classes of a column, and of each of its values; the class of each row is written to ``codes[j]``."""
     ensemble, distinct, images, codes = shared
     values = distinct[j]
-    at, image = images.get(j, (np.empty(0, np.intp), np.empty((len(values), 0))))
+    at, image = images(j) or (np.empty(0, np.intp), np.empty((len(values), 0)))
     nodes_of = ensemble.nodes_of
     compared = [(image[:, c], nodes_of[column]) for c, column in enumerate(at) if column in nodes_of]
     classes = _ColumnClasses(ensemble, len(values), compared)
@@ -217,23 +221,6 @@ def _cuts(values: Floats, thresholds: Floats, side: Literal["left", "right"]) ->
     order, cuts = np.argsort(thresholds), np.empty(len(thresholds), np.intp)
     cuts[order] = np.searchsorted(values, thresholds[order], side)
     return cuts
-
-
-class _Sets:
-    """Which classes go left, at nodes where these are not an interval."""
-
-    def __init__(self) -> None:
-        self.rows: list[NDArray[np.bool_]] = []
-
-    def add(self, goes_left: NDArray[np.bool_]) -> int:
-        self.rows.append(goes_left)
-        return node_rules.SETS + len(self.rows) - 1
-
-    def table(self) -> NDArray[np.uint8]:
-        table = np.zeros((max(1, len(self.rows)), max(map(len, self.rows), default=1)), np.uint8)
-        for row, goes_left in zip(table, self.rows, strict=False):
-            row[: len(goes_left)] = goes_left
-        return table
 
 
 Compared = tuple[Floats, NDArray[np.intp]]  # a column's numbers at each distinct value, and the nodes that compare them
@@ -303,12 +290,13 @@ class _ColumnClasses:
         self.rules = [rule[:, first] for rule in goes_left]
         self.size, self.special = len(first), 0
 
-    def write(self, nodes: Ints, j: int, sets: _Sets) -> None:
+    def write(self, nodes: Ints, j: int, sets: list[NDArray[np.bool_]]) -> None:
         """Fill in the nodes that compare this column."""
         for k, (_, at) in enumerate(self.compared):
             nodes[at, node_rules.FEATURE] = j
             if self.rules:
-                nodes[at, node_rules.RULE] = [sets.add(rule) for rule in self.rules[k]]
+                nodes[at, node_rules.RULE] = node_rules.SETS + len(sets) + np.arange(len(at))
+                sets.extend(self.rules[k])
                 continue
             nodes[at, node_rules.CUT] = self.before[self.cuts[k]]
             if self.missing:

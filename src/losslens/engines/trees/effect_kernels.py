@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from numba import njit, types
 
-from losslens.engines.compiled import array_of, compiled
-from losslens.engines.intrinsics import add_eight, add_four, sum_subsets_of_three
+from losslens.engines.compiled import compiled
+from losslens.engines.intrinsics import add_four, sum_subsets
 from losslens.engines.trees.node_rules import (
     CUT,
     FEATURE,
@@ -21,30 +21,29 @@ from losslens.engines.trees.node_rules import (
     PLAIN,
     RIGHT,
     RULE,
+    TREES,
     U,
+    f8,
     goes_left,
     i4,
     i8,
-    u1,
     u8,
 )
 
-u4, f8 = types.uint32, types.float64
+u4 = types.uint32
 NONE = U(0)
 LEVEL, STOP, BIT, ABOVE, PARENT, FIELDS = range(6)  # see `describe_nodes`
-OF_E, OF_F, PLAIN_SUMS = U(0), U(1), U(2)  # rows of factors; those of subset S of q players are at 2^q + S
+OF_E, OF_F = U(0), U(1)  # rows of factors; those of subset S of q players are at 2^q + S
 NO_PLAYER = -1  # the player of a column that belongs to none
 
-# What all kernels know of the trees: nodes, their descriptions, the number of classes of each column, and sets.
-TREES = types.Tuple((array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(u1, 2)))
 
-
-@compiled(i8(array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4), array_of(i4, 2)))
-def describe_nodes(nodes, roots, player_of, path_players, info):
+@compiled(i8(TREES, i4[::1], i4[::1], i4[:, ::1]))
+def describe_nodes(trees, player_of, path_players, info):
     """Fill in each node's level, the end of its subtree, its player's bit, the players above it, and its parent.
 
     `path_players` is a buffer for the players of a path. Returns the largest number of players on any path.
     """
+    nodes, roots, _, _, _, _, _, _ = trees
     largest = 0
     for t in range(len(roots)):
         end = roots[t + 1] if t + 1 < len(roots) else len(nodes)
@@ -71,12 +70,12 @@ def describe_nodes(nodes, roots, player_of, path_players, info):
 
 
 @njit
-def _step(s, shift, own, start, count, codes, trees, words):
+def _step(s, shift, own, start, count, codes, trees, info, words):
     """Patterns at a node from those at its parent, of `count` rows or donors from `start` on.
 
     `own` is what a violated condition of no player's column adds: a donor's value of such a column is never looked at.
     """
-    nodes, info, size, sets = trees
+    nodes, _, size, _, sets, _, _, _ = trees
     a, level = info[s, PARENT], U(info[s, LEVEL])
     up, f, cut, rule = level - ONE, U(nodes[a, FEATURE]), nodes[a, CUT], nodes[a, RULE]
     left = s == a + 1
@@ -93,16 +92,15 @@ def _step(s, shift, own, start, count, codes, trees, words):
 
 @compiled(
     types.void(
-        i8, i8, i8, i8, u8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(f8, 2), array_of(u4, 2),
-        array_of(f8),
+        i8, i8, i8, i8, u8, u8, i4[:, ::1], TREES, i4[:, ::1], i8[::1], i8, f8[:, ::1], u4[:, ::1], f8[::1]
     )
 )  # fmt: skip
-def count(root, first, last, most, start, stop, codes, trees, table_at, base, weight, words, counts):
+def count(root, first, last, most, start, stop, codes, trees, info, table_at, base, weight, words, counts):
     """Add the weights of donors to the counts of their patterns, at the leaves among some nodes.
 
     A leaf of q players has D tables of 2^q counts each, which begin at D times its `table_at`, less that of `base`.
     """
-    nodes, info = trees[0], trees[1]
+    nodes, _, _, _, _, _, _, _ = trees
     members, D = stop - start, U(weight.shape[0])
     s = root
     while s < last:
@@ -111,7 +109,7 @@ def count(root, first, last, most, start, stop, codes, trees, table_at, base, we
             continue
         level = U(info[s, LEVEL])
         if level > NONE:
-            _step(s, 0, u4(0), start, members, codes, trees, words)
+            _step(s, 0, u4(0), start, members, codes, trees, info, words)
         if nodes[s, FEATURE] < 0:
             for d in range(D):
                 at = D * U(table_at[nodes[s, RIGHT]] - base) + (d << U(info[s, ABOVE]))
@@ -120,39 +118,14 @@ def count(root, first, last, most, start, stop, codes, trees, table_at, base, we
         s += 1
 
 
-@njit
-def sum_subsets(q, begin, given, which, at, factors, table):
-    """Sums over the subsets of each of the subsets of q players, of numbers times factors: see `OF_E`."""
-    size, bit = ONE << q, ONE
-    if q >= U(3):
-        bit = U(8)
-        for S in range(NONE, size, U(8)):
-            sum_subsets_of_three(table, at + S, given, begin + S, factors, which * U(factors.shape[1]) + size + S)
-    else:
-        for S in range(size):
-            table[at + S] = given[begin + S] * factors[which, size + S]
-    while bit < size:
-        start = at
-        while start < at + size:  # no `range`: numba raises an error for steps of 0, and counts references for that
-            if bit >= U(8):
-                for w in range(start, start + bit, U(8)):
-                    add_eight(table, w + bit, table, w)
-            else:
-                for w in range(start, start + bit):
-                    table[w + bit] += table[w]
-            start += bit + bit
-        bit += bit
-
-
-@compiled(types.void(i8, i8, i8, TREES, array_of(i8), i8, array_of(f8, 2), i8, array_of(f8), array_of(f8)))
-def tabulate(first, last, most, trees, table_at, base, factors, D, counts, table):
+@compiled(types.void(i8, i8, i8, i4[:, ::1], i4[:, ::1], i8[::1], i8, f8[:, ::1], i8, f8[::1], f8[::1]))
+def tabulate(first, last, most, nodes, info, table_at, base, factors, D, counts, table):
     """Turn counts of patterns into what rows look up, at the leaves among some nodes; `counts` is overwritten.
 
     With M(S) the weight of the donors that violate no players but those of S, and A the players that a row doesn't
     violate, player j gets ``E(A) - F(A - j)``: sums of c M(S) over the subsets S of A, with the factors
     c = (|S| - 1)! (q - |S|)! / q! (0 if S is empty) of E, and c + |S|! (q - 1 - |S|)! / q! (c if S is full) of F.
     """
-    nodes, info = trees[0], trees[1]
     for s in range(first, last):
         q = U(info[s, ABOVE])
         if nodes[s, FEATURE] >= 0 or q > U(most):
@@ -160,9 +133,12 @@ def tabulate(first, last, most, trees, table_at, base, factors, D, counts, table
         size, here = ONE << q, U(D) * U(table_at[nodes[s, RIGHT]] - base)
         for d in range(U(D)):
             at = here + d * size
-            sum_subsets(q, at, counts, PLAIN_SUMS, at, factors, counts)
+            sum_subsets(counts, at, q)
             for which in (OF_E, OF_F):
-                sum_subsets(q, at, counts, which, at + at + which * size, factors, table)
+                to = at + at + which * size
+                for S in range(size):
+                    table[to + S] = counts[at + S] * factors[which, size + S]
+                sum_subsets(table, to, q)
 
 
 @njit
@@ -208,21 +184,20 @@ def _hand_out(first, last, out, width, path_players, sums, effects):
 
 @compiled(
     types.void(
-        i8, i8, i8, i8, i8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(i4), array_of(f8, 2), u8,
-        array_of(f8), array_of(f8), array_of(u4, 2), array_of(i4), array_of(i8), array_of(u8), array_of(f8, 2),
-        array_of(f8, 2), array_of(f8, 4),
+        i8, i8, i8, i8, i8, u8, i4[:, ::1], TREES, i4[:, ::1], i8[::1], i8, i4[::1], f8[:, ::1], u8, f8[::1], f8[::1],
+        u4[:, ::1], i4[::1], i8[::1], u8[::1], f8[:, ::1], f8[:, ::1], f8[:, :, :, ::1],
     )
 )  # fmt: skip
 def add_effects(
-    root, first, last, most, shift, start, codes, trees, table_at, base, player_of, value, out, unit, table, words,
-    path_players, places, distinct, parts, sums, effects,
+    root, first, last, most, shift, start, codes, trees, info, table_at, base, player_of, value, out, unit, table,
+    words, path_players, places, distinct, parts, sums, effects,
 ):  # fmt: skip
     """Add what rows from `start` on get at the leaves among some nodes to their effects, (D, outputs, players, rows).
 
     Rows with the same pattern get the same: it is computed once, as one of the `parts`, whose number is in `places`,
     more the last of these; so places need not be cleared. Sums are those of the players of the present path.
     """
-    nodes, info = trees[0], trees[1]
+    nodes, _, _, _, _, _, _, _ = trees
     members, D, width = U(effects.shape[3]), U(effects.shape[0]), U(value.shape[1])
     s, open_players = root, 0
     while True:
@@ -237,7 +212,7 @@ def add_effects(
             continue
         level = U(info[s, LEVEL])
         if level > NONE:
-            _step(s, shift, u4(1), start, members, codes, trees, words)
+            _step(s, shift, u4(1), start, members, codes, trees, info, words)
         if nodes[s, FEATURE] >= 0:
             if info[s, BIT] != NO_PLAYER:
                 path_players[info[s, BIT]] = player_of[nodes[s, FEATURE]]

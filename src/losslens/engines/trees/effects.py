@@ -185,15 +185,14 @@ class LeafLayout:
 
     def __init__(self, bound: BoundEnsemble, players: Sequence[Sequence[int]]) -> None:
         self.bound, self.players, self.player_of = bound, len(players), _owners(players, len(bound.size))
-        info = np.empty((len(bound.nodes), effect_kernels.FIELDS), np.int32)
+        self.info = np.empty((len(bound.nodes), effect_kernels.FIELDS), np.int32)
         buffer = np.empty(bound.depth + 1, np.int32)
-        most = effect_kernels.describe_nodes(bound.nodes, bound.roots, self.player_of, buffer, info)
+        most = effect_kernels.describe_nodes(bound.trees, self.player_of, buffer, self.info)
         self.path_players = int(most)  # on the path that has most of them
-        self.trees = bound.nodes, info, bound.size, bound.sets
         used = np.unique(bound.nodes[:, FEATURE])
         self.shift = int(np.any(self.player_of[used[used >= 0]] == effect_kernels.NO_PLAYER))
         self.leaves = np.flatnonzero(bound.nodes[:, FEATURE] < 0)
-        self.above = info[self.leaves, effect_kernels.ABOVE]
+        self.above = self.info[self.leaves, effect_kernels.ABOVE]
         entries = np.where(self.above <= MOST_IN_TABLE, 1 << np.minimum(self.above, 62), 0)
         self.table_at = np.append(0, np.cumsum(entries))
         self.value = _values(bound)
@@ -242,7 +241,7 @@ class LeafLayout:
 
     def players_of(self, s: int) -> Ints:
         """The players on the path to a leaf, by their bits."""
-        nodes, info = self.trees[:2]
+        nodes, info = self.bound.nodes, self.info
         players = np.empty(info[s, effect_kernels.ABOVE] + 1, np.int32)  # the last is "no player"
         while info[s, effect_kernels.PARENT] >= 0:
             s = int(info[s, effect_kernels.PARENT])
@@ -251,11 +250,11 @@ class LeafLayout:
 
     def patterns(self, s: int, start: int, stop: int, codes: Ints, *, own: bool) -> Patterns:
         """Patterns of rows (`own`) or donors at a leaf of any number of players."""
-        words = self.trees[1][s, effect_kernels.ABOVE] // WORD + 1
+        words = self.info[s, effect_kernels.ABOVE] // WORD + 1
         patterns = np.zeros((stop - start, words), np.uint64)
         from losslens.engines.trees import wide_leaf_kernels  # compiled when it is needed
 
-        wide_leaf_kernels.find_patterns(s, own, start, codes, self.trees, patterns)
+        wide_leaf_kernels.find_patterns(s, own, start, codes, self.bound.trees, self.info, patterns)
         return patterns
 
 
@@ -325,7 +324,7 @@ class _Walk:
             tick(0)
             effect_kernels.count(
                 root, chunk.first, chunk.last, MOST_IN_TABLE, start, min(start + MOST_ROWS, m), self.donor_codes,
-                layout.trees, layout.table_at, chunk.begin, self.weights, words, counts,
+                layout.bound.trees, layout.info, layout.table_at, chunk.begin, self.weights, words, counts,
             )  # fmt: skip
         others = {}
         for s in chunk.wide:
@@ -336,10 +335,10 @@ class _Walk:
 
     def tabulate(self, chunk: Chunk, counts: Floats, memory: Floats | None = None) -> Floats:
         """What rows look up; the counts are overwritten."""
-        table = np.empty(2 * len(counts)) if memory is None else memory[: 2 * len(counts)]
+        layout, table = self.layout, np.empty(2 * len(counts)) if memory is None else memory[: 2 * len(counts)]
         effect_kernels.tabulate(
-            chunk.first, chunk.last, MOST_IN_TABLE, self.layout.trees, self.layout.table_at, chunk.begin,
-            self.layout.factors, self.D, counts, table,
+            chunk.first, chunk.last, MOST_IN_TABLE, layout.bound.nodes, layout.info, layout.table_at, chunk.begin,
+            layout.factors, self.D, counts, table,
         )  # fmt: skip
         return table
 
@@ -350,8 +349,9 @@ class _Walk:
         layout = self.layout
         root, out = int(layout.bound.roots[chunk.tree]), int(layout.bound.output[chunk.tree])
         effect_kernels.add_effects(
-            root, chunk.first, chunk.last, MOST_IN_TABLE, layout.shift, block.start, self.codes, layout.trees,
-            layout.table_at, chunk.begin, layout.player_of, layout.value, out, layout.unit, table, *scratch, effects,
+            root, chunk.first, chunk.last, MOST_IN_TABLE, layout.shift, block.start, self.codes, layout.bound.trees,
+            layout.info, layout.table_at, chunk.begin, layout.player_of, layout.value, out, layout.unit, table,
+            *scratch, effects,
         )  # fmt: skip
         for s in chunk.wide:
             self._compare(s, out, *others[s], block, effects)
@@ -456,16 +456,16 @@ def _sums(place: NDArray[np.intp], weights: Floats, number: int) -> Floats:
 
 
 def _factors(most: int) -> tuple[Floats, Floats]:
-    """Factors of `effect_kernels.tabulate` as whole numbers, ones, those of S among q players at 2^q + S; units.
+    """Factors of `effect_kernels.tabulate` as whole numbers, those of S among q players at 2^q + S; units.
 
     Sums of whole numbers are exact: with equal weights, what should be 0 is 0.
     """
-    factors, unit = np.ones((3, 2 << most)), np.zeros(most + 1)
+    factors, unit = np.ones((2, 2 << most)), np.zeros(most + 1)
     members = np.zeros(1, int)  # of each set
     for q in range(1, most + 1):
         members, scale = np.append(members, members + 1), lcm(*range(1, q + 1))
         of = np.array([0] + [scale * factorial(s) * factorial(q - 1 - s) // factorial(q) for s in range(q)] + [0])
-        factors[:2, 1 << q : 2 << q] = of[members], of[members] + of[members + 1]
+        factors[:, 1 << q : 2 << q] = of[members], of[members] + of[members + 1]
         unit[q] = 1 / scale
     return factors, unit
 

@@ -17,7 +17,7 @@ from losslens.engines.readers.ensemble import Ensemble, is_affine
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
 from losslens.engines.trees.fixed_point import PRECISION, fixed_point, in_one_digit
-from losslens.engines.trees.node_rules import FEATURE, SMALL_TREE_LEAVES
+from losslens.engines.trees.node_rules import FEATURE
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.typing import Floats
@@ -47,14 +47,12 @@ class Trees(ExactEngine):
     @classmethod
     def of(cls, ensemble: Ensemble, unwrapped: UnwrappedModel, site: Site) -> Self:
         """An ensemble on the columns of a table."""
-        needed = site.requested | ensemble.used(unwrapped)
-        workers = in_process(site.n_jobs if site.table.n * len(needed) > FEW_VALUES else 1)
-        columns = _ColumnValues(site, sorted(needed))
-        if unwrapped.transform is not None:  # images of all columns come first
-            for _ in workers.map(_distinct, columns, columns.needed):
-                pass
-        images = tree_images(ensemble, unwrapped, site.table, columns)
-        bound = bind(ensemble, site.table.n, _AllValues(columns), images, workers)
+        n, columns = site.table.n, {j: site.column(j) for j in sorted(site.requested | ensemble.used(unwrapped))}
+        workers = in_process(site.n_jobs if n * len(columns) > FEW_VALUES else 1)
+        values = dict(zip(columns, workers.map(_distinct, columns, columns), strict=True))
+        images = tree_images(ensemble, unwrapped, site.table, {j: (columns[j], values[j]) for j in columns})
+        unused = Distinct(np.zeros(1), np.zeros(n, np.intp), np.zeros(1, np.intp), ordered=True)
+        bound = bind(ensemble, n, [values.get(j, unused) for j in range(len(site.table.names))], images, workers)
         return cls(bound, site.memory // 8)
 
     @property
@@ -76,20 +74,6 @@ class Trees(ExactEngine):
         if error > PRECISION * spread(self.predict(np.arange(self.bound.codes.shape[1]))):
             return self.bound
         return replace(self.bound, value=value, unit=unit, ensemble=one)
-
-    @cached_property
-    def is_small(self) -> bool:
-        """Whether every tree has few enough leaves for `tables`."""
-        return int(np.diff(self.bound.leaf_at).max()) <= SMALL_TREE_LEAVES
-
-    @cached_property
-    def tables(self) -> Any:
-        """The masks of small trees; None if a tree is too large for them."""
-        if not self.is_small:
-            return None
-        from losslens.engines.trees.small_trees import tables  # each kernel is compiled when it is first needed
-
-        return tables(self.bound)
 
     def predict(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Predictions of some rows."""
@@ -126,7 +110,7 @@ class Trees(ExactEngine):
         from losslens.engines.trees import two_columns
 
         columns, pairs = subject.feature.columns, self.bound.codes.shape[1] * len(subject.distinct)
-        most = MAX_SMALL_TREES if self.is_small else MAX_LARGE_TREES
+        most = MAX_SMALL_TREES if self.bound.is_small else MAX_LARGE_TREES
         if pairs * len(self.bound.roots) <= most * (1.0 if len(columns) == 2 else share_of_many):
             return True
         return two_columns.is_feasible(self.bound, self._grid_cost(columns), pairs)
@@ -176,11 +160,11 @@ class Trees(ExactEngine):
 
         cost = self._grid_cost(replaced.tolist())
         if two_columns.is_feasible(self.bound, cost, len(rows) * donor_codes.shape[1]) and (
-            not self.is_small or two_columns.is_cheaper(self.bound, cost, donor_codes.shape[1])
+            not self.bound.is_small or two_columns.is_cheaper(self.bound, cost, donor_codes.shape[1])
         ):
             return two_columns.grid_table(self.bound, replaced, donor_codes, rows)
         kept = np.setdiff1d(np.arange(len(self.bound.size)), replaced)
-        return pair_table(self.bound, self.tables, kept, donor_codes, rows)
+        return pair_table(self.bound, self.bound.tables, kept, donor_codes, rows)
 
     # Curves of single columns.
 
@@ -190,7 +174,7 @@ class Trees(ExactEngine):
 
     def takes_about(self, n: int) -> tuple[float, int]:
         """Expected seconds of n rows, and bytes that would be sent to workers."""
-        per_tree = rates.SMALL_TREE if self.is_small else rates.LARGE_TREE
+        per_tree = rates.SMALL_TREE if self.bound.is_small else rates.LARGE_TREE
         return n * len(self.bound.roots) * per_tree, self.bound.codes.nbytes + self.bound.nodes.nbytes
 
     def walker(self, asks: Sequence[Ask]) -> Walker:
@@ -205,53 +189,17 @@ class Trees(ExactEngine):
 
     def search(self, wanted: NDArray[np.uint8], bound: BoundEnsemble) -> Search:
         """Search for curves of the wanted columns, in one thread; `bound` may have other rows with the same classes."""
-        if self.tables is None:
+        if (tables := self.bound.tables) is None:
             from losslens.engines.trees.large_trees import LargeTrees
 
             return LargeTrees(bound, wanted, self.memory)
         from losslens.engines.trees.small_trees import SmallTrees
 
-        return SmallTrees(bound, self.tables, wanted)
+        return SmallTrees(bound, tables, wanted)
 
 
-@dataclass(frozen=True, eq=False)
-class _ColumnValues(Mapping[int, tuple[Column, Distinct]]):
-    """The columns that trees or features use, and their distinct values: sorted when they are read."""
-
-    site: Site
-    needed: Sequence[int]
-
-    def __getitem__(self, j: int) -> tuple[Column, Distinct]:
-        column = self.site.column(j)
-        return column, column.distinct
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.needed)
-
-    def __len__(self) -> int:
-        return len(self.needed)
-
-
-def _distinct(columns: _ColumnValues, j: int, _: Tick) -> Distinct:
-    return columns[j][1]
-
-
-@dataclass(frozen=True, eq=False)
-class _AllValues(Sequence[Distinct]):
-    """The distinct values of all columns of the table; those that nothing uses have one."""
-
-    columns: _ColumnValues
-
-    def __getitem__(self, j: Any) -> Any:
-        return self.columns[j][1] if j in self.columns.needed else self._constant
-
-    def __len__(self) -> int:
-        return len(self.columns.site.table.names)
-
-    @cached_property
-    def _constant(self) -> Distinct:
-        n = self.columns.site.table.n
-        return Distinct(np.zeros(1), np.zeros(n, np.intp), np.zeros(1, np.intp), ordered=True)
+def _distinct(columns: Mapping[int, Column], j: int, _: Tick) -> Distinct:
+    return columns[j].distinct
 
 
 @dataclass(frozen=True, eq=False)

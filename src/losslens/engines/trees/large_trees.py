@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import array_of, compiled
+from losslens.engines.compiled import compiled
 from losslens.engines.intrinsics import count_bits, trailing_zeros
 from losslens.engines.trees.bound import STEPS_PER_YIELD, BoundEnsemble, RawSteps
 from losslens.engines.trees.node_rules import (
@@ -31,12 +31,12 @@ from losslens.engines.trees.node_rules import (
     PLAIN,
     RIGHT,
     RULE,
+    TREES,
     TWO,
     U,
     goes_left,
     i4,
     i8,
-    u1,
     u8,
 )
 
@@ -72,12 +72,13 @@ def divide(keys, q0, q1, codes, f, cut, row, free, path, left_part, right_empty)
 
 @njit
 def divide_special(
-    s, nodes, codes, size, special, kinds, sets, keys, q0, q1, room, shift, on_path, left_part, right_part, ends
+    s, trees, codes, kinds, keys, q0, q1, room, shift, on_path, left_part, right_part, ends
 ):  # fmt: skip
     """Divide the keys q0 .. q1 at a node whose feature has classes without order, each of which is a kind.
 
     At the first node of the feature a row sends copies for all these classes: there is `room` for them on either side.
     """
+    nodes, _, size, special, sets, _, _, _ = trees
     f, cut, rule = nodes[s, FEATURE], nodes[s, CUT], nodes[s, RULE]
     free, first, column, row = U(kinds[f, KIND]), U(kinds[f, SINGLES]), codes[f], (ONE << shift) - ONE
     wanted = free != first
@@ -126,27 +127,24 @@ def is_first(jobs, depth, nodes, f):
 
 @compiled(
     i8(
-        array_of(i4), array_of(i4, 2), array_of(i8, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u4, 2),
-        array_of(i8), array_of(u1, 2), u8, u8, array_of(u4), array_of(u8, 2), array_of(u8), array_of(u8), array_of(i8),
-        array_of(u4), array_of(i4, 2), array_of(i8, 2), u8, u8,
+        TREES, i4[:, ::1], u4[:, ::1], i8[::1], u8, u8, u4[::1], u8[:, ::1], u8[::1], u8[::1], i8[::1], u4[::1],
+        i4[:, ::1], i8[:, ::1], u8,
     )
 )  # fmt: skip
-def pass_down(
-    roots, nodes, value, codes, size, special, kinds, base, sets, shift, on_path, keys, jobs, ends, span, events,
-    count, begins, own, trees, capacity,
-):  # fmt: skip
+def pass_down(trees, codes, kinds, base, shift, on_path, keys, jobs, ends, span, events, count, begins, own, capacity):
     """Pass all rows down all trees: record the values of their own leaves, and their events; or says what is full.
 
     ``begins[i, t]`` is the number of events of row i before tree t. A key is a kind and a row; the kind `on_path` is a
     row itself. ``span[k]`` holds the classes of kind k that lead to the node that is visited, as positions on the axis
     of all features; what a subtree has changed there is put back afterwards.
     """
+    nodes, roots, size, special, _, _, value, _ = trees
     rows, width, row = U(codes.shape[1]), U(value.shape[1]), (ONE << shift) - ONE
     long, unwanted = width + ONE, U(len(span) - 1)
     path, kind = on_path << shift, on_path - ONE
     for i in range(rows):
         count[i] = 0
-    for t in range(trees):
+    for t in range(U(len(roots))):
         for i in range(rows):
             keys[i] = i | path
             begins[i, t] = count[i]
@@ -175,10 +173,8 @@ def pass_down(
                     first_left = q1 + room
                     if first_left + room + TWO * (q1 - q0) > U(len(keys)):
                         return KEYS_FULL
-                    divide_special(
-                        s, nodes, codes, size, special, kinds, sets, keys, q0, q1, room, shift, on_path, U(low < at),
-                        U(at < high), ends,
-                    )  # fmt: skip
+                    sides = U(low < at), U(at < high)
+                    divide_special(s, trees, codes, kinds, keys, q0, q1, room, shift, on_path, *sides, ends)
                     right, left = ends[0], ends[1]
                 jobs[depth, 0], jobs[depth, 1], jobs[depth, 2], jobs[depth, 3] = s, q0, right, here
                 jobs[depth, 4] = WAITS
@@ -216,7 +212,7 @@ def pass_down(
             else:
                 break
     for i in range(rows):
-        begins[i, trees] = count[i]
+        begins[i, U(len(roots))] = count[i]
     return 0
 
 
@@ -248,8 +244,8 @@ def list_bits(mark, first, stop, places, at):
 
 @compiled(
     i8(
-        i8, i8, array_of(i4, 2), array_of(i8), u8, array_of(i8, 2), array_of(i4), array_of(i8), array_of(i4),
-        array_of(i8), array_of(u8), array_of(i4), array_of(i8, 2), array_of(i8, 2), array_of(i8, 2),
+        i8, i8, i4[:, ::1], i8[::1], u8, i8[:, ::1], i4[::1], i8[::1], i4[::1], i8[::1], u8[::1], i4[::1], i8[:, ::1],
+        i8[:, ::1], i8[:, ::1],
     )
 )  # fmt: skip
 def emit_rows(
@@ -388,9 +384,8 @@ class LargeTrees:
         own = np.empty((b + 1, trees * (self.long - 1)), np.int64)
         while True:
             full = pass_down(
-                bound.roots, bound.nodes, bound.value, codes, bound.size, bound.special, self.kinds, self.base_of,
-                bound.sets, shift, self.on_path, self.keys, self.jobs, self.ends, self.span.copy(), self.events, count,
-                begins, own, trees, self.capacity,
+                bound.trees, codes, self.kinds, self.base_of, shift, self.on_path, self.keys, self.jobs, self.ends,
+                self.span.copy(), self.events, count, begins, own, self.capacity,
             )  # fmt: skip
             if full == KEYS_FULL:
                 self.keys = np.empty(2 * len(self.keys), np.uint32)

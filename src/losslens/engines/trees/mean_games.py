@@ -15,12 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 from numba import types
 
-from losslens.engines.compiled import array_of, compiled
+from losslens.engines.compiled import compiled
 from losslens.engines.intrinsics import count_bits
 from losslens.engines.trees.bound import BoundEnsemble
-from losslens.engines.trees.effect_kernels import ABOVE, BIT, NO_PLAYER, NONE, PARENT, TREES, f8
+from losslens.engines.trees.effect_kernels import ABOVE, BIT, NO_PLAYER, NONE, PARENT
 from losslens.engines.trees.effects import MOST_IN_TABLE, LeafLayout, count_patterns
-from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RIGHT, RULE, U, goes_left, i4, i8, u8
+from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RIGHT, RULE, TREES, U, f8, goes_left, i4, i8, u8
 from losslens.typing import Floats
 
 Players = Sequence[Sequence[int]]
@@ -51,8 +51,8 @@ class MeanGames:
         table = np.zeros((self.bound.ensemble.outputs, 1 << self.p))
         layout = self.layout
         add_leaves(
-            self.codes[i], layout.trees, layout.leaves, layout.table_at, self.bound.output, self.bound.leaf_at,
-            layout.value, self.counts, self.place, table,
+            self.codes[i], self.bound.trees, layout.info, layout.leaves, layout.table_at, layout.value, self.counts,
+            self.place, table,
         )  # fmt: skip
         for j in range(self.p):
             halves = table.reshape(len(table), -1, 2, 1 << j)
@@ -69,14 +69,11 @@ def cost(bound: BoundEnsemble, players: Players) -> float:
 
 
 @compiled(
-    types.void(
-        array_of(i4), TREES, array_of(i8), array_of(i8), array_of(i4), array_of(i4), array_of(f8, 2), array_of(f8),
-        array_of(u8), array_of(f8, 2),
-    )
+    types.void(i4[::1], TREES, i4[:, ::1], i8[::1], i8[::1], f8[:, ::1], f8[::1], u8[::1], f8[:, ::1])
 )  # fmt: skip
-def add_leaves(codes, trees, leaves, table_at, output, leaf_at, value, counts, place, table):
+def add_leaves(codes, trees, info, leaves, table_at, value, counts, place, table):
     """Add the terms of all leaves, for a row with these classes."""
-    nodes, info, size, sets = trees
+    nodes, _, size, _, sets, leaf_at, _, output = trees
     t = 0
     for number in range(len(leaves)):
         while number >= leaf_at[t + 1]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from losslens.engines.compiled import array_of, compiled
+from losslens.engines.compiled import compiled
 
 # Columns of the array of nodes. At a leaf FEATURE is -1 and RIGHT the leaf's number.
 FEATURE, CUT, RIGHT, RULE, COLUMNS = range(5)
@@ -16,7 +16,10 @@ SMALL_TREE_LEAVES = 64  # largest number of leaves of a "small" tree: a set of l
 U = np.uint64
 ONE, TWO = U(1), U(2)
 
-u1, i4, i8, u8 = types.uint8, types.int32, types.int64, types.uint64
+u1, i4, i8, u8, f8 = types.uint8, types.int32, types.int64, types.uint64, types.float64
+# `BoundEnsemble.trees`: nodes, roots, size, special, sets, leaf_at, value, output. Kernels take plain tuples: numba
+# would keep a class in its cache, and fail to load it once the class has moved.
+TREES = types.Tuple((i4[:, ::1], i4[::1], i4[::1], i4[::1], u1[:, ::1], i4[::1], i8[:, ::1], i4[::1]))
 
 
 @njit
@@ -29,14 +32,10 @@ def goes_left(code, cut, rule, size, sets):
     return sets[rule - SETS, code] != 0
 
 
-@compiled(
-    types.void(
-        array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1, 2), array_of(i8, 2), array_of(i4),
-        array_of(i8, 2),
-    )
-)  # fmt: skip
-def add_own_leaves(codes, nodes, roots, size, sets, value, output, raw):
+@compiled(types.void(i4[:, ::1], TREES, i8[:, ::1]))
+def add_own_leaves(codes, trees, raw):
     """Add the values of the leaves that rows reach, tree by tree."""
+    nodes, roots, size, _, sets, _, value, output = trees
     for t in range(U(len(roots))):
         out = U(output[t])
         for i in range(U(codes.shape[1])):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from losslens import losses
 from losslens.engines.trees import pair_kernels
 from losslens.engines.trees.bound import BoundEnsemble, Ints
-from losslens.engines.trees.node_rules import FEATURE, SMALL_TREE_LEAVES
+from losslens.engines.trees.node_rules import SMALL_TREE_LEAVES
 from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.tables.sample import CHUNK, Sample
@@ -78,32 +78,48 @@ def over_pairs(
     return PairShares(local, caused, errors, cells)
 
 
-def pair_predictions(bound: BoundEnsemble, players: Players, rows: Indices, donors: Indices) -> NDArray[np.int64]:
+def pair_predictions(bound: BoundEnsemble, packed: PackedRows, rows: Indices, donors: Indices) -> NDArray[np.int64]:
     """Sums of leaves, (pairs, 2**p, outputs), for `BoundEnsemble.respond`; coalitions as in `PairShares.errors`."""
-    p, outputs = len(players), len(bound.unit)
+    p, outputs = int(packed.player.max()) + 1, len(bound.unit)
     raw = np.empty((len(rows) << p, outputs), np.int64)
     all_players = np.full(len(rows), (1 << p) - 1, np.uint64)
-    pairs, player = (np.array(rows, np.int64), np.array(donors, np.int64)), _player_of(bound, players)
-    forest = tuple(_forest(bound, player))
-    pair_kernels.sum_leaves_of_pairs(*pairs, all_players, player, forest, _Buffers(p, bound).walk, raw)
+    pairs, buffers = (np.array(rows, np.int64), np.array(donors, np.int64)), _Buffers(p, bound).walk
+    pair_kernels.sum_leaves_of_pairs(*pairs, all_players, bound.trees, tuple(packed), buffers, raw)
     return raw.reshape(len(rows), 1 << p, outputs)
 
 
-class PackedForest(NamedTuple):
-    """The trees. For small trees the leaves that rows allow are bits; an *entry* is a player that a tree uses."""
+class PackedRows(NamedTuple):
+    """Rows in terms of players. For small trees the leaves that rows allow are bits.
 
-    nodes: Ints
-    roots: Ints
-    size: Ints
-    sets: NDArray[np.uint8]
-    leaf_at: Ints
-    value: NDArray[np.int64]
-    output: Ints
+    An *entry* is a player that a tree uses.
+    """
+
     codes: Ints  # (n, columns)
+    player: Ints  # (columns,): the player that a column belongs to; -1 for none
     first: Ints  # (T + 1,): the first entry of each tree
     owner: Ints  # (entries,): the player
     allowed: Words  # (n, entries): the leaves that a player's values allow; (0, 0) if a tree is too large
     outside: Words  # (n, T): the leaves that the columns of no player allow
+
+
+def pack_rows(bound: BoundEnsemble, players: Players) -> PackedRows:
+    """The rows of an ensemble, for games of these players."""
+    player, codes, T = _player_of(bound, players), np.ascontiguousarray(bound.codes.T), len(bound.roots)
+    none, no_words = np.zeros(0, np.int32), np.empty((0, 0), np.uint64)
+    if (tables := bound.tables) is None:
+        return PackedRows(codes, player, none, none, no_words, no_words)
+    tree, owner, p = tables.tree, player[tables.feature], len(players)
+    owned, others = np.flatnonzero(owner >= 0), np.flatnonzero(owner < 0)
+    entries, entry = np.unique(tree[owned] * p + owner[owned], return_inverse=True)
+    if len(codes) * len(entries) > MAX_MASKS:
+        return PackedRows(codes, player, none, none, no_words, no_words)
+    allowed = tables.allowed(owned, entry, len(entries), bound.codes)
+    outside = tables.allowed(others, tree[others], T, bound.codes)
+    existing = ~np.uint64(0) >> (SMALL_TREE_LEAVES - np.diff(bound.leaf_at)).astype(np.uint64)
+    outside &= existing[:, None]
+    first = np.searchsorted(entries // p, np.arange(T + 1)).astype(np.int32)
+    masks = np.ascontiguousarray(allowed.T), np.ascontiguousarray(outside.T)
+    return PackedRows(codes, player, first, (entries % p).astype(np.int32), *masks)
 
 
 class _Task(NamedTuple):
@@ -142,8 +158,7 @@ class _Game:
 
     def __init__(self, bound: BoundEnsemble, players: Players, sample: Sample, loss: Loss, sides: int) -> None:
         self.bound, self.p, self.sample, self.loss, self.sides = bound, len(players), sample, loss, sides
-        self.player, self.kind = _player_of(bound, players), _kind(bound, loss)
-        self.forest = _forest(bound, self.player)
+        self.packed, self.kind = pack_rows(bound, players), _kind(bound, loss)
         self.target = sample.target(loss)
         self.y = np.zeros(sample.n) if self.kind == pair_kernels.PRECOMPUTED else self.target.astype(np.float64)
         self.scale = float(bound.unit[0] / bound.ensemble.divisor)
@@ -155,7 +170,7 @@ class _Game:
     def tasks(self, rows: NDArray[np.int64], donors: NDArray[np.int64]) -> Iterator[_Task]:
         """These pairs, sorted by their differing players, some at a time."""
         differ, cells = np.empty(len(rows), np.uint64), np.empty(len(rows), np.int64)
-        pair_kernels.compare(self.forest.codes, self.player, rows, donors, differ, cells)
+        pair_kernels.compare(self.packed.codes, self.packed.player, rows, donors, differ, cells)
         order = np.argsort(differ, kind="stable")
         pairs = _Task(rows[order], donors[order], differ[order], cells[order])
         return _cut(pairs, pairs.cells * len(self.bound.unit) + len(self.bound.value), TASK_CELLS)
@@ -177,7 +192,7 @@ class _Game:
         sample, loss, bound = self.sample, self.loss, self.bound
         raw = np.empty((int(task.cells.sum()), len(bound.unit)), np.int64)
         pair_kernels.sum_leaves_of_pairs(
-            task.rows, task.donors, task.differ, self.player, tuple(self.forest), buffers.walk, raw
+            task.rows, task.donors, task.differ, bound.trees, tuple(self.packed), buffers.walk, raw
         )
         prediction = bound.respond(raw)
         if loss.domains is not None:
@@ -192,8 +207,8 @@ class _Game:
         mass = np.zeros((len(task.rows), 2))
         mass[:, : self.sides] = (weight[task.rows] * weight[task.donors])[:, None]
         pair_kernels.play(
-            self.kind, task.rows, task.donors, task.differ, self.player, self.y, mass, given, self.scale, self.shift,
-            tuple(self.forest), buffers.walk, buffers.sums, shares, errors,
+            self.kind, task.rows, task.donors, task.differ, self.y, mass, given, self.scale, self.shift,
+            self.bound.trees, tuple(self.packed), buffers.walk, buffers.sums, shares, errors,
         )  # fmt: skip
 
 
@@ -246,28 +261,6 @@ def _player_of(bound: BoundEnsemble, players: Players) -> Ints:
 def _is_symmetric(bound: BoundEnsemble, players: Players) -> bool:
     """Whether a row and its donor can be exchanged: the trees use no column outside the game."""
     return bool(np.all((_player_of(bound, players) >= 0) | (bound.size == 1)))
-
-
-def _forest(bound: BoundEnsemble, player: Ints) -> PackedForest:
-    nodes, leaves, n, p = bound.nodes, np.diff(bound.leaf_at), bound.codes.shape[1], int(player.max(initial=0)) + 1
-    tree = (np.searchsorted(bound.roots, np.arange(len(nodes)), "right") - 1).astype(np.int32)
-    owner = np.where(nodes[:, FEATURE] >= 0, player[nodes[:, FEATURE]], -1)
-    owned = owner >= 0
-    entries, of_owned = np.unique(tree[owned].astype(np.int64) * p + owner[owned], return_inverse=True)
-    entry = np.full(len(nodes), -1, np.int32)
-    entry[owned] = of_owned
-    codes, first = np.ascontiguousarray(bound.codes.T), np.searchsorted(entries // p, np.arange(len(leaves) + 1))
-    allowed, outside = np.empty((0, 0), np.uint64), np.empty((0, 0), np.uint64)
-    if leaves.max() <= SMALL_TREE_LEAVES and n * len(entries) <= MAX_MASKS:
-        allowed, outside = np.empty((n, len(entries)), np.uint64), np.empty((n, len(leaves)), np.uint64)
-        under = np.empty((len(nodes), 2), np.uint64)
-        pair_kernels.list_leaves(nodes, bound.leaf_at, tree, under)
-        pair_kernels.allow(nodes, bound.size, bound.sets, tree, under, entry, codes, allowed, outside)
-        outside &= ~np.uint64(0) >> (SMALL_TREE_LEAVES - leaves).astype(np.uint64)  # bits of existing leaves only
-    return PackedForest(
-        nodes, bound.roots, bound.size, bound.sets, bound.leaf_at, bound.value, bound.output, codes,
-        first.astype(np.int32), (entries % p).astype(np.int32), allowed, outside,
-    )  # fmt: skip
 
 
 def _kind(bound: BoundEnsemble, loss: Loss) -> int:

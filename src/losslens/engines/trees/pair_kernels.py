@@ -9,84 +9,36 @@ from __future__ import annotations
 
 from numba import njit, types
 
-from losslens.engines.compiled import array_of, compiled
-from losslens.engines.intrinsics import count_bits, trailing_zeros
+from losslens.engines.compiled import compiled
+from losslens.engines.intrinsics import count_bits, sum_subsets, trailing_zeros
 from losslens.engines.trees.node_rules import (
     CUT,
     FEATURE,
     ONE,
     RIGHT,
     RULE,
+    TREES,
     TWO,
     U,
+    f8,
     goes_left,
     i4,
     i8,
-    u1,
     u8,
 )
 from losslens.engines.trees.pair_losses import REORDERED_SUMS, log_losses, squared_losses
 
-f8 = types.float64
-NONE, THREE, FOUR, EIGHT = U(0), U(3), U(4), U(8)
+NONE = U(0)
 LOW = U(6)  # "low" players: their 64 coalitions are adjacent and are summed together, as a block
 PRECOMPUTED, SQUARED, LOGISTIC = 0, 1, 2  # losses computed by NumPy, and those computed here
 
-# Plain tuples, as in `small_trees`; see `pair_games.PackedForest` and `pair_games._Buffers`.
-TREES = types.Tuple(
-    (
-        array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1, 2), array_of(i4), array_of(i8, 2), array_of(i4),
-        array_of(i4, 2), array_of(i4), array_of(i4), array_of(u8, 2), array_of(u8, 2),
-    )
-)  # fmt: skip
-BUFFERS = types.Tuple((array_of(i8), array_of(u8, 2), array_of(u8, 2), array_of(u8)))
-SUMS = types.Tuple(
-    (
-        array_of(f8), array_of(f8, 2), array_of(f8, 2), array_of(f8, 2), array_of(f8, 2), array_of(f8, 2), array_of(i4),
-    )
-)  # fmt: skip
+# See `pair_games.PackedRows` and `pair_games._Buffers`.
+ROWS = types.Tuple((i4[:, ::1], i4[::1], i4[::1], i4[::1], u8[:, ::1], u8[:, ::1]))
+BUFFERS = types.Tuple((i8[::1], u8[:, ::1], u8[:, ::1], u8[::1]))
+SUMS = types.Tuple((f8[::1], f8[:, ::1], f8[:, ::1], f8[:, ::1], f8[:, ::1], f8[:, ::1], i4[::1]))
 
 
-# Prepared once.
-
-
-@compiled(types.void(array_of(i4, 2), array_of(i4), array_of(i4), array_of(u8, 2)))
-def list_leaves(nodes, leaf_at, tree, under):
-    """The leaves in the left and in the right subtree of every inner node of small trees, as bits."""
-    for s in range(len(nodes) - 1, -1, -1):  # children come after their parents
-        if nodes[s, FEATURE] >= 0:
-            left, right = s + 1, nodes[s, RIGHT]
-            under[s, 0] = under[left, 0] | under[left, 1]
-            under[s, 1] = under[right, 0] | under[right, 1]
-        else:
-            under[s, 0], under[s, 1] = ONE << U(nodes[s, RIGHT] - leaf_at[tree[s]]), NONE
-
-
-@compiled(
-    types.void(
-        array_of(i4, 2), array_of(i4), array_of(u1, 2), array_of(i4), array_of(u8, 2), array_of(i4), array_of(i4, 2),
-        array_of(u8, 2), array_of(u8, 2),
-    )
-)  # fmt: skip
-def allow(nodes, size, sets, tree, under, entry, codes, allowed, outside):
-    """The leaves of small trees that the values of each row allow: those of each player, and of all other columns."""
-    for i in range(U(len(codes))):
-        for e in range(U(allowed.shape[1])):
-            allowed[i, e] = ~NONE
-        for t in range(U(outside.shape[1])):
-            outside[i, t] = ~NONE
-        for s in range(U(len(nodes))):
-            f = nodes[s, FEATURE]
-            if f >= 0:
-                left = goes_left(codes[i, U(f)], nodes[s, CUT], nodes[s, RULE], size[U(f)], sets)
-                keeps = ~under[s, ONE if left else NONE]
-                if entry[s] >= 0:
-                    allowed[i, U(entry[s])] &= keeps
-                else:
-                    outside[i, U(tree[s])] &= keeps
-
-
-@compiled(types.void(array_of(i4, 2), array_of(i4), array_of(i8), array_of(i8), array_of(u8), array_of(i8)))
+@compiled(types.void(i4[:, ::1], i4[::1], i8[::1], i8[::1], u8[::1], i8[::1]))
 def compare(codes, player, rows, donors, differ, cells):
     """The players whose classes differ between each row and its donor, as bits, and the number of their coalitions."""
     for b in range(U(len(rows))):
@@ -114,14 +66,15 @@ def add_leaf(value, leaf, out, holds, lacks, cells, table):
 
 
 @njit(forceinline=True)
-def add_small(i, k, bits, cells, trees, parts, table):
+def add_small(i, k, bits, cells, trees, packed, parts, table):
     """Add all trees, from the leaves that the values of the two rows allow; `bits` are the players, 0 if they agree.
 
     A player is *active* in a tree if the row's value and the donor's allow different leaves among those that the pair
     can reach at all.
     """
-    _, _, _, _, leaf_at, value, output, _, first, owner, allowed, outside = trees
-    for t in range(U(len(leaf_at)) - ONE):
+    _, _, _, _, _, leaf_at, value, output = trees
+    _, _, first, owner, allowed, outside = packed
+    for t in range(U(len(output))):
         leaf, out, start, stop = U(leaf_at[t]), U(output[t]), U(first[t]), U(first[t + ONE])
         reached = outside[i, t]
         for e in range(start, stop):
@@ -144,9 +97,10 @@ def add_small(i, k, bits, cells, trees, parts, table):
 
 
 @njit
-def add_large(i, k, player, bits, cells, trees, stack, table):
+def add_large(i, k, bits, cells, trees, packed, stack, table):
     """As `add_small`, for trees of any size: walk down, to both sides where the rows differ in an undecided player."""
-    nodes, roots, size, sets, _, value, output, codes, _, _, _, _ = trees
+    nodes, roots, size, _, sets, _, value, output = trees
+    codes, player, _, _, _, _ = packed
     for t in range(U(len(roots))):
         out = U(output[t])
         stack[0, 0] = U(roots[t])
@@ -170,50 +124,6 @@ def add_large(i, k, player, bits, cells, trees, stack, table):
             add_leaf(value, U(nodes[s, RIGHT]), out, holds, lacks, cells, table)
 
 
-@njit(forceinline=True)
-def extend_by_two(table, start, stop, half):
-    """Extend sums over subsets of some players, with `half` coalitions, to sums over subsets of two more players."""
-    while start < stop:  # no `range`: numba raises an error for steps of 0, and counts references for that
-        for c in range(start, start + half):
-            none, one, two = table[c], table[c + half], table[c + TWO * half]
-            table[c + half] = none + one
-            table[c + TWO * half] = none + two
-            table[c + THREE * half] += none + one + two
-        start += FOUR * half
-
-
-@njit(forceinline=True)
-def sum_three(table, start, stop):
-    """Sums over subsets of the first three players."""
-    for c in range(start, stop, EIGHT):
-        a, b, d, e = table[c], table[c + ONE], table[c + TWO], table[c + THREE]
-        f, g, h = table[c + FOUR], table[c + U(5)], table[c + U(6)]
-        b, g = a + b, f + g
-        e, d = b + d + e, a + d
-        last = g + h + table[c + U(7)]
-        h = f + h
-        table[c + ONE], table[c + TWO], table[c + THREE] = b, d, e
-        table[c + FOUR], table[c + U(5)], table[c + U(6)], table[c + U(7)] = a + f, b + g, d + h, e + last
-
-
-@njit
-def sum_subsets(table, start, players):
-    """Replace the entry of each set by the sum over its subsets. Steps of constant size are compiled to faster code."""
-    stop, half = start + (ONE << players), ONE
-    if players >= U(7):
-        half = U(128)
-        for near in range(start, stop, U(128)):
-            sum_three(table, near, near + half)
-            extend_by_two(table, near, near + half, U(8))
-            extend_by_two(table, near, near + half, U(32))
-    while TWO * half < stop - start:
-        extend_by_two(table, start, stop, half)
-        half *= FOUR
-    if half < stop - start:
-        for c in range(start, start + half):
-            table[c + half] += table[c]
-
-
 @njit
 def number_players(differ, bits):
     """Number the players that differ 0, 1, .. as bits, and give the others 0; returns how many differ."""
@@ -223,29 +133,30 @@ def number_players(differ, bits):
 
 
 @njit(forceinline=True)
-def sum_leaves(i, k, player, players, trees, outputs, buffers):
+def sum_leaves(i, k, players, trees, packed, outputs, buffers):
     """Fill the table, (outputs, coalitions), with the sums of leaves of one pair."""
     table, stack, parts, bits = buffers
     cells = ONE << players
     for c in range(outputs * cells):
         table[c] = 0
-    if trees[10].shape[0] > 0:
-        add_small(i, k, bits, cells, trees, parts, table)
+    _, _, _, _, allowed, _ = packed
+    if allowed.shape[0] > 0:
+        add_small(i, k, bits, cells, trees, packed, parts, table)
     else:
-        add_large(i, k, player, bits, cells, trees, stack, table)
+        add_large(i, k, bits, cells, trees, packed, stack, table)
     for w in range(outputs):
         sum_subsets(table, w * cells, players)
 
 
-@compiled(types.void(array_of(i8), array_of(i8), array_of(u8), array_of(i4), TREES, BUFFERS, array_of(i8, 2)))
-def sum_leaves_of_pairs(rows, donors, differ, player, trees, buffers, raw):
+@compiled(types.void(i8[::1], i8[::1], u8[::1], TREES, ROWS, BUFFERS, i8[:, ::1]))
+def sum_leaves_of_pairs(rows, donors, differ, trees, packed, buffers, raw):
     """The sums of leaves of some pairs, their coalitions concatenated: (., outputs)."""
     outputs, at, players, table = U(raw.shape[1]), NONE, NONE, buffers[0]
     for b in range(U(len(rows))):
         if b == NONE or differ[b] != differ[b - ONE]:
             players = number_players(differ[b], buffers[3])
         cells = ONE << players
-        sum_leaves(U(rows[b]), U(donors[b]), player, players, trees, outputs, buffers)
+        sum_leaves(U(rows[b]), U(donors[b]), players, trees, packed, outputs, buffers)
         for w in range(outputs):
             for c in range(cells):
                 raw[at + c, w] = table[w * cells + c]
@@ -343,11 +254,11 @@ def add_errors(differ, by_coalition, places, errors):
 
 @compiled(
     types.void(
-        i8, array_of(i8), array_of(i8), array_of(u8), array_of(i4), array_of(f8), array_of(f8, 2), array_of(f8, 2),
-        f8, f8, TREES, BUFFERS, SUMS, array_of(f8, 3), array_of(f8),
+        i8, i8[::1], i8[::1], u8[::1], f8[::1], f8[:, ::1], f8[:, ::1], f8, f8, TREES, ROWS, BUFFERS, SUMS,
+        f8[:, :, ::1], f8[::1],
     )
 )  # fmt: skip
-def play(kind, rows, donors, differ, player, y, mass, given, scale, shift, trees, buffers, sums, shares, errors):
+def play(kind, rows, donors, differ, y, mass, given, scale, shift, trees, packed, buffers, sums, shares, errors):
     """Shares of the players of some pairs, for the row's y and for the donor's; their losses are added to the errors.
 
     Pairs with the same differing players are adjacent. `given` are the losses of all coalitions, pairs concatenated, if
@@ -364,7 +275,7 @@ def play(kind, rows, donors, differ, player, y, mass, given, scale, shift, trees
                 weigh(players, weight)
         i, k = U(rows[b]), U(donors[b])
         if kind != PRECOMPUTED:
-            sum_leaves(i, k, player, players, trees, ONE, buffers)
+            sum_leaves(i, k, players, trees, packed, ONE, buffers)
         low = min(players, LOW)
         side, blocks = ONE << low, ONE << (players - low)
         for c in range(side):
@@ -395,7 +306,7 @@ def play(kind, rows, donors, differ, player, y, mass, given, scale, shift, trees
         add_errors(differ[U(len(rows)) - ONE], by_coalition, places, errors)
 
 
-@compiled(types.void(array_of(i8), array_of(i8), array_of(f8), array_of(f8, 3), u8, array_of(f8, 2), array_of(f8, 2)))
+@compiled(types.void(i8[::1], i8[::1], f8[::1], f8[:, :, ::1], u8, f8[:, ::1], f8[:, ::1]))
 def collect(rows, donors, weight, shares, sides, local, caused):
     """Add the shares of pairs to the means of rows and of donors; with two sides each donor is also a row."""
     for b in range(U(len(rows))):

@@ -7,16 +7,15 @@ bits, which have one bit in common. Larger trees are walked down, pair by pair.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import array_of, compiled
+from losslens.engines.compiled import compiled
 from losslens.engines.intrinsics import trailing_zeros
 from losslens.engines.trees.bound import BoundEnsemble, Ints
-from losslens.engines.trees.node_rules import CUT, FEATURE, RIGHT, RULE, U, goes_left, i4, i8, u1, u8
+from losslens.engines.trees.node_rules import CUT, FEATURE, RIGHT, RULE, TREES, U, goes_left, i4, i8, u8
 from losslens.engines.trees.small_trees import Tables
 from losslens.typing import Indices
 
@@ -25,7 +24,7 @@ NONE = U(0)
 TILE_ROWS, TILE_DONORS = U(16), U(256)  # pairs whose sums stay in the cache while all trees are added
 
 
-@compiled(types.void(array_of(u8, 2), array_of(u8, 2), array_of(i4), array_of(i8, 2), array_of(i4), array_of(i8, 3)))
+@compiled(types.void(u8[:, ::1], u8[:, ::1], i4[::1], i8[:, ::1], i4[::1], i8[:, :, ::1]))
 def add_pairs(kept, replaced, leaf_at, value, output, raw):
     """Add the values of trees that have masks: of the one leaf that the row and the donor both allow."""
     rows, donors, width = U(raw.shape[0]), U(raw.shape[1]), U(value.shape[1])
@@ -40,21 +39,17 @@ def add_pairs(kept, replaced, leaf_at, value, output, raw):
                             raw[i, k, out + w] += value[leaf + U(trailing_zeros(allowed & replaced[t, k])), w]
 
 
-@compiled(
-    types.void(
-        array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(u1, 2),
-        array_of(i8, 2), array_of(i4), array_of(i8, 3),
-    )
-)  # fmt: skip
-def walk_pairs(nodes, roots, replaced, codes, values, size, sets, value, output, raw):
-    """Add the values of all trees, pair by pair; feature f is the donor's ``values[replaced[f]]``, the row's at -1."""
+@compiled(types.void(TREES, types.boolean[::1], i4[:, ::1], i4[:, ::1], i8[:, :, ::1]))
+def walk_pairs(trees, replaced, codes, values, raw):
+    """Add the values of all trees, pair by pair: of the leaves at the row's codes and the donor's replaced values."""
+    nodes, roots, size, _, sets, _, value, output = trees
     for t in range(len(roots)):
         for i in range(raw.shape[0]):
             for k in range(raw.shape[1]):
                 s = roots[t]
                 while nodes[s, FEATURE] >= 0:
                     f = nodes[s, FEATURE]
-                    code = codes[f, i] if replaced[f] < 0 else values[replaced[f], k]
+                    code = values[f, k] if replaced[f] else codes[f, i]
                     s = s + 1 if goes_left(code, nodes[s, CUT], nodes[s, RULE], size[f], sets) else nodes[s, RIGHT]
                 for w in range(value.shape[1]):
                     raw[i, k, output[t] + w] += value[nodes[s, RIGHT], w]
@@ -68,30 +63,20 @@ def pair_table(
     `values` holds the classes of these values, (replaced columns, g), columns in the table's order. Without `tables`,
     if a tree has too many leaves for a mask, every pair walks down every tree.
     """
-    mask = np.isin(np.arange(len(bound.size)), kept)
-    place = np.where(mask, -1, np.cumsum(~mask) - 1).astype(np.int32)
-    codes, values = np.ascontiguousarray(bound.codes[:, rows]), np.ascontiguousarray(values, np.int32)
+    replaced = np.isin(np.arange(len(bound.size)), kept, invert=True)
+    codes, lent = np.ascontiguousarray(bound.codes[:, rows]), np.zeros((len(replaced), values.shape[1]), np.int32)
+    lent[replaced] = values
     raw = np.zeros((len(rows), values.shape[1], len(bound.unit)), np.int64)
     if tables is None:
-        walk_pairs(
-            bound.nodes, bound.roots, place, codes, values, bound.size, bound.sets, bound.value, bound.output, raw
-        )  # fmt: skip
+        walk_pairs(bound.trees, replaced, codes, lent, raw)
         return raw
     step = max(1, MASKS // max(1, values.shape[1]))
     for t in range(0, len(bound.roots), step):
-        part = slice(t, t + step)
-        of_rows = _masks(tables, part, np.where(mask, np.arange(len(mask)), -1), codes, len(bound.roots))
-        of_donors = _masks(tables, part, place, values, len(bound.roots))
+        part, here = slice(t, t + step), (tables.tree >= t) & (tables.tree < t + step)
+        of_rows, of_donors = (
+            tables.allowed(entries, tables.tree[entries] - t, len(bound.roots[part]), classes)
+            for mask, classes in ((~replaced, codes), (replaced, lent))
+            for entries in (np.flatnonzero(here & mask[tables.feature]),)
+        )
         add_pairs(of_rows, of_donors, bound.leaf_at[part], bound.value, bound.output[part], raw)
     return raw
-
-
-def _masks(tables: Tables, trees: slice, place: NDArray[Any], codes: Ints, T: int) -> NDArray[np.uint64]:
-    """The leaves of each tree that these classes allow, (trees, columns of codes)."""
-    numbers = range(T)[trees]
-    allowed = np.full((len(numbers), codes.shape[1]), ~np.uint64(0))
-    for t, words in zip(numbers, allowed, strict=True):
-        for e in range(tables.first[t], tables.first[t + 1]):
-            if place[tables.feature[e]] >= 0:
-                words &= tables.mask[tables.mask_at[e] + codes[place[tables.feature[e]]]]
-    return allowed

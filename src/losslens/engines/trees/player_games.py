@@ -24,7 +24,7 @@ from losslens.typing import Floats, Indices
 
 if TYPE_CHECKING:
     from losslens.engines.trees.engine import Trees
-    from losslens.engines.trees.pair_games import PairShares
+    from losslens.engines.trees.pair_games import PackedRows, PairShares
 
 SMALL_TREE, LARGE_TREE = 25, 1500  # cost of one tree for one pair, in units of one coalition's loss
 TABLE_ROWS = 500  # a leaf's table of patterns takes about the time of so many rows
@@ -48,7 +48,7 @@ class TreeGames(PlayerGames):
         n = bound.codes.shape[1]
         if averaged:
             return self._leaf_means(n)
-        trees = float(len(bound.roots) * (SMALL_TREE if self.engine.is_small else LARGE_TREE))
+        trees = float(len(bound.roots) * (SMALL_TREE if bound.is_small else LARGE_TREE))
         ways = {"tree pairs": n * (n - 1) / 2 * (coalition_count(len(self.players)) + trees)}
         if self._slope(loss) is not None:
             ways["covariance"] = (n + TABLE_ROWS) * float(len(bound.value))
@@ -72,6 +72,13 @@ class TreeGames(PlayerGames):
 
     # Pair by pair.
 
+    @cached_property
+    def packed(self) -> PackedRows:
+        """The rows in terms of players."""
+        from losslens.engines.trees.pair_games import pack_rows
+
+        return pack_rows(self.engine.bound, self.columns)
+
     @property
     def pair_work(self) -> int:
         """Total of the ticks of `pair_shares`."""
@@ -92,7 +99,7 @@ class TreeGames(PlayerGames):
         """Predictions of all coalitions of some pairs, (pairs, 2**p, ...)."""
         from losslens.engines.trees.pair_games import pair_predictions
 
-        raw = pair_predictions(self.engine.bound, self.columns, rows, donors)
+        raw = pair_predictions(self.engine.bound, self.packed, rows, donors)
         predictions = self.engine.bound.respond(raw.reshape(-1, raw.shape[2]))
         return predictions.reshape(*raw.shape[:2], *predictions.shape[1:])
 

@@ -14,15 +14,16 @@ import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import array_of, compiled
+from losslens.engines.compiled import compiled
 from losslens.engines.intrinsics import trailing_zeros
-from losslens.engines.trees.bound import STEPS_PER_YIELD, BoundEnsemble, RawSteps
+from losslens.engines.trees.bound import STEPS_PER_YIELD, BoundEnsemble, Ints, RawSteps
 from losslens.engines.trees.node_rules import (
     CUT,
     FEATURE,
     ONE,
     RIGHT,
     RULE,
+    TREES,
     U,
     goes_left,
     i4,
@@ -30,6 +31,7 @@ from losslens.engines.trees.node_rules import (
     u1,
     u8,
 )
+from losslens.typing import Indices
 
 u2 = types.uint16
 DIFFERENCES = 1 << 18  # of the curves of all rows of one search, about: these share what is read of a tree's tables
@@ -43,7 +45,6 @@ class Tables(NamedTuple):
     feature: NDArray[np.int32]  # of each entry
     mask_at: NDArray[np.int32]  # where an entry's classes start in `mask`
     mask: NDArray[np.uint64]  # the leaves that a class allows
-    leaf_at: NDArray[np.int32]  # (T + 1,)
     pair_at: NDArray[np.int32]  # (T + 1,): where a tree's pairs of leaves start
     split: NDArray[
         np.uint16
@@ -53,14 +54,20 @@ class Tables(NamedTuple):
     offset: NDArray[np.int32]  # (p + 1,): a feature's first position in the difference array
     has_special: NDArray[np.uint8]  # (T,): whether some feature of a tree has classes without order
 
+    @property
+    def tree(self) -> NDArray[np.intp]:
+        """The tree of each entry."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
-# A plain tuple: numba would keep the class in its cache, and fail to load it once the class has moved.
-_TABLES = types.Tuple(
-    (
-        array_of(i4), array_of(i4), array_of(i4), array_of(u8), array_of(i4), array_of(i4), array_of(u2),
-        array_of(i4), array_of(u8), array_of(i4), array_of(u1),
-    )
-)  # fmt: skip
+    def allowed(self, entries: Indices, to: Indices, count: int, codes: Ints) -> NDArray[np.uint64]:
+        """The leaves that classes (features, m) allow by all entries with the same number `to`, (count, m)."""
+        words = np.full((count, codes.shape[1]), ~np.uint64(0))
+        for e, k in zip(entries.tolist(), to.tolist(), strict=True):
+            words[k] &= self.mask[self.mask_at[e] + codes[self.feature[e]]]
+        return words
+
+
+_TABLES = types.Tuple((i4[::1], i4[::1], i4[::1], u8[::1], i4[::1], u2[::1], i4[::1], u8[::1], i4[::1], u1[::1]))
 
 
 def tables(bound: BoundEnsemble) -> Tables:
@@ -81,14 +88,12 @@ def tables(bound: BoundEnsemble) -> Tables:
     mask, split = np.repeat(all_leaves, bound.size[feature]), np.zeros(pair_at[-1], np.uint16)
     below = _leaves_below(bound)[inner] - bound.leaf_at[tree][:, None]
     _tabulate(
-        inner, _of_trees(tree, len(leaves)), entry.astype(np.int32), below, nodes, bound.size, bound.sets, first,
-        feature, mask_at, bound.leaf_at, pair_at, span_at, offset, mask, split, span,
+        inner, _of_trees(tree, len(leaves)), entry.astype(np.int32), below, bound.trees, first, feature, mask_at,
+        pair_at, span_at, offset, mask, split, span,
     )  # fmt: skip
     span[span[:, 0] >= span[:, 1]] = 0  # no ordered class: what is added there is subtracted again
     both = span[:, 0].astype(np.uint64) << HALF | span[:, 1].astype(np.uint64)
-    return Tables(
-        first, feature, mask_at, mask, bound.leaf_at, pair_at, split, span_at, both, offset, has_special
-    )  # fmt: skip
+    return Tables(first, feature, mask_at, mask, pair_at, split, span_at, both, offset, has_special)
 
 
 def _starts(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -117,19 +122,18 @@ def _leaves_below(bound: BoundEnsemble) -> NDArray[np.int32]:
 
 @compiled(
     types.void(
-        array_of(i4), array_of(i4), array_of(i4), array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(u1, 2),
-        array_of(i4), array_of(i4), array_of(i4), array_of(i4), array_of(i4), array_of(i4), array_of(i4), array_of(u8),
-        array_of(u2), array_of(i4, 2),
+        i4[::1], i4[::1], i4[::1], i4[:, ::1], TREES, i4[::1], i4[::1], i4[::1], i4[::1], i4[::1], i4[::1], u8[::1],
+        u2[::1], i4[:, ::1],
     )
 )  # fmt: skip
 def _tabulate(
-    inner, inner_at, entry_of, below, nodes, size, sets, first, feature, mask_at, leaf_at, pair_at, span_at, offset,
-    mask, split, span,
-):  # fmt: skip
+    inner, inner_at, entry_of, below, trees, first, feature, mask_at, pair_at, span_at, offset, mask, split, span
+):
     """Narrow the masks, and the spans of classes that lead to each leaf; fill in where all pairs of leaves split.
 
     Every inner node forbids its right leaves to classes that go left, and its left leaves to those that go right.
     """
+    nodes, _, size, _, sets, leaf_at, _, _ = trees
     for t in range(U(len(inner_at) - 1)):
         leaves, e0, pairs, spans = U(leaf_at[t + ONE] - leaf_at[t]), first[t], U(pair_at[t]), U(span_at[t])
         for k in range(U(inner_at[t]), U(inner_at[t + ONE])):
@@ -151,7 +155,7 @@ def _tabulate(
 
 
 @njit
-def search(codes, begin, rows, tables, size, special, value, output, forbidden, diff, own, to):
+def search(codes, begin, rows, trees, tables, forbidden, diff, own, to):
     """Sum the own leaves of a few rows from `begin` on, and add the gains of all trees to their difference arrays.
 
     The sums are written to `own` from row `to` on.
@@ -159,7 +163,8 @@ def search(codes, begin, rows, tables, size, special, value, output, forbidden, 
     A gain is the value of a reached leaf minus that of the own leaf. ``forbidden[0, i]`` are the leaves that at least
     one feature of row i forbids, ``forbidden[1, i]`` those that two or more forbid: zero before and after.
     """
-    first, feature, mask_at, mask, leaf_at, pair_at, split, span_at, span, offset, has_special = tables
+    _, _, size, special, _, leaf_at, value, output = trees
+    first, feature, mask_at, mask, pair_at, split, span_at, span, offset, has_special = tables
     width, outputs = U(value.shape[1]), U(own.shape[1])
     row_size = U(offset[len(size)])  # positions of a row in the difference array
     for i in range(rows):
@@ -211,11 +216,13 @@ def search(codes, begin, rows, tables, size, special, value, output, forbidden, 
 
 
 @njit
-def emit(rows, diff, own, to, size, offset, wanted, classes, raw, start, s):
+def emit(rows, trees, tables, diff, own, to, wanted, classes, raw, start, s):
     """Write the steps of some rows' curves from position `s` on, of rows from `to` on; returns their end.
 
     The difference array is zeroed.
     """
+    _, _, size, _, _, _, _, _ = trees
+    _, _, _, _, _, _, _, _, offset, _ = tables
     outputs, p = U(raw.shape[1]), U(len(size))
     for i in range(rows):
         number = U(0)
@@ -253,20 +260,15 @@ def emit(rows, diff, own, to, size, offset, wanted, classes, raw, start, s):
 
 
 @compiled(
-    u8(
-        array_of(i4, 2), u8, u8, _TABLES, array_of(i4), array_of(i4), array_of(i8, 2), array_of(i4), array_of(u8, 2),
-        array_of(i8), array_of(i8, 2), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2), array_of(i8, 2),
-    )
-)  # fmt: skip
-def write(
-    codes, begin, stop, tables, size, special, value, output, forbidden, diff, own, offset, wanted, classes, raw, start
-):  # fmt: skip
+    u8(i4[:, ::1], u8, u8, TREES, _TABLES, u8[:, ::1], i8[::1], i8[:, ::1], u1[::1], i4[::1], i8[:, ::1], i8[:, ::1])
+)
+def write(codes, begin, stop, trees, tables, forbidden, diff, own, wanted, classes, raw, start):
     """Write the steps of the curves of rows begin .. stop, and their sums of own leaves, a few rows at a time."""
     at, s = begin, U(0)
     while at < stop:
         rows, first = min(U(forbidden.shape[1]), stop - at), at - begin
-        search(codes, at, rows, tables, size, special, value, output, forbidden, diff, own, first)
-        s = emit(rows, diff, own, first, size, offset, wanted, classes, raw, start, s)
+        search(codes, at, rows, trees, tables, forbidden, diff, own, first)
+        s = emit(rows, trees, tables, diff, own, first, wanted, classes, raw, start, s)
         at += rows
     return s
 
@@ -275,8 +277,8 @@ class SmallTrees:
     """Curves by masks of leaves, of a few rows at a time. It reuses its arrays, so each thread needs its own."""
 
     def __init__(self, bound: BoundEnsemble, tables: Tables, wanted: NDArray[np.uint8]) -> None:
-        self.bound, self.tables, self.wanted, self.offset = bound, tuple(tables), wanted, _starts(bound.size + 1)
-        row_size, outputs = int(self.offset[-1]), bound.ensemble.outputs
+        self.bound, self.tables, self.wanted = bound, tuple(tables), wanted
+        row_size, outputs = int(tables.offset[-1]), bound.ensemble.outputs
         together = int(np.clip(DIFFERENCES // (row_size * outputs), 1, 96))
         # Before steps are yielded: few stay in the cache, but threads wait for each other at each item.
         rows = together * int(np.clip(8 * STEPS_PER_YIELD // (together * row_size), 1, 32))
@@ -291,14 +293,9 @@ class SmallTrees:
         """Curves of rows start .. stop, some rows at a time; the arrays are overwritten by the next ones."""
         for at in range(start, stop, len(self.own)):
             end = min(at + len(self.own), stop)
-            s, b = self.write(at, end), end - at
+            s: int = write(
+                self.bound.codes, at, end, self.bound.trees, self.tables, self.forbidden, self.diff, self.own,
+                self.wanted, self.classes, self.raw, self.begins,
+            )  # fmt: skip
+            b = end - at
             yield RawSteps(slice(at, end), self.begins[:b], self.classes[:s], self.raw[:s], self.own[:b])
-
-    def write(self, begin: int, stop: int) -> int:
-        """Write the sums of the own leaves of rows begin .. stop, and their steps; returns the end of these."""
-        bound = self.bound
-        end: int = write(
-            bound.codes, begin, stop, self.tables, bound.size, bound.special, bound.value, bound.output,
-            self.forbidden, self.diff, self.own, self.offset, self.wanted, self.classes, self.raw, self.begins,
-        )  # fmt: skip
-        return end

@@ -14,9 +14,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from losslens.engines.compiled import array_of, compiled
+from losslens.engines.compiled import compiled
 from losslens.engines.trees.bound import BoundEnsemble, Ints
-from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RIGHT, RULE, U, goes_left, i4, i8, u1, u8
+from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RIGHT, RULE, TREES, U, goes_left, i4, i8, u8
 
 
 @njit
@@ -54,8 +54,9 @@ def _sum_rectangles(o, n_boxes, boxes, value, along, across, high, wide, grid):
 
 
 @njit
-def _list_boxes(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes):
+def _list_boxes(i, trees, first, second, codes, stack, boxes):
     """List the leaves that a row reaches with two features free, with their rectangles of classes; returns how many."""
+    nodes, roots, size, _, sets, _, _, output = trees
     n_boxes = U(0)
     for t in range(len(roots)):
         s, a0, a1, b0, b1 = roots[t], i4(0), size[first], i4(0), size[second]
@@ -89,30 +90,22 @@ def _list_boxes(i, nodes, roots, first, second, codes, size, sets, output, stack
     return n_boxes
 
 
-reach = compiled(
-    u8(
-        u8, array_of(i4, 2), array_of(i4), i4, i4, array_of(i4, 2), array_of(i4), array_of(u1, 2), array_of(i4),
-        array_of(i4, 2), array_of(i4, 2),
-    )
-)(_list_boxes.py_func)  # fmt: skip
+reach = compiled(u8(u8, TREES, i4, i4, i4[:, ::1], i4[:, ::1], i4[:, ::1]))(_list_boxes.py_func)
 
 
 @compiled(
     i8(
-        u8, array_of(i4, 2), array_of(i4), i4, i4, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(u1, 2),
-        array_of(i8, 2), array_of(i4), array_of(i4, 2), array_of(i4, 2), array_of(i8), array_of(i8), array_of(i8),
-        array_of(i8, 3),
+        u8, TREES, i4, i4, i4[:, ::1], i4[:, ::1], i4[:, ::1], i4[:, ::1], i8[::1], i8[::1], i8[::1], i8[:, :, ::1]
     )
 )  # fmt: skip
-def fill_rows(
-    start, nodes, roots, first, second, codes, values, size, sets, value, output, stack, boxes, along, across, grid, raw
-):  # fmt: skip
+def fill_rows(start, trees, first, second, codes, values, stack, boxes, along, across, grid, raw):
     """Fill the rows from `start` on; returns where it stopped: at the end, or at a row whose grid is too large.
 
     `along` and `across` hold the grid position of each class; their last entry is the number of positions.
     """
+    _, _, _, _, _, _, value, _ = trees
     for i in range(start, U(raw.shape[0])):
-        n_boxes = _list_boxes(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes)
+        n_boxes = _list_boxes(i, trees, first, second, codes, stack, boxes)
         for c in range(U(len(along))):
             along[c] = 0
         for c in range(U(len(across))):
@@ -165,12 +158,7 @@ def grid_cost(bound: BoundEnsemble, columns: NDArray[np.intp]) -> GridCost | Non
     boxes, stack = np.empty((len(bound.value), BOX_FIELDS), np.int32), np.empty((bound.depth + 2, 5), np.int32)
     max_cells = max_boxes = 0
     for i in range(len(rows)):
-        n_boxes = int(
-            reach(
-                i, bound.nodes, bound.roots, columns[0], columns[1], codes, bound.size, bound.sets, bound.output, stack,
-                boxes,
-            )
-        )  # fmt: skip
+        n_boxes = int(reach(i, bound.trees, *columns, codes, stack, boxes))
         edges = [len(np.unique(boxes[:n_boxes, [side, side + 1]])) for side in (0, 2)]
         max_cells, max_boxes = max(max_cells, edges[0] * edges[1]), max(max_boxes, n_boxes)
     return GridCost(max_cells, max_boxes)
@@ -200,10 +188,7 @@ def grid_table(
     along, across = (np.zeros(size + 1, np.int64) for size in sizes)
     grid, start = np.empty(min((sizes[0] + 1) * (sizes[1] + 1), 1 << 16), np.int64), 0
     while start < len(rows):
-        start = fill_rows(
-            start, bound.nodes, bound.roots, columns[0], columns[1], codes, values, bound.size, bound.sets, bound.value,
-            bound.output, stack, boxes, along, across, grid, raw,
-        )  # fmt: skip
+        start = fill_rows(start, bound.trees, *columns, codes, values, stack, boxes, along, across, grid, raw)
         if start < len(rows):  # this row's grid is larger than all before
             grid = np.empty(max(2 * len(grid), int(along[-1] + 1) * int(across[-1] + 1)), np.int64)
     return raw

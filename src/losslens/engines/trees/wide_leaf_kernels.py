@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from numba import types
 
-from losslens.engines.compiled import array_of, compiled
+from losslens.engines.compiled import compiled
 from losslens.engines.intrinsics import count_bits, trailing_zeros
-from losslens.engines.trees.effect_kernels import ABOVE, BIT, NO_PLAYER, NONE, PARENT, TREES, f8
-from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RULE, U, goes_left, i4, i8, u1, u8
+from losslens.engines.trees.effect_kernels import ABOVE, BIT, NO_PLAYER, NONE, PARENT
+from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RULE, TREES, U, f8, goes_left, i4, i8, u1, u8
 
 WORD = 64  # bits
 
 
-@compiled(types.void(i8, u1, u8, array_of(i4, 2), TREES, array_of(u8, 2)))
-def find_patterns(s, own, start, codes, trees, patterns):
+@compiled(types.void(i8, u1, u8, i4[:, ::1], TREES, i4[:, ::1], u8[:, ::1]))
+def find_patterns(s, own, start, codes, trees, info, patterns):
     """Patterns of rows or donors from `start` on, at any leaf s, as words; a row's last bit is that of no player."""
-    nodes, info, size, sets = trees
+    nodes, _, size, _, sets, _, _, _ = trees
     last = info[s, ABOVE]
     while info[s, PARENT] >= 0:
         a = info[s, PARENT]
@@ -28,7 +28,7 @@ def find_patterns(s, own, start, codes, trees, patterns):
         s = a
 
 
-@compiled(types.void(array_of(u8, 2), array_of(u8, 2), array_of(f8, 2), array_of(f8, 2), array_of(f8, 3)))
+@compiled(types.void(u8[:, ::1], u8[:, ::1], f8[:, ::1], f8[:, ::1], f8[:, :, ::1]))
 def compare(rows, donors, mass, share, part):
     """What each player gets, (rows, D, players), by comparing distinct patterns of rows with those of donors."""
     words, D = U(rows.shape[1]), U(mass.shape[1])

@@ -24,7 +24,7 @@ from losslens.engines.readers.linear import Linear
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss
 from losslens.models import Model
-from losslens.passes.budget import Filled
+from losslens.passes.outcomes import Outcome
 from losslens.passes.parts.counting import (
     Counted,
     CountedGrid,
@@ -185,7 +185,7 @@ def _work(stream: Stream, counted: Counted, sums: Sums, bins: Quantiles) -> Sums
     return SumsWork(data, sums, moments, counted.total, counted.deletion, kept, curves, bins, counted.grids)
 
 
-def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample, rows: Indices) -> Filled:
+def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample, rows: Indices) -> Outcome:
     moments, grid, loss = work.moments, work.grids[j], work.sums.loss
     mass = grid.mass / work.mass
     wc, wc2, count, plain, plain2 = sums.on_grid[k]
