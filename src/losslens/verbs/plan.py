@@ -564,7 +564,6 @@ def _permuted_targets(estimator: Any, X: Any, y: Any, given: Arguments, within: 
 
 def _left_out(estimator: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
     """Fits, predictions and losses of the first fold, as often as there are folds and features, and one more."""
-    refits.check_how(given["how"])
     known = _learner(as_estimator(estimator), X, y, given)
     without = leave_out_fits(known, given["features"], given["how"], given["loss"])
     left, tested, table = without.left, without.tested, known.table
