@@ -105,7 +105,7 @@ class FeatureScore(OneNumber):
                 "a score doesn't hold the rows: the importances by a loss tell which replaced rows are unlike real ones"
             )
         if name not in NEED_A_LOSS:
-            return ""
+            return super()._why_absent(name)
         return (
             f"{NEED_A_LOSS[name]} doesn't exist for the scorer {self.title}: it gives one number for all rows "
             "together; use a loss, such as loss='log_loss' or 'squared_error'"
