@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens import plots
-from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, curves
 from losslens.donors.layout import OwnDonors
 from losslens.plots.look import Look, draws
@@ -20,6 +19,7 @@ from losslens.results.feature import FeatureResult
 from losslens.results.selection import Numbers
 from losslens.results.table import ResultTable, facts, grid_size, or_else, why_not
 from losslens.tables.columns import count_missing, is_missing, missing_name, places_of
+from losslens.tables.frozen import deferred
 from losslens.typing import Axes, Colors, FeatureLabels, Floats
 from losslens.uncertainty.bands import Band
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from losslens import plots
-from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells
 from losslens.losses import OutputLoss, OutputsLoss
 from losslens.plots.look import Look, draws
@@ -18,6 +17,7 @@ from losslens.results.base import Tabular
 from losslens.results.importance import FeatureImportance
 from losslens.results.one_number import NUMBERS, number_of, numbers_of
 from losslens.results.table import FEATURE, RANKED, ResultTable
+from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 

@@ -140,7 +140,7 @@ class OverTime(Result):
         >>> imp.over(np.arange(90)).plot().get_ylabel()
         'importance: increase in squared error'
         """
-        return plots.over_time.plot_over_time(self, ax, Look(top, sort, scale, colors, labels))
+        return plots.bands.plot_over_time(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
     def ranking(self) -> Indices:

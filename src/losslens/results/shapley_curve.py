@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens import plots
-from losslens.cells.lazy import lazy
 from losslens.plots.look import Look, draws
 from losslens.results.base import Stored, Tabular
 from losslens.results.table import ResultTable, facts
+from losslens.tables.frozen import lazy
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Limits
 
 
