@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.donors.questions import Subject, all_rows
@@ -30,6 +29,7 @@ from losslens.passes.outcomes import Outcome, Passed
 from losslens.passes.task import FeatureDesign, Task
 from losslens.progress import Tick
 from losslens.tables.columns import Distinct, distinct_numbers, joint
+from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
 from losslens.workers import in_process

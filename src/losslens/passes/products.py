@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.questions import Question, Subject, pose
@@ -23,6 +22,7 @@ from losslens.passes.left_out_pairs import RowMass, ratio
 from losslens.passes.outcomes import Outcome, Passed
 from losslens.passes.task import FeatureDesign, Task
 from losslens.progress import bar
+from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question, pose
@@ -26,6 +25,7 @@ from losslens.passes.outcomes import Outcome, Passed
 from losslens.passes.task import FeatureDesign, Task
 from losslens.progress import Tick, bar, silent
 from losslens.tables.columns import ClassRuns
+from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 from losslens.workers import Cluster, PerThread, Workers, active, in_process

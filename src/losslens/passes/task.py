@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import Deferred, deferred
 from losslens.donors.conditional import bound
 from losslens.donors.designs import Design
 from losslens.donors.designs import resolve as resolve_design
@@ -37,6 +36,7 @@ from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.columns import is_missing
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Table, as_table
+from losslens.tables.frozen import Deferred, deferred
 from losslens.tables.loading import load
 from losslens.tables.sample import Sample
 from losslens.tables.sources import as_source

@@ -14,7 +14,6 @@ from operator import add
 
 import numpy as np
 
-from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells
 from losslens.cells.row_sums import Deletion, InfluenceSums, PartSums
 from losslens.donors.designs import All
@@ -40,6 +39,7 @@ from losslens.passes.parts.results import Summed, curves_only, filled, sum_over_
 from losslens.passes.parts.stream import Stream, classes_of
 from losslens.progress import Tick
 from losslens.tables.frames import Table
+from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample, Totals, loss_changes
 from losslens.typing import Floats, Indices
 
