@@ -137,25 +137,25 @@ def fill_cells(
     sums: Sequence[Additive], respond: Callable[[Floats], NDArray[Any]], rows: Indices, asks: Sequence[Ask], tick: Tick
 ) -> Answer:
     """Cells whose values all rows share, from what columns add to each sum."""
-    whole, cells = np.column_stack([one.predict(rows) for one in sums]), []
-    base = respond(whole)
+    unchanged, cells = np.column_stack([one.predict(rows) for one in sums]), []
+    base = respond(unchanged)
     tick(len(rows))
     for ask in asks:
         of_ask = np.empty((len(rows), ask.size, *base.shape[1:]), base.dtype)
-        kept, lent = whole.copy(), np.zeros((ask.size, len(sums)))
+        kept, replaced = unchanged.copy(), np.zeros((ask.size, len(sums)))
         for k, one in enumerate(sums):
             for j, index in zip(ask.columns, ask.index, strict=True):
                 column = one.parts[:, j] * one.scale[j]
                 kept[:, k] -= column[rows]
-                lent[:, k] += column[index]
+                replaced[:, k] += column[index]
         for start in range(0, len(rows), step := max(1, CELLS_AT_ONCE // ask.size)):
             part = slice(start, start + step)
-            mixed = kept[part, None] + lent
+            mixed = kept[part, None] + replaced
             of_ask[part] = respond(mixed.reshape(-1, len(sums))).reshape(of_ask[part].shape)
             tick(ask.most(len(mixed)))
         own = ask.own[rows]
-        on = np.flatnonzero(own >= 0)
-        of_ask[on, own[on]] = base[on]  # a row at its own values is the row itself
+        own_rows = np.flatnonzero(own >= 0)
+        of_ask[own_rows, own[own_rows]] = base[own_rows]  # a row at its own values is the row itself
         cells.append(of_ask)
     return Answer(base, cells, [0] * len(asks))
 
@@ -222,8 +222,8 @@ class AdditiveGames(SumGames):
 
 def differences(added: Floats, weights: Floats) -> SumEffects:
     """``sum over k of weights[d, k] (added[i] - added[k])``, for additions (n, p, K): a function of the rows i."""
-    total, lent = weights.sum(axis=1)[:, None, None, None], np.tensordot(weights, added, 1)[:, None]
-    return lambda rows: total * added[rows] - lent
+    total, of_donors = weights.sum(axis=1)[:, None, None, None], np.tensordot(weights, added, 1)[:, None]
+    return lambda rows: total * added[rows] - of_donors
 
 
 def centred(added: Floats, weight: Floats) -> Floats:

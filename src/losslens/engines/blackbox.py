@@ -125,11 +125,11 @@ class BlackBox:
     def _edits(self, rows: int) -> list[Edit]:
         """Values of other rows for some columns, each in some of the rows: the same rows again are predicted faster."""
         n, columns = self.table.n, np.unique(np.linspace(0, len(self.table.names) - 1, EDITED).astype(int)).tolist()
-        at = np.linspace(0, rows, len(columns) + 1).astype(int).tolist()
+        ends = np.linspace(0, rows, len(columns) + 1).astype(int).tolist()
         rng = np.random.default_rng(0)
         return [
             Edit(start, stop, j, self.table.column(j), rng.integers(0, n, stop - start))
-            for j, (start, stop) in zip(columns, pairwise(at), strict=True)
+            for j, (start, stop) in zip(columns, pairwise(ends), strict=True)
             if rows > FEW_ROWS
         ]
 
@@ -165,8 +165,8 @@ def _predict_run(
     """The batches of one run with their predictions."""
     (engine, asks), (rows, batches), answers = shared, run, []
     for batch in batches:
-        at = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
-        predictions = engine.respond(engine._buffers.get().fill(at, edits(batch, asks), rows))
+        positions = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
+        predictions = engine.respond(engine._buffers.get().fill(positions, edits(batch, asks), rows))
         tick(len(predictions))
         answers.append((batch, predictions))
     return answers

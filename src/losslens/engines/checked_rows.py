@@ -49,7 +49,7 @@ def _covering_rows(columns: Sequence[Column], counted: Indices | None, most: int
     uncovered = np.zeros(codes.shape, np.bool_)  # of each row, the odd values that no chosen row holds
     for k, column in enumerate(columns):
         codes[:, k] = column.distinct.codes[rows]
-        own = [place for place, (_, of, _) in zip(places.tolist(), odd, strict=True) if of == k]
+        own = [place for place, (_, number, _) in zip(places.tolist(), odd, strict=True) if number == k]
         uncovered[:, k] = np.isin(codes[:, k], codes[own, k])
     chosen: list[int] = []
     for place, (_, k, _) in zip(places.tolist(), odd, strict=True):

@@ -185,44 +185,44 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> Exac
         raise Declined(rounded)
     if site.losses is not None:
         check = partial(_check_losses, partial(site.losses, rows), own, mine, weight, tolerance, 4 * rounding)
-        check(known_to_rounding=engine.own_rounding and not single)  # of float32 that is more than is promised
+        check(allow_rounding=engine.own_rounding and not single)  # of float32 that is more than is promised
     return engine
 
 
 def _replaced(rows: Indices, columns: Sequence[int], p: int) -> Indices:
-    """For each row and column the row that its value comes from, (rows, p)."""
+    """For each row and column, the row from which its value is taken, (rows, p)."""
     m, rng = len(rows), np.random.default_rng(0)
     source = np.repeat(rows[:, None], p, axis=1)
-    for at in range(1, m, 2):
-        some = rng.permutation(columns)[: 1 if at % 4 == 1 else (len(columns) + 1) // 2]
-        source[at, some] = rows[(at + rng.integers(1, m)) % m]
+    for position in range(1, m, 2):
+        some = rng.permutation(columns)[: 1 if position % 4 == 1 else (len(columns) + 1) // 2]
+        source[position, some] = rows[(position + rng.integers(1, m)) % m]
     return source
 
 
 def _check_losses(
     losses: Callable[[NDArray[Any]], Floats], own: Any, mine: Any, weight: Floats, tolerance: float, moved: float,
-    *, known_to_rounding: bool = False,
+    *, allow_rounding: bool = False,
 ) -> None:  # fmt: skip
     """Raise `Declined` unless the engine's losses are the model's, on average, relative to the mean loss.
 
-    The losses of a perfect model are rounding errors themselves, which another order of summation does not share. It
-    is known by what predictions that are `moved` this little, both ways, add to the loss: more than the losses differ,
-    but nothing compared with the losses of other predictions. known_to_rounding: the losses may differ by what such a
-    move changes (`ExactEngine.own_rounding`).
+    The losses of a perfect model are rounding errors themselves, which another order of summation does not share. Such
+    a model shows in what predictions that are `moved` this little, both ways, add to the loss: more than the losses
+    differ, but nothing compared with the losses of other predictions. allow_rounding: the losses may differ by what
+    such a move changes (`ExactEngine.own_rounding`).
     """
 
-    def mean(of: Floats) -> float:
-        return float(weight[defined] @ of[defined])
+    def mean(values: Floats) -> float:
+        return float(weight[defined] @ values[defined])
 
     try:
         with np.errstate(all="ignore"):
-            expected, found = losses(own), losses(mine)
+            expected, computed = losses(own), losses(mine)
             defined = np.isfinite(expected)  # a deviance is not, of a prediction below 0
-            gap = mean(np.abs(found - expected))
+            gap = mean(np.abs(computed - expected))
             if gap <= tolerance * mean(np.abs(expected)):
                 return
             both_ways = [losses(own + moved), losses(own - moved)] if own.dtype.kind == "f" else [expected] * 2
-            if known_to_rounding and gap <= mean(np.max(np.abs(np.subtract(both_ways, expected)), axis=0)):
+            if allow_rounding and gap <= mean(np.max(np.abs(np.subtract(both_ways, expected)), axis=0)):
                 return
             added = mean(sum(both_ways) / 2 - expected)
             if gap <= added <= tolerance * mean(losses(np.roll(own, 1, axis=0))):
@@ -253,7 +253,7 @@ def batch_rows(native: Any, table: Table, memory: int) -> int:
     """Rows per call, derived from counts so that the same data give the same batches on every machine."""
     last = native.steps[-1][1] if hasattr(native, "steps") else native
     last = getattr(last, "best_estimator_", last)
-    wanted = next((rows for word, rows in LARGE_BATCHES.items() if word in type(last).__name__), BATCH)
+    usual = next((rows for word, rows in LARGE_BATCHES.items() if word in type(last).__name__), BATCH)
     # An eighth of the memory holds a batch, the model's temporary arrays and the predictions: four times the batch.
     fits = memory // (32 * (table.row_bytes + 64))
     fewest = min(64, table.n)
@@ -262,4 +262,4 @@ def batch_rows(native: Any, table: Table, memory: int) -> int:
             f"memory={memory} bytes is too small for batches of {fewest} rows of this table: "
             f"set it to at least {32 * fewest * (table.row_bytes + 64)} bytes"
         )
-    return int(min(wanted, fits))
+    return int(min(usual, fits))

@@ -36,7 +36,7 @@ MODULES = {
     "losslens.engines.trees.node_rules": 1,
 }
 _COMPILING = RLock()  # one thread at a time: the others wait for what it compiles
-# numba found no folder for its cache, could not write to it, or could not read the files of another version.
+# numba has no folder for its cache, could not write to it, or could not read the files of another version.
 _NO_CACHE = (RuntimeError, OSError, AttributeError, ImportError, EOFError, pickle.UnpicklingError)
 
 

@@ -41,7 +41,7 @@ def _data(context: Any, builder: Any, kind: Any, array: Any) -> Any:
 
 @intrinsic
 def store_past_cache(_: Any, array: Any, index: Any, value: Any) -> Any:
-    """``array[index] = value`` where much is written that is not read soon: the cache is neither filled nor asked."""
+    """``array[index] = value`` where much is written that is not read soon: the cache is neither filled nor read."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = _data(context, builder, signature.args[0], arguments[0])
@@ -87,7 +87,7 @@ add_four = _add(FOUR)
 
 
 @intrinsic
-def sum_subsets_of_three(_: Any, table: Any, at: Any) -> Any:
+def sum_subsets_of_three(_: Any, table: Any, start: Any) -> Any:
     """Sums over the subsets of three players, in place of table[at :][:8]."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

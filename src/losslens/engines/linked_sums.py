@@ -1,7 +1,7 @@
 """Sums inside a link: ``f = h(b + sum over columns of g_j(x_j))``, with one sum, or one for each class.
 
 Logistic regression, discriminant analysis, naive Bayes, generalised linear models. A feature, or a group of columns,
-lends one number to each sum: with u_i what a row keeps and v_k what a donor lends, means of losses of ``h(u_i + v_k)``
+adds one number to each sum: with u_i what row i keeps and v_k what donor k adds, means of losses of ``h(u_i + v_k)``
 over all pairs cost as much as a few predictions (`sum_losses`). Where a loss is linear in y on the scale of the sums
 (`loss_scales`), Shapley importances have a closed form, too; with several classes nothing else has.
 """
@@ -75,30 +75,30 @@ def _respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
 
 
 def mean_losses(
-    link: Link, loss: Loss, y: NDArray[Any], u: Floats, lent: Floats, base: Floats, ceiling: float | None
+    link: Link, loss: Loss, y: NDArray[Any], u: Floats, v: Floats, base: Floats, ceiling: float | None
 ) -> MeanLosses:
-    """Mean losses of rows that keep u, where donors lend `lent`, (n,) each; base: losses of the rows."""
+    """Mean losses of ``h(u_i + v_k)`` over rows i and donors k, (n,) each; base: losses of the unchanged rows."""
     if link == "identity":
-        return sum_losses.of_identity(loss, y, u, lent)
+        return sum_losses.of_identity(loss, y, u, v)
     if link == "log":
-        return sum_losses.of_log(loss, y, u, lent)
+        return sum_losses.of_log(loss, y, u, v)
     if link == "log1p":  # y - (exp(sum) - 1): a loss of their difference is that of y + 1
-        return sum_losses.of_log(loss, np.asarray(y, float) + 1, u, lent)
+        return sum_losses.of_log(loss, np.asarray(y, float) + 1, u, v)
     if link == "sign":
         return sum_losses.of_sign(y, u)
     return sum_losses.Interpolated(loss, y, u, base, ceiling)
 
 
-def mean_response(link: Link, response: Response, u: Floats, lent: Floats, weight: Floats) -> Floats:
-    """The mean prediction over the rows where each of these is lent: (m,), or shares of the classes, (m, 2)."""
+def mean_response(link: Link, response: Response, u: Floats, v: Floats, weight: Floats) -> Floats:
+    """The mean prediction over the rows for each donor's v: (m,), or shares of the classes, (m, 2)."""
     if link == "identity":
-        return np.asarray(weight @ u + lent)
+        return np.asarray(weight @ u + v)
     if link in ("log", "log1p"):
-        return np.asarray(np.exp(lent + u.max()) * (weight @ np.exp(u - u.max())) - (link == "log1p"))
+        return np.asarray(np.exp(v + u.max()) * (weight @ np.exp(u - u.max())) - (link == "log1p"))
     if link == "sign":
-        second = 1 - sum_losses.of_sign(np.ones(len(u)), u).over_rows(lent, weight)
+        second = 1 - sum_losses.of_sign(np.ones(len(u)), u).over_rows(v, weight)
     else:
-        second = sum_losses.mean_probability(u, lent, weight)
+        second = sum_losses.mean_probability(u, v, weight)
     return second if response == "values" else np.column_stack([1 - second, second])
 
 
@@ -106,13 +106,13 @@ def mean_response(link: Link, response: Response, u: Floats, lent: Floats, weigh
 class ColumnFunctions:
     """Functions of single columns, of which a model adds multiples: the columns that it reads, made wider."""
 
-    of: Indices  # (C,): the column that each is a function of
+    columns: Indices  # (C,): the column that each is a function of
     evaluate: Callable[[Floats], Floats]  # (m, columns) -> (m, C)
 
     def after(self, unwrapped: UnwrappedModel) -> UnwrappedModel:
         """The model that reads these functions."""
         step = partial(_functions_of_columns, unwrapped.transform, self.evaluate)
-        return replace(unwrapped, source=unwrapped.source[self.of], transform=step)
+        return replace(unwrapped, source=unwrapped.source[self.columns], transform=step)
 
 
 def _functions_of_columns(transform: Callable[[Any], Any] | None, evaluate: Callable[[Floats], Floats], X: Any) -> Any:
@@ -163,14 +163,14 @@ class LinkedLinear(ReadModel):
         return 8 * (self.coef.shape[1] + 4) * 2.0**-52 if self.functions is None else 1e-11
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
-        """The losses whose means over all pairs are known, or whose Shapley importances are."""
+        """Raise `Declined` unless means over all pairs, or Shapley importances, have a closed form."""
         if self.link == "softmax":
             if loss is None or loss == log_loss:
                 return
             raise Declined(SEVERAL_CLASSES)
-        known = LOSSES[self.link]
-        if loss is not None and (loss.custom or loss.name not in known):
-            names = " and ".join(name.replace("_", " ") for name in known)
+        supported = LOSSES[self.link]
+        if loss is not None and (loss.custom or loss.name not in supported):
+            names = " and ".join(name.replace("_", " ") for name in supported)
             raise Declined(f"of sums inside a {self.link} link the means of {names} are known, not of {loss.title}")
 
     def then(self, wrapped: Wrapped) -> ReadModel:
@@ -183,9 +183,9 @@ class LinkedLinear(ReadModel):
         """The second class where its probability is above a threshold, or that of the first below it."""
         if not 0 < threshold < 1:
             raise Declined("its threshold of probabilities is not between 0 and 1")
-        at = np.log(threshold) - np.log1p(-threshold)
+        log_odds = np.log(threshold) - np.log1p(-threshold)
         return replace(
-            self, intercept=self.intercept - (at if second else -at), link="sign", response="labels",
+            self, intercept=self.intercept - (log_odds if second else -log_odds), link="sign", response="labels",
             blurred=4 / (threshold * (1 - threshold)),
         )  # fmt: skip
 
@@ -263,17 +263,17 @@ class LinkedSums(ExactEngine):
         return "sums"
 
     def _check(self, columns: Sequence[int], loss: Loss | None) -> None:
-        lent = self.added(columns)
-        u = self.sums[0].prediction - lent
+        v = self.added(columns)
+        u = self.sums[0].prediction - v
         if not np.isfinite(u).all():
             raise Declined("some of its sums are infinite or missing")
         if loss == log_loss and self.dtype == np.float32:
-            self._check_log_losses(u, lent)
+            self._check_log_losses(u, v)
         tied = TIED_IN_SINGLE if self.in_single else TIED
         if self.link == "sign":
-            sum_losses.check_ties(-u, lent, self.rounding * self.magnitude + self.blurred, tied)
+            sum_losses.check_ties(-u, v, self.rounding * self.magnitude + self.blurred, tied)
         elif self.link == "log":
-            low, high = float(u.min() + lent.min()), float(u.max() + lent.max())
+            low, high = float(u.min() + v.min()), float(u.max() + v.max())
             largest = min(LARGEST, 1 / float(np.finfo(self.dtype).tiny))
             if not -np.log(largest) <= low <= high <= np.log(largest):
                 raise Declined(
@@ -281,16 +281,16 @@ class LinkedSums(ExactEngine):
                 )
             sum_losses.check_deltas(loss, float(np.exp(high)))
         elif self.link == "log1p":
-            high = float(u.max() + lent.max())
+            high = float(u.max() + v.max())
             if not (high <= np.log(LARGEST) and np.std(np.expm1(self.sums[0].prediction)) >= LEAST_SPREAD):
                 raise Declined(f"predictions exceed {LARGEST:g}, or vary by less than {LEAST_SPREAD:g}")
             sum_losses.check_deltas(loss, float(np.exp(high)))
         else:
-            reached = sum_losses.within_reach(u, lent)
+            reached = sum_losses.within_reach(u, v)
             if max(float(np.ptp(x)) for x in reached) * STEPS > MOST_STEPS:
                 raise Declined(f"its sums range over more than {MOST_STEPS // STEPS:,}, too many steps to interpolate")
 
-    def _check_log_losses(self, u: Floats, lent: Floats) -> None:
+    def _check_log_losses(self, u: Floats, v: Floats) -> None:
         """Whether rounding to float32, eps, moves log losses by less than 1e-5 of their mean.
 
         The loss of a probability of 1 is eps in the model, and 0 in a closed form. With 1 - p for the first of two
@@ -305,7 +305,7 @@ class LinkedSums(ExactEngine):
         if self.link == "logistic":
             first = self.losses(every, np.tile(np.array([1, 0], self.dtype), (n, 1))) < 1
             with np.errstate(over="ignore"):
-                moved = eps / 2 * (weight[first] @ np.exp(u[first])) * (weight @ np.exp(lent))
+                moved = eps / 2 * (weight[first] @ np.exp(u[first])) * (weight @ np.exp(v))
             if not moved <= SINGLE_TOLERANCE * mean:
                 raise Declined(FAR_IN_SINGLE)
 

@@ -35,10 +35,10 @@ class Expansion:
 
 def expansion_at(steps: Sequence[Any]) -> int | None:
     """Which of the steps before an estimator mixes columns, if that and all later ones can be read; else None."""
-    for at, step in enumerate(steps):
+    for place, step in enumerate(steps):
         if kind_of(step) in _FORMS and _mixes(step):
             alone = getattr(steps[0], "n_features_in_", 2) == 1  # functions of one column add up
-            return at if not alone and all(_scaling(later) is not None for later in steps[at + 1 :]) else None
+            return place if not alone and all(_scaling(later) is not None for later in steps[place + 1 :]) else None
     return None
 
 

@@ -91,7 +91,7 @@ class Linear(ReadModel):
 def read_linear(estimator: Any, response: Response, output: int | None = None) -> Linear | None:
     """The coefficients of a response; None if it isn't a sum over columns, Declined if it has several outputs.
 
-    `output` is the one that is wanted of several.
+    output: which one to read of a model with several.
 
     Nothing is compared with the model's predictions here: the caller, which has a table, does that.
     """
@@ -143,7 +143,7 @@ def _coefficients(estimator: Any) -> tuple[Floats, Floats, bool]:
 
 
 def _one_vs_rest(estimator: Any, response: Response) -> LinkedLinear | None:
-    """Of two classes, which a single classifier tells apart."""
+    """The classifier of two classes, which have a single one."""
     if response not in ("probabilities", "labels"):
         return None
     first, *others = _fitted(estimator, "estimators_")

@@ -112,9 +112,9 @@ def count(root, first, last, most, start, stop, codes, trees, info, table_at, ba
             _step(s, 0, u4(0), start, members, codes, trees, info, words)
         if nodes[s, FEATURE] < 0:
             for d in range(D):
-                at = D * U(table_at[nodes[s, RIGHT]] - base) + (d << U(info[s, ABOVE]))
+                first_entry = D * U(table_at[nodes[s, RIGHT]] - base) + (d << U(info[s, ABOVE]))
                 for i in range(members):
-                    counts[at + U(words[level, i])] += weight[d, start + i]
+                    counts[first_entry + U(words[level, i])] += weight[d, start + i]
         s += 1
 
 
@@ -132,17 +132,17 @@ def tabulate(first, last, most, nodes, info, table_at, base, factors, D, counts,
             continue
         size, here = ONE << q, U(D) * U(table_at[nodes[s, RIGHT]] - base)
         for d in range(U(D)):
-            at = here + d * size
-            sum_subsets(counts, at, q)
+            source = here + d * size
+            sum_subsets(counts, source, q)
             for which in (OF_E, OF_F):
-                to = at + at + which * size
+                target = source + source + which * size
                 for S in range(size):
-                    table[to + S] = counts[at + S] * factors[which, size + S]
-                sum_subsets(table, to, q)
+                    table[target + S] = counts[source + S] * factors[which, size + S]
+                sum_subsets(table, target, q)
 
 
 @njit
-def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, parts):
+def _pay(used, flip, q, shift, first_entry, D, unit, leaf, value, table, distinct, parts):
     """Add to the parts what rows with each of some distinct patterns get at a leaf: by players, weightings, outputs.
 
     `flip` is 0, or the bit in which patterns at this leaf differ from those at its sibling: those that are listed.
@@ -150,7 +150,7 @@ def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, parts)
     full, width, first = (ONE << q) - ONE, U(value.shape[1]), value[leaf, 0]
     both = ONE << (q + U(shift))
     for d in range(D):
-        of_e = at + (d + d) * (full + ONE)
+        of_e = first_entry + (d + d) * (full + ONE)
         of_f = of_e + full + ONE
         for g in range(used):
             word = distinct[g]
@@ -158,10 +158,10 @@ def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, parts)
                 word ^= flip
             if shift > 0 and word & ONE != NONE:
                 continue
-            met, c = full ^ ((word >> U(shift)) & full), d * width
-            most = table[of_e + met]
+            satisfied, c = full ^ ((word >> U(shift)) & full), d * width
+            most = table[of_e + satisfied]
             for b in range(q):
-                paid = (most - table[of_f + (met & ~(ONE << b))]) * unit
+                paid = (most - table[of_f + (satisfied & ~(ONE << b))]) * unit
                 parts[g, c] += paid * first
                 for w in range(ONE, width):
                     parts[g, c + w] += paid * value[leaf, w]
@@ -237,12 +237,12 @@ def add_effects(
                 parts[g, c] = 0.0
         for other in range(2 if flip != NONE else 1):
             leaf = U(nodes[s + other, RIGHT])
-            at, flipped = U(2) * D * U(table_at[leaf] - base), flip if other else NONE
-            _pay(used, flipped, q, shift, at, D, unit[q], leaf, value, table, distinct, parts)
+            first_entry, flipped = U(2) * D * U(table_at[leaf] - base), flip if other else NONE
+            _pay(used, flipped, q, shift, first_entry, D, unit[q], leaf, value, table, distinct, parts)
         for i in range(members):
-            to, given = i * U(sums.shape[1]), U(places[U(words[level, i])] - taken) * U(parts.shape[1])
+            target, source = i * U(sums.shape[1]), U(places[U(words[level, i])] - taken) * U(parts.shape[1])
             for c in range(NONE, columns, U(4)):
-                add_four(sums, to + c, parts, given + c)
+                add_four(sums, target + c, parts, source + c)
         s += 1 if flip != NONE else 0
         places[-1] = taken + i8(used)
         s += 1

@@ -215,14 +215,14 @@ class LeafLayout:
 
     def _of_tree(self, t: int) -> Iterator[Chunk]:
         """Leaves are added to a chunk until their tables take its memory."""
-        leaf, end, at = int(self.bound.leaf_at[t]), int(self.bound.leaf_at[t + 1]), self.table_at
+        leaf, end, starts = int(self.bound.leaf_at[t]), int(self.bound.leaf_at[t + 1]), self.table_at
         first = int(self.bound.roots[t])
         while leaf < end:
-            full = int(np.searchsorted(at, at[leaf] + CHUNK_BYTES // 32, side="right")) - 1
+            full = int(np.searchsorted(starts, starts[leaf] + CHUNK_BYTES // 32, side="right")) - 1
             stop = min(max(full, leaf + 1), end, leaf + MOST_ROWS)
             last = int(self.leaves[stop - 1]) + 1
             wide = self.leaves[leaf:stop][self.above[leaf:stop] > MOST_IN_TABLE]
-            yield Chunk(t, first, last, int(at[leaf]), int(at[stop]), tuple(wide.tolist()))
+            yield Chunk(t, first, last, int(starts[leaf]), int(starts[stop]), tuple(wide.tolist()))
             leaf, first = stop, last
 
     def parts(self, number: int) -> list[tuple[Chunk, ...]]:
@@ -302,11 +302,11 @@ class _Walk:
         return PatternCounts(chunks, self.D, tuple(tables), others)
 
     def add(
-        self, counts: PatternCounts, effects: Floats, whole: Sequence[Chunk], n_jobs: int | None, tick: Tick
+        self, counts: PatternCounts, effects: Floats, all_chunks: Sequence[Chunk], n_jobs: int | None, tick: Tick
     ) -> None:
         """Add effects to those of all rows, (D, rows, players, outputs)."""
         tables = [self.tabulate(chunk, table.copy()) for chunk, table in zip(counts.chunks, counts.tables, strict=True)]
-        everything = _Tables(self, counts, tables, effects, whole)
+        everything = _Tables(self, counts, tables, effects, all_chunks)
         for _ in _in_order(n_jobs, _Tables.work, everything, self.blocks(), tick):
             pass
 
@@ -408,7 +408,7 @@ class _Tables:
     counts: PatternCounts
     tables: Sequence[Floats]
     effects: Floats  # (D, rows, players, outputs)
-    whole: Sequence[Chunk]  # of which these leaves are a fraction
+    all_chunks: Sequence[Chunk]  # of which those of the counts are a fraction
 
     def work(self, block: slice, tick: Tick) -> None:
         """Add the effects of a block of rows; blocks don't overlap."""
@@ -417,7 +417,7 @@ class _Tables:
             tick(0)
             self.walk.add_block(chunk, table, self.counts.others, block, scratch, effects)
         self.effects[:, block] += effects.transpose(0, 3, 2, 1)
-        done = [_fraction(rows, self.counts.chunks, self.whole) for rows in (block.start, block.stop)]
+        done = [_fraction(rows, self.counts.chunks, self.all_chunks) for rows in (block.start, block.stop)]
         tick(done[1] - done[0])
 
 
@@ -427,11 +427,11 @@ def _in_order(n_jobs: int | None, work: Work[S, P, R], shared: S, parts: Sequenc
         yield from results
 
 
-def _fraction(rows: int, some: Sequence[Chunk], whole: Sequence[Chunk]) -> int:
+def _fraction(rows: int, some: Sequence[Chunk], all_chunks: Sequence[Chunk]) -> int:
     """Rows that some nodes count as, so that all add up."""
     if not some:
         return 0
-    first, nodes = whole[0].first, whole[-1].last - whole[0].first
+    first, nodes = all_chunks[0].first, all_chunks[-1].last - all_chunks[0].first
     return rows * (some[-1].last - first) // nodes - rows * (some[0].first - first) // nodes
 
 
@@ -444,10 +444,10 @@ def _taken(bound: BoundEnsemble, rows: NDArray[np.intp]) -> Ints:
 def _distinct(patterns: Patterns) -> tuple[Patterns, NDArray[np.intp]]:
     """Distinct patterns, and the place of each pattern among them."""
     if patterns.shape[1] == 1:
-        found, place = np.unique(patterns[:, 0], return_inverse=True)
-        return found[:, None], place
-    found, place = np.unique(patterns, axis=0, return_inverse=True)
-    return np.ascontiguousarray(found), place.reshape(-1)
+        distinct, place = np.unique(patterns[:, 0], return_inverse=True)
+        return distinct[:, None], place
+    distinct, place = np.unique(patterns, axis=0, return_inverse=True)
+    return np.ascontiguousarray(distinct), place.reshape(-1)
 
 
 def _sums(place: NDArray[np.intp], weights: Floats, number: int) -> Floats:
@@ -464,8 +464,8 @@ def _factors(most: int) -> tuple[Floats, Floats]:
     members = np.zeros(1, int)  # of each set
     for q in range(1, most + 1):
         members, scale = np.append(members, members + 1), lcm(*range(1, q + 1))
-        of = np.array([0] + [scale * factorial(s) * factorial(q - 1 - s) // factorial(q) for s in range(q)] + [0])
-        factors[:, 1 << q : 2 << q] = of[members], of[members] + of[members + 1]
+        factor = np.array([0] + [scale * factorial(s) * factorial(q - 1 - s) // factorial(q) for s in range(q)] + [0])
+        factors[:, 1 << q : 2 << q] = factor[members], factor[members] + factor[members + 1]
         unit[q] = 1 / scale
     return factors, unit
 

@@ -57,12 +57,12 @@ def compare(codes, player, rows, donors, differ, cells):
 def add_leaf(value, leaf, out, holds, lacks, cells, table):
     """Add a leaf that is reached by the coalitions that contain all of some players and none of others."""
     for w in range(U(value.shape[1])):
-        at, amount, part = (out + w) * cells + holds, value[leaf, w], lacks
+        place, amount, part = (out + w) * cells + holds, value[leaf, w], lacks
         while part != NONE:
             sign = i8(count_bits(part) & 1)
-            table[at + part] += (amount ^ -sign) + sign
+            table[place + part] += (amount ^ -sign) + sign
             part = (part - ONE) & lacks
-        table[at] += amount
+        table[place] += amount
 
 
 @njit(forceinline=True)
@@ -151,7 +151,7 @@ def sum_leaves(i, k, players, trees, packed, outputs, buffers):
 @compiled(types.void(i8[::1], i8[::1], u8[::1], TREES, ROWS, BUFFERS, i8[:, ::1]))
 def sum_leaves_of_pairs(rows, donors, differ, trees, packed, buffers, raw):
     """The sums of leaves of some pairs, their coalitions concatenated: (., outputs)."""
-    outputs, at, players, table = U(raw.shape[1]), NONE, NONE, buffers[0]
+    outputs, position, players, table = U(raw.shape[1]), NONE, NONE, buffers[0]
     for b in range(U(len(rows))):
         if b == NONE or differ[b] != differ[b - ONE]:
             players = number_players(differ[b], buffers[3])
@@ -159,8 +159,8 @@ def sum_leaves_of_pairs(rows, donors, differ, trees, packed, buffers, raw):
         sum_leaves(U(rows[b]), U(donors[b]), players, trees, packed, outputs, buffers)
         for w in range(outputs):
             for c in range(cells):
-                raw[at + c, w] = table[w * cells + c]
-        at += cells
+                raw[position + c, w] = table[w * cells + c]
+        position += cells
 
 
 # Shapley values.
@@ -265,7 +265,7 @@ def play(kind, rows, donors, differ, y, mass, given, scale, shift, trees, packed
     they are precomputed. Of the sums, those by coalition are zero, and left so.
     """
     with_player, losses, by_low, weight, by_high, by_coalition, places = sums
-    players, at, table = NONE, NONE, buffers[0]
+    players, position, table = NONE, NONE, buffers[0]
     for b in range(U(len(rows))):
         if b == NONE or differ[b] != differ[b - ONE]:
             if b > NONE:
@@ -289,9 +289,9 @@ def play(kind, rows, donors, differ, y, mass, given, scale, shift, trees, packed
                 log_losses(table, block * side, side, scale, shift, y[i], y[k], losses)
             else:
                 for c in range(side):
-                    losses[NONE, c] = given[NONE, at + c]
-                    losses[ONE, c] = given[ONE, at + c]
-                at += side
+                    losses[NONE, c] = given[NONE, position + c]
+                    losses[ONE, c] = given[ONE, position + c]
+                position += side
             if block == NONE:
                 row_gain, donor_gain = losses[NONE, NONE], losses[ONE, NONE]
             above = U(count_bits(block))

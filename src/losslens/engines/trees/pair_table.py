@@ -64,18 +64,21 @@ def pair_table(
     if a tree has too many leaves for a mask, every pair walks down every tree.
     """
     replaced = np.isin(np.arange(len(bound.size)), kept, invert=True)
-    codes, lent = np.ascontiguousarray(bound.codes[:, rows]), np.zeros((len(replaced), values.shape[1]), np.int32)
-    lent[replaced] = values
+    codes, donor_codes = (
+        np.ascontiguousarray(bound.codes[:, rows]),
+        np.zeros((len(replaced), values.shape[1]), np.int32),
+    )
+    donor_codes[replaced] = values
     raw = np.zeros((len(rows), values.shape[1], len(bound.unit)), np.int64)
     if tables is None:
-        walk_pairs(bound.trees, replaced, codes, lent, raw)
+        walk_pairs(bound.trees, replaced, codes, donor_codes, raw)
         return raw
     step = max(1, MASKS // max(1, values.shape[1]))
     for t in range(0, len(bound.roots), step):
         part, here = slice(t, t + step), (tables.tree >= t) & (tables.tree < t + step)
         of_rows, of_donors = (
             tables.allowed(entries, tables.tree[entries] - t, len(bound.roots[part]), classes)
-            for mask, classes in ((~replaced, codes), (replaced, lent))
+            for mask, classes in ((~replaced, codes), (replaced, donor_codes))
             for entries in (np.flatnonzero(here & mask[tables.feature]),)
         )
         add_pairs(of_rows, of_donors, bound.leaf_at[part], bound.value, bound.output[part], raw)

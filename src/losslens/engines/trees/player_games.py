@@ -119,8 +119,10 @@ class TreeGames(PlayerGames):
         ends = np.tile(bound.ensemble.offset / bound.ensemble.divisor, (2, 1))
         for t, output in enumerate(bound.output.tolist()):
             leaves = bound.value[bound.leaf_at[t] : bound.leaf_at[t + 1]]
-            at = slice(output, output + leaves.shape[1])
-            ends[:, at] += np.stack([leaves.min(axis=0), leaves.max(axis=0)]) * bound.unit[at] / bound.ensemble.divisor
+            outputs = slice(output, output + leaves.shape[1])
+            ends[:, outputs] += (
+                np.stack([leaves.min(axis=0), leaves.max(axis=0)]) * bound.unit[outputs] / bound.ensemble.divisor
+            )
         return ends[0], ends[1]
 
     def effects_on_sums(self, weights: Floats, n_jobs: int | None, tick: Tick) -> SumEffects:
