@@ -49,13 +49,8 @@ class Additive(ExactEngine):
     sums_losses: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, coef: Floats, intercept: float, unwrapped: UnwrappedModel, table: Table) -> Self:
-        """The engine of a linear model; coef has one entry per column of the estimator's input."""
-        return cls.several(coef[None], np.array([intercept]), unwrapped, table)[0]
-
-    @classmethod
-    def several(cls, coef: Floats, intercept: Floats, unwrapped: UnwrappedModel, table: Table) -> tuple[Self, ...]:
-        """One for each row of coefficients, (K, C)."""
+    def of(cls, coef: Floats, intercept: Floats, unwrapped: UnwrappedModel, table: Table) -> tuple[Self, ...]:
+        """One for each row of coefficients, (K, C), with one entry per column of the estimator's input."""
         K, width = coef.shape
         if width != len(unwrapped.source):
             raise Declined(f"the model was fitted on {width} columns, but its input has {len(unwrapped.source)}")
@@ -73,6 +68,11 @@ class Additive(ExactEngine):
                 of_sum[start : start + part.shape[0]] = part @ one
             start += part.shape[0]
         return tuple(cls(one, np.ones(p), float(b)) for one, b in zip(parts, intercept, strict=True))
+
+    @property
+    def sums(self) -> tuple[Additive, ...]:
+        """The one sum, as `LinkedSums` has one or several."""
+        return (self,)
 
     @cached_property
     def prediction(self) -> Floats:
@@ -116,17 +116,13 @@ class Additive(ExactEngine):
         """The centred sum c of the contributions of some columns, (n,)."""
         return centred(self.added(columns), weight)
 
-    def read(self, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
-        """All that is needed of the rows; y: of the squared loss, whose moments are computed."""
-        return SumRows.read(self, columns, y, weight)
-
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and in all cells of each ask."""
-        return fill_cells((self,), _only_sum, rows, asks, tick)
+        return fill_cells(self.sums, _only_sum, rows, asks, tick)
 
     def games(self, players: Sequence[Subject]) -> AdditiveGames:
         """Closed forms for the squared loss and for predictions."""
-        return AdditiveGames((self,), _only_sum, players)
+        return AdditiveGames(self.sums, _only_sum, players)
 
 
 def _only_sum(sums: Floats) -> Floats:
@@ -257,7 +253,7 @@ class SumRows:
 
     @classmethod
     def read(cls, engine: Additive, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
-        """From memory once; y: of the squared loss."""
+        """One pass over the rows; y: of the squared loss, whose moments are computed."""
         from losslens.engines.additive_sums import add_moments, copy_columns
 
         parts, scale, (n, p) = engine.parts, engine.scale, engine.parts.shape

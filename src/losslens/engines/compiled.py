@@ -29,7 +29,6 @@ MODULES = {
     "losslens.engines.trees.large_trees": 2,
     "losslens.engines.trees.effect_kernels": 2,
     "losslens.engines.trees.mean_games": 1,
-    "losslens.engines.trees.wide_leaf_kernels": 1,
     "losslens.engines.trees.pair_kernels": 4,
     "losslens.engines.trees.pair_table": 1,
     "losslens.engines.trees.two_columns": 1,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import sum_losses
-from losslens.engines.additive import Additive, SumGames, SumRows, fill_cells
+from losslens.engines.additive import Additive, SumGames, fill_cells
 from losslens.engines.base import (
     SINGLE_TOLERANCE,
     Answer,
@@ -39,6 +39,7 @@ from losslens.progress import Tick
 from losslens.typing import Floats, Indices
 
 PARTS = "sums inside a link are not computed part by part; pass a sample of the rows in memory"
+LOSSES_OF_SUMS = "of an additive model the squared, absolute, pinball, Huber and hinge losses have a closed form"
 SEVERAL_CLASSES = "of sums of several classes only Shapley importances of the log loss have a closed form"
 TIED = "ties between labels of rows with replaced values are broken by rounding"
 TIED_IN_SINGLE = f"{TIED}, more often in single precision; pass the table as float64"
@@ -137,14 +138,14 @@ class LinkedLinear(ReadModel):
         """What each column adds to each sum."""
         if self.functions is not None:
             unwrapped = self.functions.after(unwrapped)
-        return Additive.several(self.coef, self.intercept, unwrapped, table)
+        return Additive.of(self.coef, self.intercept, unwrapped, table)
 
     @property
     def respond(self) -> Callable[[Floats], NDArray[Any]]:
         """Sums, (m, K), to predictions."""
         return partial(respond, self.link, self.response)
 
-    def engine(self, unwrapped: UnwrappedModel, site: Site) -> LinkedSums:
+    def engine(self, unwrapped: UnwrappedModel, site: Site) -> ExactEngine:
         """The sums on a table."""
         in_single = self.single and unwrapped.gives_single(site.table)
         sums = self.sums(unwrapped, site.table)
@@ -170,24 +171,26 @@ class LinkedLinear(ReadModel):
             raise Declined(SEVERAL_CLASSES)
         supported = LOSSES[self.link]
         if loss is not None and (loss.custom or loss.name not in supported):
+            if self.link == "identity":
+                raise Declined(LOSSES_OF_SUMS)
             names = " and ".join(name.replace("_", " ") for name in supported)
             raise Declined(f"of sums inside a {self.link} link the means of {names} are known, not of {loss.title}")
 
     def then(self, wrapped: Wrapped) -> ReadModel:
-        """Labels, from a threshold of two classes' probabilities."""
-        if wrapped.cut is None or wrapped.form is not None or self.link not in ("logistic", "odds"):
+        """Labels, from a threshold of two classes' probabilities, or of a sum without a link."""
+        if wrapped.cut is None or wrapped.form is not None or self.link not in ("identity", "logistic", "odds"):
             return super().then(wrapped)
         return self.labels(*wrapped.cut)
 
     def labels(self, threshold: float, second: bool) -> LinkedLinear:
-        """The second class where its probability is above a threshold, or that of the first below it."""
-        if not 0 < threshold < 1:
-            raise Declined("its threshold of probabilities is not between 0 and 1")
-        log_odds = np.log(threshold) - np.log1p(-threshold)
-        return replace(
-            self, intercept=self.intercept - (log_odds if second else -log_odds), link="sign", response="labels",
-            blurred=4 / (threshold * (1 - threshold)),
-        )  # fmt: skip
+        """The second class where what the model predicts of it is above a threshold, or of the first below it."""
+        cut, blurred = threshold, 0.0
+        if self.link != "identity":
+            if not 0 < threshold < 1:
+                raise Declined("its threshold of probabilities is not between 0 and 1")
+            cut, blurred = np.log(threshold) - np.log1p(-threshold), 4 / (threshold * (1 - threshold))
+        intercept = self.intercept - (cut if second else -cut)
+        return LinkedLinear(self.coef, intercept, "sign", "labels", self.functions, self.single, blurred)
 
     def slope(self, loss: Loss) -> float | None:
         """Where the link leads to the loss's scale."""
@@ -263,7 +266,7 @@ class LinkedSums(ExactEngine):
         return "sums"
 
     def _check(self, columns: Sequence[int], loss: Loss | None) -> None:
-        v = self.added(columns)
+        v = self.sums[0].added(columns)
         u = self.sums[0].prediction - v
         if not np.isfinite(u).all():
             raise Declined("some of its sums are infinite or missing")
@@ -308,24 +311,6 @@ class LinkedSums(ExactEngine):
                 moved = eps / 2 * (weight[first] @ np.exp(u[first])) * (weight @ np.exp(v))
             if not moved <= SINGLE_TOLERANCE * mean:
                 raise Declined(FAR_IN_SINGLE)
-
-    def read(self, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
-        """The sum of each row, and copies of columns."""
-        return self.sums[0].read(columns, None, weight)
-
-    @property
-    def parts(self) -> Floats:
-        """The model's input, (n, p)."""
-        return self.sums[0].parts
-
-    @property
-    def scale(self) -> Floats:
-        """The factor of each column in the sum, (p,)."""
-        return self.sums[0].scale
-
-    def added(self, columns: Sequence[int]) -> Floats:
-        """What some columns add to the sum, (n,)."""
-        return self.sums[0].added(columns)
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and in all cells of each ask."""

@@ -21,7 +21,7 @@ from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.donors.questions import Subject, all_rows
-from losslens.engines.additive import Additive, centred
+from losslens.engines.additive import Additive, SumRows, centred
 from losslens.engines.linked_sums import LinkedSums, mean_losses, mean_response, respond
 from losslens.engines.sum_losses import Link
 from losslens.losses import Loss, Response
@@ -44,17 +44,17 @@ def run(
     n_jobs: int | None,
 ) -> tuple[Sample, list[Filled]]:
     """The sample with predictions and losses, and the means and cells of each feature."""
-    n, y = sample.n, None
-    if loss is not None and loss.name == "squared_error" and sample.y is not None:
+    total, n, y = engine.sums[0], sample.n, None
+    if not engine.inside_link and loss is not None and loss.name == "squared_error" and sample.y is not None:
         y = np.asarray(sample.y, float)
     budget.check_machine([1] * len(subjects), n)  # cells are computed when they are looked at
-    read = engine.read(sorted({j for s, _ in subjects for j in s.feature.columns}), y, sample.weight)
+    read = SumRows.read(total, sorted({j for s, _ in subjects for j in s.feature.columns}), y, sample.weight)
     sample = replace(sample, prediction=respond(engine.link, engine.response, read.sums[:, None], engine.dtype))
     if loss is not None:
         loss.check_prediction(sample.prediction)
         sample = sample.with_loss(loss)
     columns, squared = read.columns, read.moments
-    grids = [_grid(subject, engine, columns) for subject, _ in subjects]
+    grids = [_grid(subject, total, columns) for subject, _ in subjects]
     kept = deferred(_rows_to_keep, budget, n, entropy, *(distinct for distinct, _ in grids))
     rows, curves = RowMass(sample), []
     for subject, design in subjects:
@@ -62,10 +62,10 @@ def run(
         shared = (read.sums, engine.link, engine.response, sample, loss, apart, rows, read.residual)
         j, *others = subject.feature.columns
         if others:
-            curves.append(SumCurves(engine.added([j, *others]), 1.0, *shared))
+            curves.append(SumCurves(total.added([j, *others]), 1.0, *shared))
         else:
             moments = () if squared is None else (squared.mean[j], squared.variance[j], squared.pfi[j])
-            curves.append(SumCurves(columns[j], float(engine.scale[j]), *shared, *map(float, moments)))
+            curves.append(SumCurves(columns[j], float(total.scale[j]), *shared, *map(float, moments)))
     if loss is not None and engine.inside_link:
         known: list[tuple[Floats | None, float]] = list(in_process(n_jobs).map(_local_and_clipped, None, curves))
     else:
@@ -91,9 +91,9 @@ def _local_and_clipped(_: None, curves: SumCurves, tick: Tick) -> tuple[Floats |
     return curves.local(), curves.clipped()
 
 
-def _grid(subject: Subject, engine: Additive | LinkedSums, columns: Mapping[int, Floats]) -> tuple[Distinct, bool]:
+def _grid(subject: Subject, total: Additive, columns: Mapping[int, Floats]) -> tuple[Distinct, bool]:
     """The distinct values of a feature, and whether they are ordered; sorted on first access if numeric."""
-    if all(np.may_share_memory(column.array, engine.parts) for column in subject.columns):
+    if all(np.may_share_memory(column.array, total.parts) for column in subject.columns):
         own = [columns[j] for j in subject.feature.columns]
         return deferred(_distinct, *own), len(own) == 1
     return subject.distinct, subject.distinct.ordered

@@ -47,7 +47,7 @@ def read_expansion(expansion: Expansion, response: Response) -> ProductForm:
     step, name = type(expansion.step).__name__, type(expansion.estimator).__name__
     if (linear := read_linear(expansion.estimator, response)) is None:
         raise Declined(f"its step {step} mixes columns, and the {response} of {name} are no linear function of these")
-    coef, intercept = linear.coef, linear.intercept
+    coef, intercept = linear.coef[0], float(linear.intercept[0])
     for later in reversed(expansion.scalings):
         if (scaling := _scaling(later)) is None:  # as in expansion_at
             raise Declined(f"its step {type(later).__name__} after {step} is not known to scale columns")

@@ -128,7 +128,7 @@ def _sums(terms: Sequence[Term], axes: _Axes, link: str, offset: Floats, respons
     if response == "labels":
         return LinkedLinear(np.ones((1, len(column))), offset, "sign", response, functions)
     if link == "identity" or response == "scores":
-        return Linear(np.ones(len(column)), float(offset[0]), functions)
+        return Linear(np.ones((1, len(column))), offset, functions=functions)
     return LinkedLinear(np.ones((1, len(column))), offset, _LINKS[link], response, functions)
 
 

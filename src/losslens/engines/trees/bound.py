@@ -107,7 +107,10 @@ class BoundEnsemble:
         """Sums of leaf values of rows with these classes, (m, outputs)."""
         raw = np.zeros((codes.shape[1], self.ensemble.outputs), np.int64)
         if codes.shape[1] > FEW:
-            node_rules.add_own_leaves(np.ascontiguousarray(codes), self.trees, raw)
+            no_values = np.zeros((len(codes), 1), np.int32)
+            node_rules.walk_pairs(
+                self.trees, np.zeros(len(codes), np.bool_), np.ascontiguousarray(codes), no_values, raw[:, None]
+            )
             return raw
         tree, row = (part.ravel() for part in np.indices((len(self.roots), codes.shape[1])))
         node_of = self.roots[tree]

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from losslens.engines.trees import effect_kernels
 from losslens.engines.trees.bound import BoundEnsemble, Ints
+from losslens.engines.trees.effect_kernels import WORD
 from losslens.engines.trees.node_rules import FEATURE, RIGHT
 from losslens.progress import Tick, silent
 from losslens.typing import Floats
@@ -34,7 +35,6 @@ PART_BYTES = 1 << 26  # largest effects of all rows for which each part has its 
 CHUNK_BYTES = 1 << 19  # of the tables of some leaves: they stay in the processor's cache
 TABLE_BYTES = 1 << 28  # of the tables of many leaves, which are in memory together
 BLOCK_BYTES, LEAST_ROWS, MOST_ROWS = 1 << 20, 1 << 8, 1 << 12  # rows that walk together: by their effects' memory
-WORD = 64  # bits of a word of a pattern
 Patterns = NDArray[np.uint64]  # (patterns, words)
 Others = dict[int, tuple[Patterns, Floats]]  # by leaf: patterns and their weights (patterns, D)
 Scratch = tuple[NDArray[Any], ...]  # arrays that `effect_kernels.add_effects` works with
@@ -252,9 +252,7 @@ class LeafLayout:
         """Patterns of rows (`own`) or donors at a leaf of any number of players."""
         words = self.info[s, effect_kernels.ABOVE] // WORD + 1
         patterns = np.zeros((stop - start, words), np.uint64)
-        from losslens.engines.trees import wide_leaf_kernels  # compiled when it is needed
-
-        wide_leaf_kernels.find_patterns(s, own, start, codes, self.bound.trees, self.info, patterns)
+        effect_kernels.find_patterns(s, own, start, codes, self.bound.trees, self.info, patterns)
         return patterns
 
 
@@ -364,9 +362,7 @@ class _Walk:
         reached = np.flatnonzero(mine[:, q // WORD] >> np.uint64(q % WORD) == 0)
         mine, place = _distinct(mine[reached])
         part = np.zeros((len(mine), self.D, q))
-        from losslens.engines.trees import wide_leaf_kernels
-
-        wide_leaf_kernels.compare(mine, patterns, mass, layout.share, part)
+        effect_kernels.compare_patterns(mine, patterns, mass, layout.share, part)
         values = layout.value[layout.bound.nodes[s, RIGHT]]
         for w, value in enumerate(values):
             for d in range(self.D):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from losslens.engines.compiled import compiled
 from losslens.engines.intrinsics import trailing_zeros
 from losslens.engines.trees.bound import BoundEnsemble, Ints
-from losslens.engines.trees.node_rules import CUT, FEATURE, RIGHT, RULE, TREES, U, goes_left, i4, i8, u8
+from losslens.engines.trees.node_rules import U, i4, i8, u8, walk_pairs
 from losslens.engines.trees.small_trees import Tables
 from losslens.typing import Indices
 
@@ -37,22 +37,6 @@ def add_pairs(kept, replaced, leaf_at, value, output, raw):
                     for w in range(width):
                         for k in range(k0, min(k0 + TILE_DONORS, donors)):
                             raw[i, k, out + w] += value[leaf + U(trailing_zeros(allowed & replaced[t, k])), w]
-
-
-@compiled(types.void(TREES, types.boolean[::1], i4[:, ::1], i4[:, ::1], i8[:, :, ::1]))
-def walk_pairs(trees, replaced, codes, values, raw):
-    """Add the values of all trees, pair by pair: of the leaves at the row's codes and the donor's replaced values."""
-    nodes, roots, size, _, sets, _, value, output = trees
-    for t in range(len(roots)):
-        for i in range(raw.shape[0]):
-            for k in range(raw.shape[1]):
-                s = roots[t]
-                while nodes[s, FEATURE] >= 0:
-                    f = nodes[s, FEATURE]
-                    code = values[f, k] if replaced[f] else codes[f, i]
-                    s = s + 1 if goes_left(code, nodes[s, CUT], nodes[s, RULE], size[f], sets) else nodes[s, RIGHT]
-                for w in range(value.shape[1]):
-                    raw[i, k, output[t] + w] += value[nodes[s, RIGHT], w]
 
 
 def pair_table(
