@@ -202,7 +202,7 @@ class AdditiveGames(SumGames):
     """Games of a single sum without a link, which predictions are."""
 
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
-        """Also closed forms of the squared loss of single rows, from contributions."""
+        """The covariance, and for the squared loss a closed form of single rows."""
         closed = {"closed form": 0.0} if loss == squared_error else {}
         return closed | super().ways(loss, averaged=averaged)
 

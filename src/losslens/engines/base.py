@@ -5,7 +5,7 @@ Ways to compute a feature's importance, and the interface or engine behind each:
 - "cells": every cell is predicted, `CellEngine`.
 - "steps": a row's curve is a step function over classes of values that the model can't distinguish, `StepEngine`.
 - "sums": means over all pairs of a function of two sums, a row's and a donor's, `Additive` and `LinkedSums`.
-- "factors": means of squared losses of products of what a row keeps and what a donor lends, `Products`.
+- "factors": means of squared losses of products of a factor of the row and a factor of the donor, `Products`.
 
 There is one pass over the rows per way (`passes.dispatch`), shared by all engines that offer this way.
 """
@@ -329,9 +329,9 @@ class ReadModel(ABC):
         return self
 
     def slope(self, loss: Loss) -> float | None:
-        """How steep in the model's sums the scale is on which a loss is linear in y (`loss_scales`); None without one.
+        """The slope in the model's sums of the scale on which a loss is linear in y (`loss_scales`); None without it.
 
-        With it, Shapley importances are covariances, and what donors lend adds up over parts of the data.
+        With it, Shapley importances are covariances, and sums over the donors add up over parts of the data.
         """
         return None
 

@@ -46,7 +46,7 @@ class CallTime(NamedTuple):
     row: float
 
     def seconds(self, calls: int, rows: int) -> float:
-        """Of so many calls, with so many rows in all of them."""
+        """The time of so many calls, with so many rows in all of them."""
         return calls * self.call + rows * self.row
 
 
@@ -246,7 +246,7 @@ class _Store:
     def each(
         self, block: Indices, plans: Sequence[SharedGrid | OwnValues]
     ) -> Iterator[tuple[NDArray[Any], NDArray[Any], SharedGrid | OwnValues]]:
-        """Of a block: predictions of the unchanged rows, and for each plan those of its cells."""
+        """For each plan: the block's predictions of the unchanged rows, and of its cells."""
         assert self.base is not None  # every block starts with its unchanged rows
         part = slice(block[0], block[-1] + 1)
         for plan, cells in zip(plans, self.cells, strict=True):
@@ -288,7 +288,7 @@ class Mixer:
         return result
 
     def arrays(self, codes: NDArray[np.int32], sample: Sample, loss: Loss, tick: Tick) -> GameArrays | None:
-        """What walks read, where the model lives on a device that knows the loss; else None: NumPy's arrays."""
+        """What walks read, where the model is on a device that computes the loss; else None: NumPy's arrays."""
         return None
 
     def _batches(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:

@@ -71,7 +71,7 @@ def _columns(engine: ExactEngine, site: Site) -> list[int]:
 
 
 def _odd_values(column: Column, counted: Indices | None, most: int) -> Iterator[tuple[int, int]]:
-    """For each odd value its turn, and a row that holds it: missing ones and extremes at turn 0, then the rarest."""
+    """The turn of each odd value, and a row that holds it: missing values and extremes at turn 0, then the rarest."""
     distinct, codes = column.distinct, column.distinct.codes
     present, first = np.arange(len(distinct)), distinct.first
     if counted is not None:

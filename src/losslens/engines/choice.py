@@ -190,7 +190,7 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> Exac
 
 
 def _replaced(rows: Indices, columns: Sequence[int], p: int) -> Indices:
-    """For each row and column, the row from which its value is taken, (rows, p)."""
+    """The row from which each row takes the value of each column, (rows, p)."""
     m, rng = len(rows), np.random.default_rng(0)
     source = np.repeat(rows[:, None], p, axis=1)
     for position in range(1, m, 2):

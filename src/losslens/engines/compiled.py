@@ -63,7 +63,7 @@ class Kernel:
             return self.dispatcher
 
     def folder(self) -> str | None:
-        """Of numba's cache; None if none can be written to."""
+        """The folder of numba's cache; None if no folder can be written to."""
         with suppress(*_NO_CACHE):
             return str(numba.njit(cache=True)(self.function).stats.cache_path)
         return None

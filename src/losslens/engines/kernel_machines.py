@@ -96,7 +96,7 @@ class ProductForm(ReadModel):
         return engine
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
-        """Those for which cells, or factors of the squared error, are worth their time."""
+        """Raise `Declined` where a sample takes less time than the cells of this loss."""
         if self.only_squared and loss is not None and loss != squared_error:
             raise Declined(
                 "of a linear model after a step that mixes columns only the squared error has a closed form, not "
@@ -104,11 +104,11 @@ class ProductForm(ReadModel):
             )
 
     def check_parts(self, loss: Loss | None) -> None:
-        """Always declined."""
+        """Raise `Declined`: sums of products are not computed part by part."""
         raise Declined("sums of products are not computed part by part; pass a sample of the rows in memory")
 
     def then(self, wrapped: Wrapped) -> ReadModel:
-        """With what becomes of each response."""
+        """The same sums, whose responses a wrapper changes."""
         if self.only_squared:
             return super().then(wrapped)
         if wrapped.labels:
@@ -400,7 +400,7 @@ class Products(ExactEngine):
 
     @property
     def own_rounding(self) -> bool:
-        """Of probabilities."""
+        """Losses of probabilities may differ by the rounding of 1 - p."""
         return self.form.respond is not None
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:

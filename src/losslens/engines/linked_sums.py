@@ -193,17 +193,17 @@ class LinkedLinear(ReadModel):
         return LinkedLinear(self.coef, intercept, "sign", "labels", self.functions, self.single, blurred)
 
     def slope(self, loss: Loss) -> float | None:
-        """Where the link leads to the loss's scale."""
+        """The slope of the loss's scale in the sums; None where the link does not lead to that scale."""
         return slope_on_sums(loss, self.respond, len(self.coef))
 
     def check_parts(self, loss: Loss | None) -> None:
-        """Always declined."""
+        """Raise `Declined`: means inside a link do not add up over parts."""
         raise Declined(PARTS)
 
 
 @dataclass(frozen=True, eq=False)
 class LinkedSums(ExactEngine):
-    """One additive model for each sum, and the link from their sums to predictions."""
+    """One additive model for each sum, and the link from sums to predictions."""
 
     sums: tuple[Additive, ...]
     link: Link
@@ -222,7 +222,7 @@ class LinkedSums(ExactEngine):
 
     @property
     def own_rounding(self) -> bool:
-        """Of probabilities."""
+        """Losses of probabilities may differ by the rounding of 1 - p."""
         return self.response == "probabilities"
 
     @cached_property
@@ -236,7 +236,7 @@ class LinkedSums(ExactEngine):
         return np.asarray(np.max([one.uses for one in self.sums], axis=0))
 
     def like(self, dtype: np.dtype[Any]) -> LinkedSums:
-        """With probabilities and values of this type."""
+        """The same engine, whose probabilities and values have this type."""
         return replace(self, dtype=dtype) if dtype.kind == "f" else self
 
     @property

@@ -30,7 +30,7 @@ REMEMBERED = 1_000  # unchanged rows, at most, whose predictions are compared wi
 
 @dataclass(eq=False)
 class Repeats:
-    """Compares answers for rows that are predicted twice anyway, and knows why none of them counts as exact."""
+    """Compares answers for rows that are predicted twice, and keeps the reason why none of them counts as exact."""
 
     watches: bool = True  # False: what predicts only stands in for the model
     declined: str = ""

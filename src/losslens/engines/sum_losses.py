@@ -76,7 +76,7 @@ class Piecewise:
     kinks: Sequence[tuple[Floats, Floats]] = ()  # where, (n,), and what is added to the coefficients up to it, (S, n)
 
     def over_donors(self, v: Floats, weight: Floats) -> Floats:
-        """From means of the functions over all donors, and over those up to each kink."""
+        """The mean losses of rows, from means of the functions over all donors, and over those up to each kink."""
         weighted = weight * self.functions(v)
         means = weighted.sum(axis=1) @ self.last
         if self.kinks:
@@ -88,7 +88,7 @@ class Piecewise:
         return np.asarray(means)
 
     def over_rows(self, v: Floats, weight: Floats) -> Floats:
-        """From means of the coefficients over all rows, and over those whose kinks are not exceeded."""
+        """The means over rows, from those of the coefficients of all rows, and of rows whose kinks are not exceeded."""
         values = self.functions(v)
         means = (self.last @ weight) @ values
         for kink, change in self.kinks:
@@ -99,7 +99,7 @@ class Piecewise:
         return np.asarray(means)
 
     def own(self, v: Floats) -> Floats:
-        """The same functions at each row's own v."""
+        """The loss of each row at its own v."""
         coefficients = self.last + sum(np.where(v <= kink, change, 0.0) for kink, change in self.kinks)
         return np.asarray(np.sum(coefficients * self.functions(v), axis=0))
 
@@ -255,7 +255,7 @@ class Interpolated:
     ceiling: float | None
 
     def over_donors(self, v: Floats, weight: Floats) -> Floats:
-        """By one table for each class, or of each power of the prediction."""
+        """The mean losses of rows: tables of the grid, for each class, or for each power of the prediction."""
         u, v = within_reach(self.u, v)
         rows, donors = GridAxis.of(u), GridAxis.of(v)
         masses = donors.masses(_one_table(v), weight, 1)[0]
@@ -267,7 +267,7 @@ class Interpolated:
         return np.asarray(self.y * (self.y - 2 * linear) + square)
 
     def over_rows(self, v: Floats, weight: Floats) -> Floats:
-        """The rows of each class, or weighted by each power of y, have their own masses."""
+        """The means over rows: those of each class, or weighted by each power of y, have their own masses."""
         u, v = within_reach(self.u, v)
         rows, donors = GridAxis.of(u), GridAxis.of(v)
         if self.loss.reads != "values":
@@ -280,7 +280,7 @@ class Interpolated:
         return np.asarray(donors.interpolate(_one_table(v), np.sum(both, axis=0)[None]) + constant)
 
     def own(self, v: Floats) -> Floats:
-        """As they were computed from the predictions."""
+        """The losses of the unchanged rows, as computed from predictions."""
         return self.base
 
     def clipped(self, v: Floats, weight: Floats) -> float:
@@ -317,7 +317,7 @@ def within_reach(u: Floats, v: Floats) -> tuple[Floats, Floats]:
 
 
 def _towards(x: Floats, other: Floats) -> Floats:
-    """Where the sum with every other number is beyond `SATURATED`, just so far that it is."""
+    """The numbers x, clipped where their sums with every other number are beyond `SATURATED`."""
     return np.clip(x, -SATURATED - float(other.max()), SATURATED - float(other.min()))
 
 

@@ -269,14 +269,14 @@ class _ModuleMixer(Mixer):
             return answers.to(base.dtype)
 
         def check(most: int = 0) -> None:
-            """All but the last, for which the processor would have to wait."""
+            """Check all predictions but the last, for which the processor would have to wait."""
             while len(unchecked) > most:
                 usual, *mixed_rows = unchecked.popleft()
                 if not bool(usual.wait()):
                     again(*mixed_rows)
 
         def again(*mixed_rows: Any) -> NDArray[Any]:
-            """By the black box, which says what is wrong."""
+            """Predict by the black box, which says what is wrong."""
             here: Any = [host(one) for one in mixed_rows]
             return self.predict(here[0], here[1], here[2], tick)
 

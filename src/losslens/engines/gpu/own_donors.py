@@ -43,7 +43,7 @@ class DeviceRows:
 
     @classmethod
     def of(cls, on_device: DeviceTable, rows: Indices, sample: Sample) -> DeviceRows:
-        """Sent to the device."""
+        """These rows, sent to the device."""
         y = None if sample.y is None or sample.y.dtype.kind not in "biuf" else on_device.numbers(sample.y[rows])
         block = None if sample.block is None else on_device.index(sample.block)
         return cls(on_device.index(rows), on_device.numbers(sample.weight), block, y)
@@ -153,7 +153,7 @@ class DeviceSums:
         )
 
     def _at_values(self, sums: Floats) -> Floats:
-        """At each grid value, in an array that may be added to; the columns of rank bins are at one value each."""
+        """Sums at each grid value, in an array of its own; the columns of rank bins are at one value each."""
         if not self.layout.binned:
             return sums.copy()
         at_values = np.zeros((self.layout.size, *sums.shape[1:]))
@@ -162,7 +162,7 @@ class DeviceSums:
 
 
 def row_weights(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Any:
-    """As `OwnDonors.weights`, for donors (b, ..., m)."""
+    """The weights of donors (b, ..., m), as `OwnDonors.weights` has them."""
     counted = donors >= 0
     if rows.block is not None and not layout.alone:
         own = rows.block[rows.rows]
@@ -260,7 +260,7 @@ class OwnDonorCells:
     def averaged(
         self, questions: Sequence[Question], base: Any, cells: list[Any], *, kept: bool
     ) -> list[Callable[[], Averaged]]:
-        """The cells that `predict` returned, summed feature by feature, where the device knows the loss.
+        """The cells that `predict` returned, summed feature by feature, where the device computes the loss.
 
         All sums are launched; each is waited for when it is called for.
         """

@@ -43,7 +43,7 @@ class WalkPairs:
         return _PairWeights(self)
 
     def means(self) -> list[Means]:
-        """As `Shares.means`, of each player."""
+        """The means of each player, as `Shares.means` has them."""
         changes, layout, every = self.cells, self.layout, np.arange(self.sample.n)
         if layout.mirrored:
             m = changes.shape[1]
@@ -105,7 +105,7 @@ class _PairWeights(CellWeights):
         return self.pairs.by_donor(self.share[:, :, None] * row[:, None])
 
     def effects(self, several: Sequence[EffectTotals]) -> list[DonorEffects]:
-        """Of all means at once, by conjugate gradients, without sending a vector at each step."""
+        """The donor effects of all means at once, by conjugate gradients, without sending a vector at each step."""
         rows, donors = (
             self._sent(np.stack(part, axis=1))
             for part in ([one.row for one in several], [one.donor for one in several])

@@ -70,18 +70,18 @@ class Ensemble(ReadModel):
         return Trees.of(self, unwrapped, site)
 
     def precise(self) -> Ensemble:
-        """With two outputs for each where leaf values are orders of magnitude apart."""
+        """The same sums, by two outputs for each output whose leaf values differ by orders of magnitude."""
         from losslens.engines.trees.fixed_point import in_digits  # which makes ensembles
 
         return in_digits(self)
 
     def slope(self, loss: Loss) -> float | None:
-        """Where the link leads to the loss's scale."""
+        """The slope of the loss's scale in the sums; None where the link does not lead to that scale."""
         return slope_on_sums(loss, self.link, self.outputs) if self.is_tried else None
 
     @property
     def is_tried(self) -> bool:
-        """Whether a few trials tell which link it is: not if it has a function of the user's choice in it."""
+        """Whether a few trials can identify the link: not if it holds a function of the user's choice."""
         return func_and_args(self.link)[0] not in (_chained, mean_of_links, most_votes, sum_of_digits)
 
     @property
@@ -102,10 +102,10 @@ class Ensemble(ReadModel):
         return "classes" if response.shape == trial.shape and np.allclose(response, trial, rtol=1e-6) else None
 
     def check_parts(self, loss: Loss | None) -> None:
-        """Any loss."""
+        """Trees support every loss of data in parts."""
 
     def then(self, wrapped: Wrapped) -> Ensemble:
-        """With a further link; labels of several trees only if their sums can't tie up to rounding."""
+        """The trees with a further link; labels of several trees only if their sums can't tie up to rounding."""
         after = wrapped.after
         assert after is not None
         if wrapped.labels and len(self.roots) == 1:  # the label is a function of the leaf, ties included

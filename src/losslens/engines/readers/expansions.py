@@ -108,30 +108,32 @@ def _selected(step: Any, coef: Floats) -> tuple[Floats, float]:
 
 
 def _standard(step: Any, coef: Floats) -> tuple[Floats, float]:
-    return _less(coef, step.mean_ if step.with_mean else None, step.scale_ if step.with_std else None)
+    return _centred_and_scaled(coef, step.mean_ if step.with_mean else None, step.scale_ if step.with_std else None)
 
 
 def _robust(step: Any, coef: Floats) -> tuple[Floats, float]:
-    return _less(coef, step.center_ if step.with_centering else None, step.scale_ if step.with_scaling else None)
+    return _centred_and_scaled(
+        coef, step.center_ if step.with_centering else None, step.scale_ if step.with_scaling else None
+    )
 
 
-def _by_largest(step: Any, coef: Floats) -> tuple[Floats, float]:
-    return _less(coef, None, step.scale_)
+def _max_abs(step: Any, coef: Floats) -> tuple[Floats, float]:
+    return _centred_and_scaled(coef, None, step.scale_)
 
 
-def _less(coef: Floats, middle: Floats | None, scale: Floats | None) -> tuple[Floats, float]:
+def _centred_and_scaled(coef: Floats, middle: Floats | None, scale: Floats | None) -> tuple[Floats, float]:
     """Columns minus a middle, divided by a scale."""
     coef = coef if scale is None else coef / scale
     return coef, 0.0 if middle is None else -float(coef @ middle)
 
 
-def _by_range(step: Any, coef: Floats) -> tuple[Floats, float]:
+def _min_max(step: Any, coef: Floats) -> tuple[Floats, float]:
     return coef * step.scale_, float(coef @ step.min_)
 
 
 _SCALINGS: dict[str, Scaling] = {
     "sklearn.StandardScaler": _standard,
     "sklearn.RobustScaler": _robust,
-    "sklearn.MaxAbsScaler": _by_largest,
-    "sklearn.MinMaxScaler": _by_range,
+    "sklearn.MaxAbsScaler": _max_abs,
+    "sklearn.MinMaxScaler": _min_max,
 }

@@ -63,7 +63,7 @@ def _read(machine: Any, response: Response) -> ReadModel:
 
 @dataclass(frozen=True, eq=False)
 class _Axes:
-    """Where the bins of columns are cut, in tables of so many columns."""
+    """The cuts between the bins of each column, which depend on how many columns a table has."""
 
     bins: Sequence[Sequence[Any]]
     types: Sequence[str]
@@ -78,7 +78,7 @@ class _Axes:
         return self.types[column] == "continuous" or all(key.isdecimal() for key in self.categories(column))
 
     def categories(self, column: int) -> list[str]:
-        """Those of all levels: one may know more of them than another."""
+        """The categories of a column, of all levels: one level may have more of them than another."""
         return list(dict.fromkeys(key for level in self.bins[column] for key in level))
 
     def leaves(self, column: int, dimensions: int) -> tuple[Floats, Ints]:

@@ -116,7 +116,7 @@ class _Copies:
             self.columns.append(place * spec.width + mine)
 
     def encode(self, column: int, values: NDArray[Any]) -> Floats:
-        """As a model of this copy has it."""
+        """The values of a column of some copy, encoded as the models of this copy do."""
         place, column = divmod(column, self.width)
         for part, mine in self.copies[place]:
             if (mine == column).any():

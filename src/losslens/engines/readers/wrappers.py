@@ -70,7 +70,7 @@ def _inverse(transformer: Any, prediction: Array) -> Array:
 
 
 def _check_inverse(transformer: Any) -> bool:
-    """Whether it changes values at all; Declined unless it changes each without regard to the others."""
+    """Whether a transformer changes values at all; Declined unless it changes each without regard to the others."""
     kind = kind_of(transformer)
     if kind == "sklearn.Pipeline":
         steps = [step for _, step in transformer.steps if step is not None and step != "passthrough"]
@@ -87,7 +87,7 @@ def _check_inverse(transformer: Any) -> bool:
 
 
 def _form(transformer: Any) -> Any:
-    """Of inverses that are a link of a sum."""
+    """Link, slope and shift of an inverse that is ``link(slope x + shift)``; None for others."""
     kind = kind_of(transformer)
     if kind == "sklearn.FunctionTransformer":
         link = {np.exp: "log", np.expm1: "log1p"}.get(transformer.inverse_func)

@@ -78,7 +78,7 @@ class BoundEnsemble:
 
     @property
     def trees(self) -> tuple[NDArray[Any], ...]:
-        """As kernels take them, `node_rules.TREES`."""
+        """The arrays that kernels take, of the type `node_rules.TREES`."""
         return self.nodes, self.roots, self.size, self.special, self.sets, self.leaf_at, self.value, self.output
 
     @cached_property

@@ -2,7 +2,7 @@
 
 A leaf is a box. On the path to it a row *violates* the conditions of some players, and a donor those of others: their
 *patterns*. A coalition of the two reaches the leaf if it contains all players that the donor violates and none that
-the row violates; nothing else matters. So all that a row needs to know of the donors is how many have each pattern.
+the row violates; nothing else matters. So the donors matter to a row only by how many of them have each pattern.
 
 Players are bits of a pattern, numbered along the path from the root. If some columns belong to no player, bit 0 of the
 rows' patterns says whether the row violates one of their conditions, which no coalition can repair; players come after.
@@ -144,7 +144,7 @@ def tabulate(first, last, most, nodes, info, table_at, base, factors, D, counts,
 
 
 @njit
-def _pay(used, flip, q, shift, first_entry, D, unit, leaf, value, table, distinct, parts):
+def _add_payoffs(used, flip, q, shift, first_entry, D, unit, leaf, value, table, distinct, parts):
     """Add to the parts what rows with each of some distinct patterns get at a leaf: by players, weightings, outputs.
 
     `flip` is 0, or the bit in which patterns at this leaf differ from those at its sibling: those that are listed.
@@ -163,15 +163,15 @@ def _pay(used, flip, q, shift, first_entry, D, unit, leaf, value, table, distinc
             satisfied, c = full ^ ((word >> U(shift)) & full), d * width
             most = table[of_e + satisfied]
             for b in range(q):
-                paid = (most - table[of_f + (satisfied & ~(ONE << b))]) * unit
-                parts[g, c] += paid * first
+                payoff = (most - table[of_f + (satisfied & ~(ONE << b))]) * unit
+                parts[g, c] += payoff * first
                 for w in range(ONE, width):
-                    parts[g, c + w] += paid * value[leaf, w]
+                    parts[g, c + w] += payoff * value[leaf, w]
                 c += D * width
 
 
 @njit
-def _hand_out(first, last, out, width, path_players, sums, effects):
+def _flush(first, last, out, width, path_players, sums, effects):
     """Add the sums of some players of a path to their effects."""
     D = U(effects.shape[0])
     for b in range(first, last):
@@ -205,7 +205,7 @@ def add_effects(
     while True:
         above = info[s, ABOVE] if s < last else 0
         if above < open_players:
-            _hand_out(U(above), U(open_players), out, width, path_players, sums, effects)
+            _flush(U(above), U(open_players), out, width, path_players, sums, effects)
             open_players = above
         if s >= last:
             break
@@ -240,7 +240,7 @@ def add_effects(
         for other in range(2 if flip != NONE else 1):
             leaf = U(nodes[s + other, RIGHT])
             first_entry, flipped = U(2) * D * U(table_at[leaf] - base), flip if other else NONE
-            _pay(used, flipped, q, shift, first_entry, D, unit[q], leaf, value, table, distinct, parts)
+            _add_payoffs(used, flipped, q, shift, first_entry, D, unit[q], leaf, value, table, distinct, parts)
         for i in range(members):
             target, source = i * U(sums.shape[1]), U(places[U(words[level, i])] - taken) * U(parts.shape[1])
             for c in range(NONE, columns, U(4)):

@@ -98,8 +98,8 @@ class PatternCounts:
         if self.chunks != other.chunks:
             raise ValueError("counts of different trees or players don't add up")
         others = {}
-        for s, mine in self.others.items():
-            patterns, weights = (np.concatenate(pair) for pair in zip(mine, other.others[s], strict=True))
+        for s, leaf_counts in self.others.items():
+            patterns, weights = (np.concatenate(pair) for pair in zip(leaf_counts, other.others[s], strict=True))
             distinct, place = _distinct(patterns)
             others[s] = distinct, _sums(place, weights.T, len(distinct))
         return PatternCounts(self.chunks, self.weightings, tuple(map(np.add, self.tables, other.tables)), others)
@@ -144,7 +144,7 @@ def effects_of(
     n_jobs: int | None = 1,
     tick: Tick = silent,
 ) -> Floats:
-    """As `shapley_effects`, of the trees and donors that were counted; progress counts rows."""
+    """The values of `shapley_effects`, for the trees and donors of the counts; progress counts rows."""
     layout, codes = LeafLayout(bound, players), _taken(bound, rows)
     D = counts.weightings
     walk = _Walk(layout, codes, np.empty((len(codes), 0), np.int32), np.empty((D, 0)))
@@ -355,14 +355,14 @@ class _Walk:
             self._compare(s, out, *others[s], block, effects)
 
     def _compare(self, s: int, out: int, patterns: Patterns, mass: Floats, block: slice, effects: Floats) -> None:
-        """As `add_block`, at a leaf that has no table: distinct patterns of rows meet those of donors."""
+        """As `add_block`, at a leaf that has no table: distinct patterns of rows are compared with those of donors."""
         layout, players = self.layout, self.layout.players_of(s)
         q = len(players)
-        mine = layout.patterns(s, block.start, block.stop, self.codes, own=True)
-        reached = np.flatnonzero(mine[:, q // WORD] >> np.uint64(q % WORD) == 0)
-        mine, place = _distinct(mine[reached])
-        part = np.zeros((len(mine), self.D, q))
-        effect_kernels.compare_patterns(mine, patterns, mass, layout.share, part)
+        row_patterns = layout.patterns(s, block.start, block.stop, self.codes, own=True)
+        reached = np.flatnonzero(row_patterns[:, q // WORD] >> np.uint64(q % WORD) == 0)
+        row_patterns, place = _distinct(row_patterns[reached])
+        part = np.zeros((len(row_patterns), self.D, q))
+        effect_kernels.compare_patterns(row_patterns, patterns, mass, layout.share, part)
         values = layout.value[layout.bound.nodes[s, RIGHT]]
         for w, value in enumerate(values):
             for d in range(self.D):

@@ -92,7 +92,7 @@ class Trees(ExactEngine):
         raise Declined(f"{feature.name!r} has too many values for its trees")
 
     def prefers_sample(self, subject: Subject) -> bool:
-        """For columns that are replaced together, unless their pairs are few, or two columns have rectangles."""
+        """A sample suits columns that are replaced together, unless pairs are few, or two columns have rectangles."""
         return subject.feature.kind == "group" and not self._takes_pairs(subject, MANY_COLUMNS)
 
     def _takes_column(self, column: int) -> bool:

@@ -202,12 +202,12 @@ class _Game:
             side[:] = loss(np.repeat(self.target[target_rows], task.cells), sample.shown(loss, prediction))
         return values
 
-    def _sum(self, task: _Task, given: Floats, buffers: _Buffers, shares: Floats, errors: Floats) -> None:
+    def _sum(self, task: _Task, losses: Floats, buffers: _Buffers, shares: Floats, errors: Floats) -> None:
         weight = self.sample.weight
         mass = np.zeros((len(task.rows), 2))
         mass[:, : self.sides] = (weight[task.rows] * weight[task.donors])[:, None]
         pair_kernels.play(
-            self.kind, task.rows, task.donors, task.differ, self.y, mass, given, self.scale, self.shift,
+            self.kind, task.rows, task.donors, task.differ, self.y, mass, losses, self.scale, self.shift,
             self.bound.trees, tuple(self.packed), buffers.walk, buffers.sums, shares, errors,
         )  # fmt: skip
 

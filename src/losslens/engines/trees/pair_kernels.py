@@ -258,11 +258,11 @@ def add_errors(differ, by_coalition, places, errors):
         f8[:, :, ::1], f8[::1],
     )
 )  # fmt: skip
-def play(kind, rows, donors, differ, y, mass, given, scale, shift, trees, packed, buffers, sums, shares, errors):
+def play(kind, rows, donors, differ, y, mass, precomputed, scale, shift, trees, packed, buffers, sums, shares, errors):
     """Shares of the players of some pairs, for the row's y and for the donor's; their losses are added to the errors.
 
-    Pairs with the same differing players are adjacent. `given` are the losses of all coalitions, pairs concatenated, if
-    they are precomputed. Of the sums, those by coalition are zero, and left so.
+    Pairs with the same differing players are adjacent. `precomputed` are the losses of all coalitions, pairs
+    concatenated, if `kind` is that. Of the sums, those by coalition are zero, and left so.
     """
     with_player, losses, by_low, weight, by_high, by_coalition, places = sums
     players, position, table = NONE, NONE, buffers[0]
@@ -289,8 +289,8 @@ def play(kind, rows, donors, differ, y, mass, given, scale, shift, trees, packed
                 log_losses(table, block * side, side, scale, shift, y[i], y[k], losses)
             else:
                 for c in range(side):
-                    losses[NONE, c] = given[NONE, position + c]
-                    losses[ONE, c] = given[ONE, position + c]
+                    losses[NONE, c] = precomputed[NONE, position + c]
+                    losses[ONE, c] = precomputed[ONE, position + c]
                 position += side
             if block == NONE:
                 row_gain, donor_gain = losses[NONE, NONE], losses[ONE, NONE]

@@ -55,7 +55,7 @@ class TreeGames(PlayerGames):
         return ways
 
     def _leaf_means(self, n: int) -> dict[str, float]:
-        """Where predictions are sums of leaves, so are their means over donors."""
+        """The way by leaves: where predictions are sums of leaves, so are their means over donors."""
         from losslens.engines.trees.effects import linear_response
         from losslens.engines.trees.mean_games import cost
 
@@ -135,7 +135,7 @@ class TreeGames(PlayerGames):
     # Shapley values of predictions.
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
-        """From the leaves if the response is linear in their sum, else coalition by coalition."""
+        """A closed form if the response is linear in the sum of leaves, else coalition by coalition."""
         from losslens.engines.trees.effects import linear_response
 
         if linear_response(self.engine.sums) is not None:

@@ -101,7 +101,7 @@ def _starts(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _of_trees(tree: NDArray[np.intp], trees: int) -> NDArray[np.int32]:
-    """Where the items of each tree start, (T + 1,)."""
+    """The position at which the items of each tree start, (T + 1,)."""
     return np.searchsorted(tree, np.arange(trees + 1)).astype(np.int32)
 
 
