@@ -41,7 +41,7 @@ from losslens.engines.choice import FEW_IN_SINGLE, ROUNDED_IN_SINGLE, SINGLE
 from losslens.engines.linked_sums import CLIPPED_IN_SINGLE, FAR_IN_SINGLE, TIED_IN_SINGLE
 from losslens.engines.readers import read
 from losslens.models import as_model
-from losslens.passes import own_groups
+from losslens.passes import left_out_pairs
 from tree_walks import XGBOOST_3_1
 
 # Brute force.
@@ -414,7 +414,7 @@ def test_weights_and_pairs_of_different_rows(kind, k, seed):
 @some_cases
 def test_pairs_inside_groups_are_left_out(kind, k, seed, monkeypatch):
     """Of many small groups, of few large ones, or of one that holds all rows but two."""
-    monkeypatch.setattr(own_groups, "LARGE", 8)  # groups of more rows are not evaluated pair by pair
+    monkeypatch.setattr(left_out_pairs, "LARGE", 8)  # groups of more rows are not evaluated pair by pair
     case, rng = case_of(kind, k, seed), np.random.default_rng(seed)
     few = (rng.integers(0, case.n // 3, case.n), rng.integers(0, 3, case.n), np.arange(case.n) < case.n - 2)
     groups, weight = few[len(kind + str(k)) % 3], rng.integers(1, 4, case.n) / 2
@@ -491,7 +491,7 @@ def test_a_saved_result_comes_back_whole(kind, k, seed, tmp_path):
 @pytest.mark.parametrize(("kind", "k"), [(name, max(classes_of(name))) for name in KINDS])
 def test_threads_features_and_memory_change_nothing(kind, k, monkeypatch):
     """The bits with any number of threads; the numbers with features in any order, streamed, and of the black box."""
-    monkeypatch.setattr("losslens.passes.steps.CHUNK_ROWS", 60)
+    monkeypatch.setattr("losslens.passes.step_curves.CHUNK_ROWS", 60)
     case = case_of(kind, k, 0, n=260)  # enough rows for two blocks of the black box, and four chunks of trees
     asked = [case.names[2], case.names[0]]
     whole, threaded = (case.explain(features=asked, n_jobs=n_jobs) for n_jobs in (1, 2))

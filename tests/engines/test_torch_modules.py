@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression
 import losslens as ll
 from losslens import losses
 from losslens.models import TorchModule
-from losslens.passes import auto, dense
+from losslens.passes import cells, ways
 from losslens.shapley import control_variates
 from losslens.tables import sample
 from tree_cases import KINDS, X, Y
@@ -138,11 +138,11 @@ def test_sums_on_the_device_are_those_of_the_black_box(case, monkeypatch):
     asked, y, table = [], options.pop("y", Y), X
     model = {"outputs": options.pop("outputs", 1), "last": options.pop("last", None)}
     monkeypatch.setattr(modules.Modules, "is_remote", True)
-    monkeypatch.setattr(dense, "CELLS_AVERAGED", options.pop("at once", 1 << 24))
+    monkeypatch.setattr(cells, "CELLS_AVERAGED", options.pop("at once", 1 << 24))
     monkeypatch.setattr(sample, "CHUNK", 64)
     plain_averaged = modules.Modules.averaged
     monkeypatch.setattr(modules.Modules, "averaged", lambda *a, **k: asked.append(1) or plain_averaged(*a, **k))
-    monkeypatch.setattr(auto, "EXACT_PREDICTIONS", 100)
+    monkeypatch.setattr(ways, "EXACT_PREDICTIONS", 100)
     found, wanted = (
         ll.feature_importance(one, table, y, **options) for one in (network(**model), plain(network(**model)))
     )

@@ -5,8 +5,8 @@ import pytest
 
 from losslens.donors.designs import All, Grid, Latin, Systematic
 from losslens.donors.questions import Subjects
-from losslens.passes import auto
-from losslens.passes.auto import effect_design, exact_cost, first_design
+from losslens.passes import ways
+from losslens.passes.ways import effect_design, exact_cost, first_design
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
 
@@ -24,7 +24,7 @@ def subject(features, table=X):
 @pytest.fixture
 def dear(monkeypatch):
     """Fewer than 40 predictions are exact."""
-    monkeypatch.setattr(auto, "EXACT_PREDICTIONS", 40)
+    monkeypatch.setattr(ways, "EXACT_PREDICTIONS", 40)
 
 
 def test_a_feature_costs_its_distinct_values_less_the_own_one_for_each_row():

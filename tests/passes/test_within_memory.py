@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 
 import losslens as ll
 from losslens.donors.layout import CommonGrid
-from losslens.passes import budget
+from losslens.passes import memory
 
 pytestmark = pytest.mark.thread_unsafe  # tracemalloc counts what all threads take
 
@@ -177,7 +177,7 @@ def test_a_call_that_needs_more_than_the_machine_has_is_refused_before_it_predic
         asked.append(len(table))
         return function(table)
 
-    monkeypatch.setattr(budget, "machine_bytes", lambda: 1e8)
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 1e8)
     options = {"loss": "squared_error", "random_state": 0}
     with pytest.raises(ValueError, match=r"would hold 122.5 MiB, but the machine has 95.4 MiB; .* smaller memory="):
         ll.feature_importance(counted, X[:2000], Y[:2000], features=["x0", "x1"], donors="all", **options)
@@ -188,10 +188,10 @@ def test_a_call_that_needs_more_than_the_machine_has_is_refused_before_it_predic
 
 def test_the_memory_of_a_container_counts(monkeypatch, tmp_path):
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(budget, "CONTAINER_LIMIT", limit)
-    machine = budget.machine_bytes()  # without such a file
+    monkeypatch.setattr(memory, "CONTAINER_LIMIT", limit)
+    machine = memory.machine_bytes()  # without such a file
     for said, counts in (("1048576\n", 2**20), ("max\n", machine)):
         limit.write_text(said)
-        assert budget.machine_bytes() == counts
-    monkeypatch.delattr(budget.os, "sysconf")  # as on Windows
-    assert budget.machine_bytes() == float("inf")
+        assert memory.machine_bytes() == counts
+    monkeypatch.delattr(memory.os, "sysconf")  # as on Windows
+    assert memory.machine_bytes() == float("inf")

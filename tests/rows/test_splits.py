@@ -120,7 +120,7 @@ def test_a_tree_of_rules_is_no_deeper_than_asked_for(depth):
     """Eight stairs: every depth up to three tells more of them apart."""
 
     def depth_of(node):
-        return 0 if node.split is None else 1 + max(depth_of(node.yes), depth_of(node.no))
+        return 0 if node.split is None else 1 + max(map(depth_of, node.below))
 
     x = np.arange(160.0)
     labels = (x // 20).astype(int)

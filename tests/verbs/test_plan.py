@@ -15,7 +15,7 @@ from sklearn.metrics import get_scorer, make_scorer, r2_score
 import losslens as ll
 from losslens.engines import choice
 from losslens.models import Responder
-from losslens.passes import auto, counts
+from losslens.passes import counts, ways
 from losslens.tables.checks import memory_bytes
 
 RNG = np.random.default_rng(0)
@@ -119,7 +119,7 @@ def test_a_scorer_is_planned_like_a_loss():
 
 
 def test_features_that_auto_samples_may_grow(monkeypatch):
-    monkeypatch.setattr(auto, "EXACT_PREDICTIONS", 5 * N)
+    monkeypatch.setattr(ways, "EXACT_PREDICTIONS", 5 * N)
     planned, _, _, _ = plan_and_run()
     assert planned.grows == ("x0",)
     assert planned.designs == ("Systematic(8)", "All()", "All()")

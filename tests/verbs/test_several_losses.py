@@ -111,7 +111,7 @@ def test_several_losses_of_several_outputs(model):
 
 def test_donors_are_drawn_until_all_losses_have_enough(monkeypatch):
     """The loss with the most noise decides; all have the same design."""
-    monkeypatch.setattr("losslens.passes.auto.EXACT_PREDICTIONS", 0)
+    monkeypatch.setattr("losslens.passes.ways.EXACT_PREDICTIONS", 0)
 
     def predict(X):
         return np.sign(X[:, 0]) * X[:, 1] ** 3

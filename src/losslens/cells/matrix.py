@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import deferred, lazy
 from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
-from losslens.tables.frozen import Frozen
+from losslens.tables.frozen import Frozen, deferred, lazy
 from losslens.tables.sample import Sample, chunks
 from losslens.typing import Floats, Indices
 

@@ -7,7 +7,7 @@ Ways to compute a feature's importance, and the interface or engine behind each:
 - "sums": means over all pairs of a function of two sums, a row's and a donor's, `Additive` and `LinkedSums`.
 - "factors": means of squared losses of products of a factor of the row and a factor of the donor, `Products`.
 
-There is one pass over the rows per way (`passes.dispatch`), shared by all engines that offer this way.
+There is one pass over the rows per way (`passes.ways`), shared by all engines that offer this way.
 """
 
 from __future__ import annotations

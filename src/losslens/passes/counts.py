@@ -12,9 +12,9 @@ from losslens.donors.conditional import BoundSampler
 from losslens.donors.designs import Design
 from losslens.donors.questions import FEW_VALUES, Subject, has_ties, pose
 from losslens.engines.choice import CHECKED
-from losslens.passes import auto
-from losslens.passes.dispatch import Asked, design_of, route
-from losslens.passes.task import Task
+from losslens.passes import ways
+from losslens.passes.task import FeatureDesign, Task
+from losslens.passes.ways import design_of, route
 from losslens.results.plan import Plan
 
 MOST_DRAWN = 5_000_000  # donors of all rows that are drawn to see which of them have the same value
@@ -23,11 +23,11 @@ DRAWING = 0.5  # seconds after which samplers draw values for no more features
 
 def count_importances(task: Task, *, draws: bool = True) -> Plan:
     """The features of `feature_importance` with their first donors."""
-    rule = partial(auto.first_design, blocked=task.blocked)
+    rule = partial(ways.first_design, blocked=task.blocked)
     return count(task, [(subject, design_of(task, subject, rule)) for subject in task.subjects], draws=draws)
 
 
-def count(task: Task, asked: Sequence[Asked], *, draws: bool = True) -> Plan:
+def count(task: Task, asked: Sequence[FeatureDesign], *, draws: bool = True) -> Plan:
     """Features with these designs, without seconds; what a sampler would draw for too long, or not at all, is at most.
 
     Unchanged rows are predicted once, or with a sampler once for each feature.

@@ -25,12 +25,12 @@ from losslens.engines.choice import CHECKED
 from losslens.engines.readers.pipelines import innermost
 from losslens.losses import POSITIVE, Loss, is_scorer
 from losslens.models import Model
-from losslens.passes import dense, steps
-from losslens.passes.auto import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost
-from losslens.passes.dispatch import is_sampled, route
-from losslens.passes.importances import until_precise
+from losslens.passes.cells import blank, record
+from losslens.passes.importances import importances_of
 from losslens.passes.scored import score_importance
+from losslens.passes.step_curves import cells_of
 from losslens.passes.task import Options, Task, default_loss, prepare
+from losslens.passes.ways import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost, is_sampled, route
 from losslens.progress import Tick, bar
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
@@ -105,7 +105,7 @@ def in_common(
     if design is None:
         drawn = None if task.design is None else task.design.remembered
         absent = f"the features must have the same donors, and {drawn!r} draws others for each; use Latin(m)"
-    found = _from_importances(until_precise(task), chosen.title, together, absent)
+    found = _from_importances(importances_of(task), chosen.title, together, absent)
     if design is None or ways != {"sums"}:
         return found
     none = dict.fromkeys(together, PairMean(0.0, 0.0, 0.0))  # the model only adds
@@ -211,7 +211,7 @@ def _from_cells(
     turns = list(_turns(task, design, pairs, len(names)))
     sums: dict[Pair, _PairSums] = {}
     clipped: list[float] = []
-    sample, total, layout = None, 0, None
+    samples, total, layout = list[Sample](), 0, None
     most = sum(task.n * (1 + sum(_width(subjects[name], design) for name in _features(turn))) for turn in turns)
     with bar(most, "explaining", task.progress, "cells" if exact else "predictions") as tick:
         for turn in turns:
@@ -224,11 +224,11 @@ def _from_cells(
             found = {(a, b): _PairSums(names, mass) for a, b, _ in turn}
             for rows, own, cells, count in _predicted(task, questions, exact, tick):
                 total += count
-                sample = sample or dense.blank(task.sample, own, 1)
-                dense.record(sample, all_rows(task.n)[rows], own, [task.loss])
-                clipped += _add(found, turn, questions, (rows, own, cells), sample, task, scale)
+                samples = samples or blank(task.sample, own, task.losses)
+                record(samples, all_rows(task.n)[rows], own, task.losses)
+                clipped += _add(found, turn, questions, (rows, own, cells), samples[0], task, scale)
             sums |= found
-    assert sample is not None  # there is a pair
+    (sample,) = samples  # there is a pair
     brier, loss = False, task.loss
     if clipped and float(np.mean(clipped)) > MOST_CLIPPED:  # logits there no longer add up, whatever the model does
         brier = scale is AddingScale.PROBABILITIES
@@ -303,7 +303,7 @@ def _predicted(
                 own, cells = answer.base, cells | dict(zip(some, answer.cells, strict=True))
                 count += len(at) + sum(answer.n_predictions) if some is others else 0
         if by_steps:
-            curves = steps.cells_of(task.exact, list(by_steps.values()), task.sample, rows)
+            curves = cells_of(task.exact, list(by_steps.values()), task.sample, rows)
             cells |= dict(zip(by_steps, curves, strict=True))
         yield rows, own, cells, count
 

@@ -19,11 +19,10 @@ from losslens.engines.choice import CHECKED
 from losslens.engines.repeats import UNSTEADY
 from losslens.losses import as_scorer, squared_error
 from losslens.models import Model
-from losslens.passes import budget
-from losslens.passes.auto import EXACT_PREDICTIONS, PAIR_AXIS, exact_cost
-from losslens.passes.dispatch import Asked, ask, design_of, route
+from losslens.passes.outcomes import Evaluated, Outcome
 from losslens.passes.scorers import ScorerMethod
-from losslens.passes.task import Options, Task, prepare
+from losslens.passes.task import FeatureDesign, Options, Task, prepare
+from losslens.passes.ways import EXACT_PREDICTIONS, PAIR_AXIS, design_of, evaluate, exact_cost, route
 from losslens.results.importance import FeatureImportance
 from losslens.results.scores import FeatureScore, Scores
 from losslens.survival_curves import has_survival_curves
@@ -52,9 +51,9 @@ def score_importance(
     on_grid = curves_besides(task, asked)
     check_budget(task, [pose(*one, task.n, task.entropy) for one in (*asked, *on_grid)])
     new = [one for one in asked if one[0].feature.name not in known]
-    found, predicted = ask(task, new) if new else ([], 0)
-    drawn, more = ask(task, on_grid) if on_grid else ([], 0)
-    if any(answer.engine != task.engine.name for answer in drawn):
+    found, predicted = evaluate(task, new) if new else ([], 0)
+    drawn, more = evaluate(task, on_grid) if on_grid else ([], 0)
+    if any(answer.engine != task.engine.name for (answer,) in drawn):
         more -= min(task.n, CHECKED)  # an exact engine is compared with the model once
     curves = _with_donors(task, on_grid, drawn)
     known |= _with_donors(task, new, found)
@@ -70,7 +69,7 @@ def score_importance(
     return Scores(features, predicted + more + method.probed)
 
 
-def _predicted(task: Task, method: ScorerMethod, known: Sequence[FeatureImportance]) -> dict[str, budget.Answered]:
+def _predicted(task: Task, method: ScorerMethod, known: Sequence[FeatureImportance]) -> dict[str, Evaluated]:
     """What importances by losses have asked the model: all their predictions, if they take few calls of the scorer."""
     answered, most = {}, most_calls(method)
     subjects = {s.feature.name: s for s in task.subjects}
@@ -84,24 +83,24 @@ def _predicted(task: Task, method: ScorerMethod, known: Sequence[FeatureImportan
         ):  # fmt: skip
             continue
         declined = one.declined if one.declined == UNSTEADY else task.declined
-        filled = budget.Filled(
-            values=one.values, ordered=one.ordered, meeting=one.meeting, means=one.means, cells=one.cells
-        )
-        answered[one.name] = budget.Answered(subject.feature, one.design, one.engine, one.sample, filled, declined)
+        outcome = Outcome(values=one.values, ordered=one.ordered, meeting=one.meeting, means=one.means, cells=one.cells)
+        answered[one.name] = Evaluated(subject.feature, one.design, one.engine, one.sample, outcome, declined)
     return answered
 
 
-def _with_donors(task: Task, asked: Sequence[Asked], answered: Sequence[budget.Answered]) -> dict[str, budget.Answered]:
+def _with_donors(
+    task: Task, asked: Sequence[FeatureDesign], answered: Sequence[list[Evaluated]]
+) -> dict[str, Evaluated]:
     """The answers with their values and donors, which passes leave for when they are asked for."""
     found = {}
-    for (subject, _), answer in zip(asked, answered, strict=True):
+    for (subject, _), (answer,) in zip(asked, answered, strict=True):
         question = pose(subject, answer.design, task.n, task.entropy)
-        filled = replace(answer.filled, values=question.values, meeting=question.meeting)
-        found[answer.feature.name] = replace(answer, filled=filled)
+        outcome = replace(answer.outcome, values=question.values, meeting=question.meeting)
+        found[answer.feature.name] = replace(answer, outcome=outcome)
     return found
 
 
-def scored_features(task: Task, method: ScorerMethod) -> list[Asked]:
+def scored_features(task: Task, method: ScorerMethod) -> list[FeatureDesign]:
     """The features with the designs of their numbers."""
     return [(s, design_of(task, s, rule_of(method), all_exact=False)) for s in task.subjects]
 
@@ -124,7 +123,7 @@ def rule_of(method: ScorerMethod) -> Callable[[Subject, int], Design]:
     return rule
 
 
-def curves_besides(task: Task, asked: Sequence[Asked]) -> list[Asked]:
+def curves_besides(task: Task, asked: Sequence[FeatureDesign]) -> list[FeatureDesign]:
     """The features that ``donors="auto"`` samples, without common values: with the grid of their curve."""
     sampled = [subject for subject, design in asked if task.design is None and not design.common]
     return [(subject, Grid(min(CURVE, task.n), at="quantiles")) for subject in sampled]
@@ -178,7 +177,7 @@ def _target(model: Model, y: Any, table: Table) -> NDArray[Any]:
 
 
 def _feature_score(
-    task: Task, method: ScorerMethod, answer: budget.Answered, drawn: budget.Answered | None, own: ScoredRows
+    task: Task, method: ScorerMethod, answer: Evaluated, drawn: Evaluated | None, own: ScoredRows
 ) -> FeatureScore:  # fmt: skip
     """One feature: `answer` has the number, and `drawn`, if given, the curve."""
     number = _cells(task, method, answer)
@@ -187,14 +186,14 @@ def _feature_score(
     return FeatureScore(
         name=answer.feature.name,
         columns=tuple(task.table.names[j] for j in answer.feature.columns),
-        values=on_grid.filled.values,
-        ordered=on_grid.filled.ordered,
+        values=on_grid.outcome.values,
+        ordered=on_grid.outcome.ordered,
         design=answer.design.remembered,
         engine=answer.engine,
         declined=answer.declined or _why_sampled(task, method, answer),
         exact=answer.design.is_exact(task.n) and number.meeting.has_mass and answer.declined != UNSTEADY,
-        n_predictions=answer.filled.n_predictions + (0 if drawn is None else drawn.filled.n_predictions),
-        shares=on_grid.filled.means.weights,
+        n_predictions=answer.outcome.n_predictions + (0 if drawn is None else drawn.outcome.n_predictions),
+        shares=on_grid.outcome.means.weights,
         backend=task.table.backend,
         title=method.title,
         **score_fields(own, number, grid),
@@ -209,7 +208,7 @@ def wanted_sample(design: Design) -> str:
     return f"donors={design.remembered!r} asks for some of the pairs of rows"
 
 
-def _why_sampled(task: Task, method: ScorerMethod, answer: budget.Answered) -> str:
+def _why_sampled(task: Task, method: ScorerMethod, answer: Evaluated) -> str:
     """Why an exact engine filled the cells of some shifts, not of all; empty if nothing is sampled."""
     if answer.design.is_exact(task.n) or answer.feature.kind == "pair":
         return ""
@@ -218,6 +217,6 @@ def _why_sampled(task: Task, method: ScorerMethod, answer: budget.Answered) -> s
     return f"with all shifts the scorer would be called over {most_calls(method):,} times, or there are too many cells"
 
 
-def _cells(task: Task, method: ScorerMethod, answer: budget.Answered) -> ScoredCells:
-    cells = method.tied(answer.filled.cells.predictions, exact=answer.engine != task.engine.name)
-    return ScoredCells(answer.filled.meeting, cells, answer.design.has_columns)
+def _cells(task: Task, method: ScorerMethod, answer: Evaluated) -> ScoredCells:
+    cells = method.tied(answer.outcome.cells.predictions, exact=answer.engine != task.engine.name)
+    return ScoredCells(answer.outcome.meeting, cells, answer.design.has_columns)

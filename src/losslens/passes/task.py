@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import deferred
 from losslens.donors.conditional import bound
 from losslens.donors.designs import Design
 from losslens.donors.designs import resolve as resolve_design
@@ -30,13 +29,14 @@ from losslens.losses import (
 )
 from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, Responder, as_model, one_output
-from losslens.passes.budget import Budget
+from losslens.passes.memory import Budget
 from losslens.survival_curves import has_survival_curves
 from losslens.tables import checks
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.columns import is_missing
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Table, as_table
+from losslens.tables.frozen import Deferred, deferred
 from losslens.tables.loading import load
 from losslens.tables.sample import Sample
 from losslens.tables.sources import as_source
@@ -44,6 +44,7 @@ from losslens.typing import Floats, Indices
 from losslens.uncertainty.cautions import few_groups
 from losslens.workers import warn_once
 
+FeatureDesign = tuple[Subject, Design]  # a feature and the design of its donors
 Held = TypeVar("Held")
 PROBED = 64  # rows that a function predicts first, to see how many classes it has
 SEVERAL_OUTPUTS = "this loss reads several outputs at once"
@@ -88,31 +89,22 @@ class Task:
     exact: Any  # the exact engine of this kind of model, or None
     declined: str  # why there is none
     sample: Sample  # without predictions and losses, which are not computed yet
-    loss: Loss | None
+    losses: tuple[Loss, ...]  # evaluated on the same predictions; none for curves of predictions
     budget: Budget
     entropy: int
     n_jobs: int | None
     progress: bool | None
-    others: tuple[Loss, ...] = ()  # further losses, evaluated on the same predictions
+    real_rows: Deferred[tuple[Indices, CodedRows]]  # some rows and their codes: replaced rows are compared with them
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
-        """The losses that are evaluated on the same predictions."""
-        return () if self.loss is None else (self.loss, *self.others)
+    def loss(self) -> Loss | None:
+        """The loss, or the first of several: that of the exact engine."""
+        return self.losses[0] if self.losses else None
 
-    @cached_property
+    @property
     def every(self) -> NDArray[np.intp]:
         """All rows, as one array that all results share."""
         return all_rows(self.n)
-
-    @cached_property
-    def real_rows(self) -> tuple[Indices, CodedRows]:
-        """Positions and codes of some rows, shared by all results: replaced rows are compared with them.
-
-        Columns are copied now and coded on first access: sorting them can take longer than all importances.
-        """
-        rows = spread_rows(self.table, self.sample.weight)
-        return rows, deferred(CodedRows.of, self.table.names, copy_columns(self.table, rows))
 
     @cached_property
     def games(self) -> Any:
@@ -208,12 +200,22 @@ def prepare(
         exact=engine,
         declined=declined,
         sample=sample,
-        loss=loss,
+        losses=() if loss is None else (loss,),
         budget=budget,
         entropy=options.random_state,
         n_jobs=options.n_jobs,
         progress=options.progress,
+        real_rows=Deferred(_real_rows, table, weight),
     )
+
+
+def _real_rows(table: Table, weight: Floats) -> tuple[Indices, CodedRows]:
+    """Some rows and their codes.
+
+    Columns are copied now and coded on first access: sorting them can take longer than all importances.
+    """
+    rows = spread_rows(table, weight)
+    return rows, deferred(CodedRows.of, table.names, copy_columns(table, rows))
 
 
 def _losses(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDArray[Any]) -> Floats:

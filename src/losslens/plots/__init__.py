@@ -8,7 +8,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from losslens.plots import (  # noqa: F401  # noqa: F401
+    # fmt: off
+    from losslens.plots import (  # noqa: F401
+        bands,
         bars,
         by_group,
         cells,
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
         interactions,
         notebook,
         outputs,
-        over_time,
         refits,
         rows,
         shapley,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         shares,
         subgroups,
     )
+    # fmt: on
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -9,12 +9,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import BLUE, DASHED, INK
+from losslens.plots.canvas import BLUE, COLOURS, DASHED, INK, LOOKS
 from losslens.plots.comparison import Series, draw_series
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.look import Look
 from losslens.plots.options import check_colours, colours, name_features
-from losslens.plots.subgroups import COLOURS, LOOKS
 from losslens.plots.wording import count, not_shown, number, value_label
 from losslens.plots.wording import labels as short_labels
 from losslens.results.by_group import ByGroup

@@ -26,6 +26,18 @@ from losslens.typing import Indices
 # Okabe and Ito's colours: distinct with every kind of colour vision. Shapes and dashes differ, too, for print.
 BLUE, SKY, GREEN, VERMILLION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
 INK, QUIET, PALE = "0.1", "0.4", "0.62"
+# Colour, dashes and shape differ, so that series are distinct in print.
+LOOKS: tuple[tuple[str, Any, str], ...] = (
+    (BLUE, "-", "o"),
+    (VERMILLION, (0, (4, 1.5)), "s"),
+    (GREEN, (0, (1.2, 1)), "^"),
+    ("#CC79A7", (0, (5, 1.5, 1, 1.5)), "D"),
+    ("#E69F00", "-", "v"),
+    (SKY, (0, (4, 1.5)), "P"),
+    (INK, (0, (1.2, 1)), "X"),
+    ("0.5", (0, (5, 1.5, 1, 1.5)), "*"),
+)
+COLOURS = [colour for colour, _, _ in LOOKS]
 DASHED: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (6, 3))}  # the line at a mean
 LIGHTNESS = np.array([0.299, 0.587, 0.114])  # weights of red, green and blue in the lightness of a colour
 
@@ -48,6 +60,15 @@ def new_axes(rows: int | None = None) -> Axes:
         height = max(1.8, 1.2 + 0.26 * rows)
     # Constrained: long labels shrink the axes instead of being cut off.
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def panels(count: int, figure: Any = None) -> list[Axes]:
+    """Axes of several small plots, up to three beside each other."""
+    across = min(3, count)
+    down = -(-count // across)
+    if figure is None:
+        figure = plt.figure(figsize=(3.6 * across, 3.0 * down), layout="constrained")
+    return [figure.add_subplot(down, across, place + 1) for place in range(count)]
 
 
 def size_in_points(ax: Axes) -> tuple[float, float]:
@@ -202,6 +223,11 @@ def legend(ax: Axes, width: float | None = None) -> float:
             handle.set_alpha(1)  # a single pale line is hardly visible
     shown.set_in_layout(False)  # it lies inside the axes, which need not shrink for it
     return share
+
+
+def legend_name(name: str) -> str:
+    """A name in the legend: matplotlib omits those that begin with _."""
+    return f" {name}" if name.startswith("_") else name
 
 
 def legend_share(ax: Axes, names: Sequence[str]) -> float:

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.bars import Bar, known_interval, ranked_bars
-from losslens.plots.canvas import INK
+from losslens.plots.canvas import COLOURS, INK, LOOKS
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.look import Look
 from losslens.plots.options import arrange, colours, name_features
-from losslens.plots.subgroups import COLOURS, LOOKS, separate_rows, shift_of
+from losslens.plots.subgroups import separate_rows, shift_of
 from losslens.plots.wording import labels as short_labels
 from losslens.plots.wording import not_shown, number
 from losslens.results.comparison import BEYOND, Comparison, distance_in_words
@@ -71,10 +71,9 @@ def draw_series(
     for k, (name, colour, numbers) in enumerate(series):
         value, low, high = numbers[:, order]
         at = np.arange(len(order)) + shift_of(k, len(series))
-        hidden = " " if name.startswith("_") else ""  # matplotlib omits names that begin with _
         style: dict[str, Any] = {
             "color": colour,
-            "label": f"{hidden}{name}",
+            "label": canvas.legend_name(name),
             "markersize": 5,
             "linestyle": "none",
             "zorder": 4,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import matplotlib as mpl
@@ -14,21 +13,17 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import BLUE, INK, LETTER, LINE
+from losslens.plots.canvas import BLUE, INK, LINE
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.look import Look, Names
 from losslens.plots.options import arrange, check_colours, colour_map, colours, most_of, name_features
-from losslens.plots.wording import MINUS, alike, not_shown
+from losslens.plots.tables import MOST_TABLE, caption, draw_table
+from losslens.plots.wording import alike, not_shown
 from losslens.plots.wording import labels as short_labels
 from losslens.results.interactions import Interactions, Part
 from losslens.typing import Floats, Indices, Sort
 from losslens.uncertainty.cautions import noted
 
-MOST_TABLE = 20  # features in a new figure
-NAME = 16  # letters of a name below a column
-DIGIT = 0.64  # width of a digit, in font sizes
-BAR = 65  # width of the colour bar in points
-SIZES = ("small", "x-small", "xx-small")  # of the numbers in cells
 FRAME = 2.5  # points between a frame and the edge of its cell
 SURE = "interval without 0"  # gid of a frame, to find it again
 
@@ -43,22 +38,15 @@ def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: P
     order = arrange(names.all(result.features), order, look.sort)
     cells = result.index[np.ix_(order, order)].copy()
     np.fill_diagonal(cells, np.nan)
-    reach = float(np.max(np.abs(cells[np.isfinite(cells)]), initial=0.0))
-    style: dict[str, Any] = {"cmap": colour_scale, "vmin": -(reach or 1.0), "vmax": reach or 1.0, "rasterized": True}
-    mesh = ax.pcolormesh(cells, edgecolors="white", linewidth=0.6, **style)
-    canvas.colour_bar(ax, mesh, f"{result.kind}, {result.title}", 0.8)
-    shown = [names.of(result.features[j]) for j in order]
-    laid_out = ax.figure.get_layout_engine() is not None  # it will shrink the axes for the names and the colour bar
-    width = named_rows.width_beside(ax, short_labels(shown, named_rows.letters_beside(ax)), own)
-    width = max(0.3 * width, width - BAR) if laid_out else width
-    name_table(ax, shown, shown, width)
-    notes = [*filter(None, [result.meaning]), *write_cells(ax, mesh, cells, width)]
+    shown = names.all([result.features[j] for j in order])
+    mesh, width, notes = draw_table(ax, cells, shown, shown, f"{result.kind}, {result.title}", colour_scale, own)
+    notes = [*filter(None, [result.meaning]), *notes]
     framed = _frame_sure(ax, mesh, result, order, width)
     notes += [*framed, *_cautions(result, names)] if framed else []
     if np.isnan(cells).sum() > len(order):
         notes.append("blank: not requested")
     notes += not_shown(len(result.features) - len(order), "weaker feature")
-    canvas.caption(ax, notes, 0.8 if laid_out else 1.15)
+    caption(ax, notes)
     return ax
 
 
@@ -79,43 +67,6 @@ def _open_table(result: Interactions, ax: Axes | None, top: int | None) -> tuple
         width, height = 0.8 * width, 0.7 * height  # the colour bar and the names below take the rest
     fit = int(min(width, height) / (LINE * canvas.font_size(mpl.rcParams["ytick.labelsize"])))
     return ax, order[: min(p, MOST_TABLE if own else max(2, fit))]
-
-
-def name_table(ax: Axes, features: Sequence[str], columns: Sequence[str], width: float) -> None:
-    """Names on both axes: below columns that are narrower than their names, slanted or upright."""
-    p, size = len(columns), canvas.font_size(mpl.rcParams["xtick.labelsize"])
-    below = short_labels(columns, int(np.clip(canvas.size_in_points(ax)[1] / 3 / size / LETTER, 8, NAME)))
-    pitch = width / p
-    turn = 0 if max(map(len, below)) * LETTER * size < pitch - 4 else 35 if pitch > 2 * size else 90
-    slanted: dict[str, Any] = {"ha": "right", "rotation_mode": "anchor"} if turn == 35 else {}
-    ax.set_xticks(np.arange(p) + 0.5, below, parse_math=False, rotation=turn, **slanted)
-    ax.set_yticks(
-        np.arange(len(features)) + 0.5, short_labels(features, named_rows.letters_beside(ax)), parse_math=False
-    )
-    ax.tick_params(length=0)
-    ax.set_ylim(len(features), 0)
-    ax.spines[:].set_visible(False)
-
-
-def write_cells(ax: Axes, mesh: QuadMesh, cells: Floats, width: float) -> list[str]:
-    """The numbers, if they fit; returns a note if they are scaled by a power of ten."""
-    places = [(int(j), int(k)) for j, k in np.argwhere(np.isfinite(cells))]
-    reach = max((abs(cells[place]) for place in places), default=0.0)
-    power = 3 * int(np.floor(np.log10(reach) / 3)) if reach and not 0.1 <= reach < 1e4 else 0
-    cell = np.array([width, canvas.size_in_points(ax)[1]]) / cells.shape[::-1]  # in points
-    for size, digits in product(SIZES, (2, 1)):
-        decimals = max(0, digits - int(np.floor(np.log10(reach or 1.0))) + power)
-        scaled = [round(cells[place] / 10.0**power, decimals) + 0.0 for place in places]  # + 0.0: no "-0"
-        texts = [f"{value:,.{decimals}f}".replace("-", MINUS) for value in scaled]
-        letter = canvas.font_size(size)
-        if texts and cell[0] > (max(map(len, texts)) + 0.5) * DIGIT * letter and cell[1] > 1.3 * letter:
-            break
-    else:
-        return []
-    for (j, k), text in zip(places, texts, strict=True):
-        colour = canvas.ink_on(mesh.to_rgba(cells[j, k]))
-        ax.text(k + 0.5, j + 0.5, text, ha="center", va="center", fontsize=size, color=colour)
-    return [f"numbers in units of 1e{power}".replace("-", MINUS)] if power else []
 
 
 def _frame_sure(ax: Axes, mesh: QuadMesh, result: Interactions, order: Indices, width: float) -> list[str]:

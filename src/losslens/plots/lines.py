@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from losslens.plots import canvas
 from losslens.plots.canvas import BAND, DASHED, GREEN, INK, PALE, SINGLE, VERMILLION, evenly, folded, paler
 from losslens.plots.feature_data import MOST_VALUES, FeaturePicture
-from losslens.plots.importance_axis import bend, beyond, importance_ticks
+from losslens.plots.importance_axis import EVERYTHING, bend, beyond, importance_ticks
 from losslens.plots.scale import Scale, dress, scale
 from losslens.plots.wording import count, number, some_of
 from losslens.typing import Floats
@@ -35,17 +35,26 @@ def draw_lines(shown: FeaturePicture, ax: Axes) -> None:
     _draw_band(ax, shown, places)
     if shown.level is not None:
         ax.axhline(shown.level, label=f"PFI, {number(shown.level)}", zorder=4, **DASHED)
-    if (shown.from_zero or shown.centred) and shown.look.scale != "log":
-        ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
     strip = draw_strip(ax, places, shown.weights, shown.distribution)
     drawn = _draw_singles(ax, shown, places)
-    dress(ax, places, shown.title)
-    ax.set_ylabel(folded(shown.axis, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
-    canvas.plain_frame(ax)
     limits = shown.limits(drawn)
+    zero = shown.from_zero or bool(shown.centred)
+    dress_curves(ax, places, shown.title, shown.axis, limits, strip=strip, zero=zero)
+    canvas.caption(ax, _notes(shown, drawn, limits))
+
+
+def dress_curves(
+    ax: Axes, places: Scale, title: str, what: str, limits: tuple[float, float] = EVERYTHING, *, strip: float = 0.0,
+    zero: bool = True,
+) -> None:  # fmt: skip
+    """Names of both axes, a line at 0, the legend, and limits that leave space for it and for the strip."""
+    if zero and ax.get_yscale() != "log":
+        ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
+    dress(ax, places, title)
+    ax.set_ylabel(folded(what, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
+    canvas.plain_frame(ax)
     canvas.make_room(ax, strip, canvas.legend(ax), limits)
     importance_ticks(ax.yaxis)
-    canvas.caption(ax, _notes(shown, drawn, limits))
 
 
 def _notes(shown: FeaturePicture, drawn: Floats, limits: tuple[float, float]) -> list[str]:

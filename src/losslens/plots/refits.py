@@ -11,11 +11,11 @@ from matplotlib.text import Annotation
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.bars import table_bars
-from losslens.plots.canvas import BAND, BLUE, INK, PALE, SINGLE, VERMILLION, folded
+from losslens.plots.canvas import BAND, BLUE, INK, PALE, SINGLE, VERMILLION
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
+from losslens.plots.lines import dress_curves
 from losslens.plots.look import Look, Names
 from losslens.plots.options import arrange, check_colours, colours, most_of, name_features, one_colour
-from losslens.plots.scale import dress
 from losslens.plots.scale import scale as scale_of
 from losslens.plots.wording import count, not_shown, number, shorten, value_label
 from losslens.plots.wording import labels as short_labels
@@ -114,13 +114,7 @@ def plot_refit_curve(curve: RefitCurve, ax: Axes | None, look: Look) -> Axes:
         absent = places.absent
         ax.plot(np.tile(at[absent], len(folds)), folds[:, absent].ravel(), ".", color=PALE, zorder=1, gid=SINGLE)
         ax.errorbar(at[absent], mean[absent], curve.reach[absent], fmt="D", color=colour, zorder=3)
-    if look.scale != "log":
-        ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
-    dress(ax, places, shorten(names.title(curve.name), 60))
-    ax.set_ylabel(folded(curve.what, 0.9 * canvas.size_left(ax)[1]), parse_math=False)
-    canvas.plain_frame(ax)
-    canvas.make_room(ax, 0.0, canvas.legend(ax))
-    importance_ticks(ax.yaxis)
+    dress_curves(ax, places, shorten(names.title(curve.name), 60), curve.what)
     notes = ["intervals: for each value separately"]
     notes += ["folds are drawn over the values of their test rows"] if look.curves else []
     canvas.caption(ax, notes + noted([names.of(curve.name)], [curve.caution]))

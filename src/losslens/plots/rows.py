@@ -8,7 +8,6 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, LINE, SINGLE, VERMILLION, evenly, folded
@@ -16,6 +15,7 @@ from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.look import Look, Names
 from losslens.plots.options import arrange, colour_map, colours, most_of, name_features, one_colour
 from losslens.plots.scale import word_ticks
+from losslens.plots.tables import draw_cells, write_cells
 from losslens.plots.wording import count, not_shown, number, percent, renamed, shorten, some_of
 from losslens.plots.wording import labels as short_labels
 from losslens.results.clusters import Clusters
@@ -166,20 +166,17 @@ def plot_clusters(clusters: Clusters, ax: Axes | None, look: Look) -> Axes:
     order = np.argsort(-(clusters.shares @ np.abs(clusters.profiles)), kind="stable")
     order = arrange(shown.all(clusters.features), order[: min(max(2, fit), most_of(look.top, len(order)))], look.sort)
     cells = clusters.profiles[:, order]
-    reach = float(np.abs(cells).max()) or 1.0
-    edges = np.arange(len(order) + 1) - 0.5, np.arange(clusters.k + 1) - 0.5
-    style: dict[str, Any] = {"cmap": colour_scale, "vmin": -reach, "vmax": reach, "rasterized": True}
-    mesh = ax.pcolormesh(*edges, cells, edgecolors="white", linewidth=0.6, **style)
+    mesh = draw_cells(ax, cells, colour_scale)
     aspect = max(8.0, canvas.size_in_points(ax)[1] / 14)
     canvas.colour_bar(ax, mesh, f"decrease in {clusters.title} that a feature earns", 0.7, aspect=aspect)
-    named_rows.name_rows(ax, names, own)
-    ax.set_ylim(clusters.k - 0.5, -0.5)
+    ax.set_yticks(np.arange(clusters.k) + 0.5, names, parse_math=False)
+    ax.set_ylim(clusters.k, 0)
     below = short_labels([shown.of(clusters.features[j]) for j in order], 24)
-    word_ticks(ax.xaxis, np.arange(len(order), dtype=float), below, width, turn=True)
+    word_ticks(ax.xaxis, np.arange(0.5, len(order)), below, width, turn=True)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    _write(ax, mesh, cells, width)
-    canvas.caption(ax, _cluster_notes(clusters, len(order)), 0.8)
+    notes = write_cells(ax, mesh, cells, width)
+    canvas.caption(ax, notes + _cluster_notes(clusters, len(order)), 0.8)
     return ax
 
 
@@ -198,21 +195,6 @@ def _cluster_names(clusters: Clusters, shown: Names, letters: int, most: int) ->
             lines = [*lines[: most - 1], shorten(lines[most - 1], letters - 2) + " …"]
         names.append("\n".join(lines))
     return names
-
-
-def _write(ax: Axes, mesh: QuadMesh, cells: Floats, width: float) -> None:
-    """The numbers, if they fit."""
-    texts = [[number(float(value)) for value in row] for row in cells]
-    for size in ("small", "x-small"):
-        letter = canvas.font_size(size)
-        widest = max(canvas.text_width(text, letter) for row in texts for text in row)
-        if widest + 4 < width / cells.shape[1] and 1.3 * letter < 0.7 * canvas.size_in_points(ax)[1] / len(cells):
-            break
-    else:
-        return
-    for c, j in np.ndindex(cells.shape):
-        colour = canvas.ink_on(mesh.to_rgba(cells[c, j]))
-        ax.text(j, c, texts[c][j], ha="center", va="center", fontsize=size, color=colour)
 
 
 def _cluster_notes(clusters: Clusters, shown: int) -> list[str]:

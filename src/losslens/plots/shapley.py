@@ -12,12 +12,12 @@ from losslens.plots import canvas
 from losslens.plots.bars import Bar, draw_bars, ranked_bars
 from losslens.plots.canvas import BLUE, DASHED, INK, PALE, SINGLE, SKY
 from losslens.plots.feature import clipped_histogram, no_common_axis
-from losslens.plots.importance_axis import EVERYTHING, bend, beyond, check_scale, extent, importance_ticks
-from losslens.plots.lines import draw_strip
+from losslens.plots.importance_axis import EVERYTHING, bend, beyond, check_scale, extent
+from losslens.plots.lines import draw_strip, dress_curves
 from losslens.plots.look import Look, Names
 from losslens.plots.named_rows import label_across, letters_beside, open_rows, rank_values, value_names
 from losslens.plots.options import name_features, one_colour
-from losslens.plots.scale import Scale, dress
+from losslens.plots.scale import Scale
 from losslens.plots.scale import scale as scale_of
 from losslens.plots.wording import MINUS, count, is_flag, not_shown, number, percent, shorten
 from losslens.results.shapley import ShapleyImportance
@@ -117,16 +117,11 @@ def _draw_ordered(ax: Axes, curve: ShapleyCurve, names: Names, colour: str, bent
     name = f"running mean, {WINDOW:.0%} of the {'rows' if curve.by == 'own' else 'donors'}" if many else None
     ax.plot(*trace, color=colour, linewidth=2.4 if many else 1.4, label=name, zorder=4)
     ax.axhline(curve.sfimp, label=f"SFIMP, {number(curve.sfimp)}", zorder=3, **DASHED)
-    if bent != "log":
-        ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
     strip = draw_strip(ax, places, curve.weights, "distribution", FEW)
-    dress(ax, places, shorten(names.title(curve.name), 60))
-    ax.set_ylabel(canvas.folded(f"decrease in {curve.title}", 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
-    canvas.plain_frame(ax)
     strong = [*trace[1], *curve.importance[places.present.stop :], curve.sfimp]  # everything that is not pale
     limits = extent(np.array(strong), curve.importance) if many and not whole else EVERYTHING
-    canvas.make_room(ax, strip, canvas.legend(ax, 0.85 * canvas.size_in_points(ax)[0]), limits)
-    importance_ticks(ax.yaxis)
+    title = shorten(names.title(curve.name), 60)
+    dress_curves(ax, places, title, f"decrease in {curve.title}", limits, strip=strip)
     notes = ["points are sized by weight"] if np.ptp(curve.weights) > 1e-9 else []
     out = beyond(limits, curve.importance)
     cut = f"the axis follows the running mean: {out:,} of {count(len(places.at), 'point')} lie beyond it"

@@ -127,8 +127,7 @@ def _draw_part(ax: Axes, stacks: Sequence[Stack], k: int, colour: str, name: str
     harm = np.array([stack.parts[k] < 0 for stack in stacks])
     at = np.arange(len(stacks)) + np.where(harm, (WIDTH + SIDE) / 2, 0.0)
     style: dict[str, Any] = {"edgecolor": ax.get_facecolor(), "linewidth": 0.6}
-    label = f" {name}" if name.startswith("_") else name  # matplotlib omits names that begin with _
-    ax.bar(at, height, np.where(harm, SIDE, WIDTH), low, color=colour, label=label, **style)
+    ax.bar(at, height, np.where(harm, SIDE, WIDTH), low, color=colour, label=canvas.legend_name(name), **style)
 
 
 def _draw_ends(ax: Axes, stacks: Sequence[Stack], error: bool) -> None:

@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import BLUE, GREEN, INK, LINE, PALE, SKY, VERMILLION, folded
+from losslens.plots.canvas import COLOURS, INK, LINE, LOOKS, PALE
 from losslens.plots.feature_data import FeaturePicture, show
-from losslens.plots.importance_axis import bend, check_scale, importance_ticks
-from losslens.plots.lines import MARKED, draw_strip, widened
+from losslens.plots.importance_axis import bend, check_scale
+from losslens.plots.lines import MARKED, draw_strip, dress_curves, widened
 from losslens.plots.look import Look, Names
 from losslens.plots.options import check, check_colours, colours
-from losslens.plots.scale import Scale, dress
+from losslens.plots.scale import Scale
 from losslens.plots.scale import scale as scale_of
 from losslens.plots.wording import count, is_flag, number, renamed, value_label
 from losslens.plots.wording import labels as short_labels
@@ -27,18 +27,6 @@ from losslens.results.importance import FeatureImportance
 from losslens.tables.columns import is_missing, key, places_of
 from losslens.typing import Colors, FeatureLabels, Floats, Indices
 
-# Colour, dashes and shape differ, so that groups are distinct in print.
-LOOKS: tuple[tuple[str, Any, str], ...] = (
-    (BLUE, "-", "o"),
-    (VERMILLION, (0, (4, 1.5)), "s"),
-    (GREEN, (0, (1.2, 1)), "^"),
-    ("#CC79A7", (0, (5, 1.5, 1, 1.5)), "D"),
-    ("#E69F00", "-", "v"),
-    (SKY, (0, (4, 1.5)), "P"),
-    (INK, (0, (1.2, 1)), "X"),
-    ("0.5", (0, (5, 1.5, 1, 1.5)), "*"),
-)
-COLOURS = [colour for colour, _, _ in LOOKS]
 MOST_MARKS = 4  # groups whose importances are marked beside the axes: more would overlap
 LETTERS = (90, 60, 40, 24)  # lengths of a group's name that are tried, until ...
 LEGEND, LEGEND_OF_DOTS = 0.3, 0.45  # ... the legend takes at most this share of the height
@@ -185,8 +173,7 @@ def _names(ax: Axes, groups: Sequence[Group], own: bool, most: float = LEGEND) -
 
 def _name(group: Group, name: str) -> str:
     level = "" if group.level is None else f": {number(group.level)}"
-    blank = " " if name.startswith("_") else ""  # matplotlib omits names that begin with _
-    return f"{blank}{name}{level} (n = {group.rows:,})"
+    return canvas.legend_name(f"{name}{level} (n = {group.rows:,})")
 
 
 def _draw_curves(ax: Axes, common: FeaturePicture, groups: Sequence[Group], own: bool, *, scattered: bool) -> list[str]:
@@ -197,14 +184,8 @@ def _draw_curves(ax: Axes, common: FeaturePicture, groups: Sequence[Group], own:
     for group, name, (_, dashes, marker) in zip(groups, names, LOOKS, strict=False):
         look = (group.colour, dashes, marker)
         _trace(ax, places, group, name, look, scattered, marked=len(groups) <= MOST_MARKS)
-    if common.from_zero and common.look.scale != "log":
-        ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
     strip = draw_strip(ax, places, common.weights, common.distribution)
-    dress(ax, places, common.title)
-    ax.set_ylabel(folded(common.axis, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
-    canvas.plain_frame(ax)
-    canvas.make_room(ax, strip, canvas.legend(ax))
-    importance_ticks(ax.yaxis)
+    dress_curves(ax, places, common.title, common.axis, strip=strip, zero=common.from_zero)
     return told
 
 

@@ -50,10 +50,10 @@ class Learner:
         count, pairs = len(self.splits), self.pairs
         with bar(count + len(pairs), "refitting", self.options.progress, "fits" if pairs else "folds") as tick:
             workers = choose_workers(self.options.n_jobs)
-            folds = tuple(workers.map(_explain_fold, (self, explain), range(count), tick))
+            folds = tuple(workers.map(_explain, (self, explain), [(k,) for k in range(count)], tick))
             if isinstance(workers, Threads | Processes):
                 workers = replace(workers, n_jobs=min(workers.n_jobs, count))  # as many as share the memory
-            without = list(workers.map(_explain_pair, (self, explain), pairs, tick))
+            without = list(workers.map(_explain, (self, explain), pairs, tick))
         return Refits(
             folds=folds,
             tested=tuple(test for _, test in self.splits),
@@ -69,7 +69,7 @@ class Learner:
         numbers(result)  # results with curves only are an error before the other folds are fitted
         return result
 
-    def without(self, pair: tuple[int, int], explain: Explain) -> Floats:
+    def without(self, pair: tuple[int, ...], explain: Explain) -> Floats:
         """The importances on each of two folds of a fit without both, (2, p).
 
         A fold has the same draw of donors with every fit: what it adds to the variance is then counted once.
@@ -99,23 +99,17 @@ class Learner:
         return clone(self.estimator).fit(self.table.rows(train), y[train], **arguments)
 
 
-def _explain_fold(shared: tuple[Learner, Explain], k: int, tick: Tick) -> Any:
+def _explain(shared: tuple[Learner, Explain], folds: tuple[int, ...], tick: Tick) -> Any:
+    """The result of a fold, or the importances of a fit without two; an error names them."""
     learner, explain = shared
     try:
-        result = learner.fold(k, explain)
+        result = learner.fold(*folds, explain) if len(folds) == 1 else learner.without(folds, explain)
     except Exception as error:
-        raise named(error, f"fold {k + 1} of {len(learner.splits)}") from error
-    tick(1)
-    return result
-
-
-def _explain_pair(shared: tuple[Learner, Explain], pair: tuple[int, int], tick: Tick) -> Floats:
-    learner, explain = shared
-    try:
-        result = learner.without(pair, explain)
-    except Exception as error:
-        which = f"the fit without folds {pair[0] + 1} and {pair[1] + 1} of {len(learner.splits)}"
-        raise named(error, which, "; use fewer folds, or variance='corrected'") from error
+        count, which = len(learner.splits), " and ".join(str(k + 1) for k in folds)
+        if len(folds) == 1:
+            raise named(error, f"fold {which} of {count}") from error
+        hint = "; use fewer folds, or variance='corrected'"
+        raise named(error, f"the fit without folds {which} of {count}", hint) from error
     tick(1)
     return result
 

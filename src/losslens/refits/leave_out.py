@@ -144,6 +144,8 @@ class TrainingNoise:
 
 def leave_out_fits(known: Learner, features: Any, how: How, loss: Any) -> LeaveOutFits:
     """The fits with all features and without each, their features checked."""
+    if not checks.is_one_of(how, ("drop", "constant")):
+        raise ValueError(f"how must be 'drop' or 'constant'; got {how!r}")
     if is_scorer(loss):
         raise ValueError(
             "a scorer gives one number for all rows together; what a learner loses without a feature needs a loss of "

@@ -14,7 +14,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import Deferred, deferred, lazy
 from losslens.cells.matrix import Cells, Means, besides_cells, curves, drawn_cells, means, shares
 from losslens.donors.conditional import Conditioning
 from losslens.donors.designs import Design
@@ -22,6 +21,7 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.results.extrapolation import Extrapolation
 from losslens.results.replaced_rows import ReplacedRows
 from losslens.results.selection import Grouped, positions, split
+from losslens.tables.frozen import Deferred, deferred, lazy
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words

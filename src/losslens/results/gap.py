@@ -88,6 +88,13 @@ class Gap(Result):
         known = abs(apart) > 1e-12 * np.abs(self.without).sum()  # beyond rounding
         return np.concatenate([[apart if known else 0.0], self.shares[1] - self.shares[0]])
 
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self.lines
+
+    def _part(self, name: str) -> Difference:
+        return self.part(name)
+
     def part(self, line: str, level: float = 0.95) -> Difference:
         """One line with its interval and the two-sided p-value of no difference."""
         if not is_one_of(line, self.lines):

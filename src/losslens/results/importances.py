@@ -155,6 +155,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
 
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
         """The importances over time, with a band for each feature; arguments as in `FeatureImportance.over`."""
+        self._first.over  # noqa: B018 - a score says why it has none
         features = {name: one for name, one in self.features.items() if one.means.has_weights}
         if not features:
             self._first._need_donors("importance over time")

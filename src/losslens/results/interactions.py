@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from losslens.tables.checks import is_one_of
 from losslens.tables.features import position_of
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted, of_estimate
-from losslens.uncertainty.inference import adjusted
+from losslens.uncertainty.inference import Adjustment, adjusted
 from losslens.uncertainty.standard_errors import interval, p_value
 
 Part = Literal["shared", "interaction", "strength"]
@@ -106,6 +107,10 @@ class Interactions(Result):
         nothing = np.full(self.index.shape, np.nan)
         return replace(self, index=nothing, kind=name, unbiased=None, std_error=None, absent=NO_PARTS)
 
+    @property
+    def _names(self) -> tuple[tuple[str, str], ...]:
+        return tuple((self.features[j], self.features[k]) for j, k in self._pairs)
+
     def __getitem__(self, pair: tuple[str, str]) -> float:
         return float(self.index[self._at(pair)])
 
@@ -152,6 +157,18 @@ class Interactions(Result):
             first, second = np.array(pairs).T
             p[first, second] = adjusted(self.p[first, second], "holm")
         return _symmetric(p)
+
+    _refused: ClassVar[Mapping[str, str]] = {
+        "estimates": "of pairs there are matrices, such as index, std_error and p_adjusted"
+    }
+
+    def test(self, adjust: Adjustment | None = "holm") -> Any:
+        """Two-sided tests of no interaction of a pair; a data frame, the smallest p first. `adjust` as elsewhere."""
+        pairs = sorted(self._estimates, key=lambda pair: self.p[pair])
+        p = np.array([self.p[pair] for pair in pairs])
+        names = {what: [self.features[pair[k]] for pair in pairs] for k, what in enumerate(("first", "second"))}
+        data = names | {"interaction": [self.index[pair] for pair in pairs], "p": p}
+        return self._frame(data if adjust is None else data | {"p_adjusted": adjusted(p, adjust)})
 
     def _table(self) -> ResultTable:
         first, second = np.array(self._pairs, np.intp).reshape(-1, 2).T

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from losslens import plots
-from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells
 from losslens.losses import OutputLoss, OutputsLoss
 from losslens.plots.look import Look, draws
@@ -18,6 +17,7 @@ from losslens.results.base import Tabular
 from losslens.results.importance import FeatureImportance
 from losslens.results.one_number import NUMBERS, number_of, numbers_of
 from losslens.results.table import FEATURE, RANKED, ResultTable
+from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 
@@ -120,9 +120,9 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
         """
         return plots.outputs.plot_output_lines(self, ax, Look(top, sort, scale, colors, labels))
 
-    def save(self, path: Any) -> NoReturn:
-        """Raises: files hold all outputs with the importances for their mean."""
-        raise TypeError("outputs are part of their importances: imp.save(path), and load(path).outputs")
+    _refused: ClassVar[Mapping[str, str]] = {
+        "save": "outputs are part of their importances: imp.save(path), and load(path).outputs"
+    }
 
     def __getitem__(self, output: Any) -> Importances:
         if output not in self.of:

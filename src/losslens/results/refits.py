@@ -57,6 +57,8 @@ class RefitCurve(Tabular):
     backend: str
     caution: str = ""  #: why the intervals are to be taken with caution; empty if they are not
 
+    _of_one = True
+
     @property
     def importance(self) -> Floats:
         """The mean over the folds that have a curve at each value, (g,)."""

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.blas import one_thread
-from losslens.cells.lazy import lazy
 from losslens.results.base import Stored
 from losslens.results.extrapolation import RARER, WARNING, Extrapolation
 from losslens.tables import column_scores
 from losslens.tables.column_scores import CodedRows, FeatureScores
 from losslens.tables.columns import count_missing
+from losslens.tables.frozen import lazy
 from losslens.typing import Floats, Indices, Mask
 
 MIN_ROWS = 20  # with fewer no classifier is fitted

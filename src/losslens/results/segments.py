@@ -104,6 +104,13 @@ class WeakSegments(Result):
         return chosen
 
     @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(one.rule for one in self.segments)
+
+    def _part(self, name: str) -> Segment:
+        return self.segments[self._names.index(name)]
+
+    @property
     def sentences(self) -> list[str]:
         """The segments as sentences."""
         return [self._sentence(one) for one in self.segments]

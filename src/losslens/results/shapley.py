@@ -377,8 +377,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         error = None if known.is_complete else self.local_error[chosen]
         shares = replace(known, local=known.local[chosen], cells=cells, caused=None, local_error=error)
         weight = weight * donor_mass(self.sample, leaves_out_own=known.leaves_out_own)[at]
-        counted = ~np.isnan(shares.local[:, 0]) & (weight > 0)
-        sfimp = weight[counted] @ shares.local[counted] / weight[counted].sum()
+        sfimp = mean_of(shares.local, weight)
         assert self.sample.loss is not None  # shares need a loss
         error_all = float(self.sample.weight[at] @ self.sample.loss[at] / self.sample.weight[at].sum())
         gains = None if self.gains is None else self.gains[chosen]

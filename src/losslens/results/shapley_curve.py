@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens import plots
-from losslens.cells.lazy import lazy
 from losslens.plots.look import Look, draws
 from losslens.results.base import Stored, Tabular
 from losslens.results.table import ResultTable, facts
+from losslens.tables.frozen import lazy
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Limits
 
 
@@ -76,6 +76,8 @@ class ShapleyCurve(Tabular):
             name, by, values.distinct[j][kept], mass[kept] / mass.sum(), total[kept] / mass[kept], values.columns[j],
             values.ordered[j], title, backend,
         )  # fmt: skip
+
+    _of_one = True
 
     @property
     def sfimp(self) -> float:

@@ -13,7 +13,7 @@ from losslens.results.regions import Region, Regions, RegionTarget
 from losslens.results.table import or_else
 from losslens.rows import splits
 from losslens.rows.divergence import divergence, is_constant
-from losslens.rows.splits import PermutationTest, SplitRule, in_words, with_rule
+from losslens.rows.splits import PermutationTest, SplitRule, in_words, smaller_side, with_rule
 from losslens.tables.checks import check_whole, entropy, is_one_of
 from losslens.tables.columns import Distinct
 from losslens.tables.frames import Table, explained_table
@@ -102,7 +102,8 @@ class RegionSearch:
             return None
         candidates = splits.candidates(feature.others, here, feature.least)
         if self.block is not None:
-            candidates = [split for split in candidates if _groups(self.block, split.rows, here) >= LEAST_GROUPS]
+            block = self.block[here]
+            candidates = [split for split in candidates if smaller_side(split.rows[here], block) >= LEAST_GROUPS]
         if not candidates:
             return None
         level = self.level / self.n_features
@@ -191,8 +192,3 @@ def ratio(values: tuple[float, float], covariance: Floats, reach: float) -> tupl
     mixed, rest = a * b - reach**2 * covariance[0, 1], a**2 - reach**2 * covariance[0, 0]
     root = np.sqrt(max(mixed**2 - square * rest, 0.0))
     return a / b, float((mixed - root) / square), float((mixed + root) / square)
-
-
-def _groups(block: Indices, yes: Mask, rows: Mask) -> int:
-    """Number of groups of these rows on the side that has fewer."""
-    return min(len(np.unique(block[rows & yes])), len(np.unique(block[rows & ~yes])))

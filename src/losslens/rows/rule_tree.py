@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,11 +21,16 @@ BATCH = 64  # splits evaluated at a time
 class Node:
     """Some rows: the most frequent cluster among them, and the split that divides them."""
 
+    rules: tuple[SplitRule, ...]
     label: int
     right: float  # weight of the rows that the subtree classifies right
     split: Split | None = None
-    yes: Node | None = None
-    no: Node | None = None
+    below: tuple[Node, ...] = ()  # where the answer is yes, and where it is no
+
+    @property
+    def leaves(self) -> list[Node]:
+        """Its leaves, from left to right."""
+        return [leaf for node in self.below for leaf in node.leaves] if self.below else [self]
 
 
 def grow(columns: Mapping[str, Distinct], labels: Indices, weight: Floats, here: Mask, depth: int) -> Node:
@@ -33,21 +38,22 @@ def grow(columns: Mapping[str, Distinct], labels: Indices, weight: Floats, here:
     least = max(LEAST_ROWS, int(np.ceil(LEAST_SHARE * here.sum())))
     member = weight[:, None] * (labels[:, None] == np.arange(int(labels.max()) + 1))
     by_name = dict(sorted(columns.items()))  # the order of the table's columns must not decide between equal splits
-    return _below(by_name, member, here, depth, least, LEAST_GAIN * float(weight[here].sum()))
+    gain = LEAST_GAIN * float(weight[here].sum())
 
+    def below(here: Mask, rules: tuple[SplitRule, ...], depth: int) -> Node:
+        counts = member[here].sum(axis=0)
+        leaf = Node(rules, int(counts.argmax()), float(counts.max()))
+        if depth == 0 or here.sum() < 2 * least or np.sum(counts > 0) < 2:
+            return leaf
+        split = _best(candidates(by_name, here, least), member, np.flatnonzero(here))
+        if split is None:
+            return leaf
+        sides = (here & split.rows, split.yes), (here & ~split.rows, split.no)
+        nodes = tuple(below(rows, with_rule(rules, rule), depth - 1) for rows, rule in sides)
+        right = sum(node.right for node in nodes)
+        return replace(leaf, right=right, split=split, below=nodes) if right >= leaf.right + gain else leaf
 
-def _below(columns: Mapping[str, Distinct], member: Floats, here: Mask, depth: int, least: int, gain: float) -> Node:
-    counts = member[here].sum(axis=0)
-    leaf = Node(int(counts.argmax()), float(counts.max()))
-    if depth == 0 or here.sum() < 2 * least or np.sum(counts > 0) < 2:
-        return leaf
-    split = _best(candidates(columns, here, least), member, np.flatnonzero(here))
-    if split is None:
-        return leaf
-    yes = _below(columns, member, here & split.rows, depth - 1, least, gain)
-    no = _below(columns, member, here & ~split.rows, depth - 1, least, gain)
-    right = yes.right + no.right
-    return Node(leaf.label, right, split, yes, no) if right >= leaf.right + gain else leaf
+    return below(here, (), depth)
 
 
 def _best(splits: list[Split], member: Floats, rows: Indices) -> Split | None:
@@ -73,28 +79,22 @@ def _purity(counts: Floats) -> Floats:
 
 def predict(tree: Node, rows: int) -> Indices:
     """The predicted cluster of each row, (n,)."""
-    if tree.split is None or tree.yes is None or tree.no is None:
+    if tree.split is None:
         return np.full(rows, tree.label)
-    return np.where(tree.split.rows, predict(tree.yes, rows), predict(tree.no, rows))
+    yes, no = (predict(node, rows) for node in tree.below)
+    return np.where(tree.split.rows, yes, no)
 
 
 def columns_of(tree: Node) -> tuple[str, ...]:
     """The columns that the tree uses, sorted by name."""
-    return tuple(sorted({rule.column for rules, _ in _leaves(tree, ()) for rule in rules}))
+    return tuple(sorted({rule.column for leaf in tree.leaves for rule in leaf.rules}))
 
 
 def in_words(tree: Node, k: int) -> tuple[str, ...]:
     """A rule for each of k clusters; "" for a cluster that the tree never predicts, and if there is no split."""
     if tree.split is None:
         return ("",) * k
-    leaves = _leaves(tree, ())
-    return tuple(_either([rules for rules, label in leaves if label == c]) for c in range(k))
-
-
-def _leaves(tree: Node, rules: tuple[SplitRule, ...]) -> list[tuple[tuple[SplitRule, ...], int]]:
-    if tree.split is None or tree.yes is None or tree.no is None:
-        return [(rules, tree.label)]
-    return [*_leaves(tree.yes, with_rule(rules, tree.split.yes)), *_leaves(tree.no, with_rule(rules, tree.split.no))]
+    return tuple(_either([leaf.rules for leaf in tree.leaves if leaf.label == c]) for c in range(k))
 
 
 def _either(leaves: list[tuple[SplitRule, ...]]) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from losslens.progress import Tick, silent
 from losslens.results.segments import Segment
+from losslens.rows.splits import random_signs, smaller_side
 from losslens.rows.worst_rules import FoundOn, Rule
 from losslens.tables.columns import Distinct
 from losslens.tables.row_labels import row_names
@@ -167,9 +169,8 @@ class SegmentSearch:
         """One-sided p-value of no larger mean loss under the rule; 1 where too few rows can tell."""
         at = np.flatnonzero(judged_on)
         inside, block = rows[at], None if self.sample.block is None else self.sample.block[at]
-        for side in (inside, ~inside):
-            if (side.sum() if block is None else len(np.unique(block[side]))) < JUDGED:
-                return 1.0
+        if smaller_side(inside, block) < JUDGED:
+            return 1.0
         most = int(np.ceil(10 * self.tests / self.level)) - 1  # p times `tests` can be a tenth of the level
         test = _permuted if block is None else _flipped
         return test(self._loss[at], self.sample.weight[at], inside, block, most, rng)
@@ -273,14 +274,10 @@ def _flipped(
     """Groups of rows: their contributions to the difference against those with random signs, as in `splits.best`."""
     apart, share = loss - np.average(loss, weights=weight), np.average(inside, weights=weight)
     contribution = by_unit(weight * apart * (inside - share), block)
-    size = float(np.sqrt(contribution @ contribution))
-    if not size > 0:
+    if not contribution.any():
         return 1.0
-
-    def drawn(count: int) -> Floats:
-        return np.asarray(rng.choice([-1.0, 1.0], (count, len(contribution))) @ contribution / size)
-
-    return _share_as_large(float(contribution.sum() / size), drawn, len(contribution), most)
+    statistic, draw = random_signs(contribution, 0.0)
+    return _share_as_large(float(statistic), partial(draw, rng), len(contribution), most)
 
 
 def _share_as_large(statistic: float, drawn: Statistic, width: int, most: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.tables.columns import Distinct, is_missing
+from losslens.tables.sample import by_unit
 from losslens.typing import Floats, Indices, Mask
 
 MAX_CUTS = 32  # thresholds of one column, at evenly spaced ranks
@@ -217,7 +218,9 @@ def best(splits: list[Split], target: Floats, here: Mask, test: PermutationTest)
     if test.block is None:
         statistic, drawn = _permuted(values, sides, test)
     else:
-        statistic, drawn = _flipped(values, sides, np.unique(test.block[here], return_inverse=True)[1], test)
+        signed, draw = random_signs(_contributions(values, sides, test.block[here]), ROUNDING * float(values @ values))
+        statistic = np.abs(signed)
+        drawn = (np.abs(draw(test.rng, count)).max(axis=1) for count in _batches(test.permutations))
     chosen, as_large, seen = int(np.argmax(statistic)), 0, []
     for largest in drawn:
         seen.append(largest)
@@ -240,7 +243,7 @@ def left_out(best: Tested, target: Floats, here: Mask, block: Indices | None = N
         unit, found = np.arange(len(values)), _without_rows(values / np.sqrt(np.mean(values**2)), sides)
     else:
         unit = np.unique(block[here], return_inverse=True)[1]
-        found = _without_groups(_contributions(values, sides, unit))
+        found = _without_groups(_contributions(values, sides, block[here]))
     first = int(np.argmax(np.abs(next(found))))
     parts = [(np.abs(some).argmax(axis=1), some) for some in found]
     place = np.concatenate([at for at, _ in parts])[unit]
@@ -322,24 +325,27 @@ def _welch(total: Floats, squares: Floats, yes: Floats, whole: tuple[float, Any,
     return np.asarray((total / yes - rest / no) / error)
 
 
-def _flipped(values: Floats, sides: Sides, group: Indices, test: PermutationTest) -> tuple[Floats, Iterator[Floats]]:
-    """T of each split, and the largest T of each draw of signs."""
-    contribution = _contributions(values, sides, group)
-    scale = 1 / np.sqrt(np.maximum(np.square(contribution).sum(axis=0), ROUNDING * float(values @ values)))
+def random_signs(contribution: Floats, least: float) -> tuple[Floats, Callable[[np.random.Generator, int], Floats]]:
+    """Sums of what groups contribute, (groups, s) -> (s,), in standard errors; and such with random signs of groups.
 
-    def drawn() -> Iterator[Floats]:
-        for count in _batches(test.permutations):
-            signs = test.rng.choice([-1.0, 1.0], (count, len(contribution)))
-            yield (np.abs(signs @ contribution) * scale).max(axis=1)
+    A sum of squares counts as `least` at least: of rounding errors nothing is significant.
+    """
+    scale = 1 / np.sqrt(np.maximum(np.square(contribution).sum(axis=0), least))
 
-    return np.abs(contribution.sum(axis=0)) * scale, drawn()
+    def draw(rng: np.random.Generator, count: int) -> Floats:
+        return np.asarray(rng.choice([-1.0, 1.0], (count, len(contribution))) @ contribution * scale)
+
+    return contribution.sum(axis=0) * scale, draw
 
 
-def _contributions(values: Floats, sides: Sides, group: Indices) -> Floats:
+def _contributions(values: Floats, sides: Sides, block: Indices) -> Floats:
     """U of each group and split, (groups, splits)."""
-    contribution = np.zeros((int(group.max()) + 1, sides.shape[1]))
-    np.add.at(contribution, group, values[:, None] * (sides - sides.mean(axis=0, dtype=float)))
-    return contribution
+    return by_unit(values[:, None] * (sides - sides.mean(axis=0, dtype=float)), block)
+
+
+def smaller_side(yes: Mask, block: Indices | None) -> int:
+    """The number of rows, or of groups with rows there, on the side of a split that has fewer."""
+    return min(int(side.sum()) if block is None else len(np.unique(block[side])) for side in (yes, ~yes))
 
 
 def _batches(permutations: int) -> Iterator[int]:

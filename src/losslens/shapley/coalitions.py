@@ -10,7 +10,7 @@ from losslens import game_theory
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Subject
 from losslens.engines.base import coalition_count
-from losslens.passes.auto import EXACT_PREDICTIONS
+from losslens.passes.ways import EXACT_PREDICTIONS
 from losslens.results.shapley import ShapleyImportance, Shares, mean_of, monte_carlo_error, with_mean
 from losslens.shapley.games import Game, Value
 from losslens.shapley.setup import GameSetup

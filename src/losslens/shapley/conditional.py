@@ -13,7 +13,7 @@ import numpy as np
 from losslens import game_theory
 from losslens.donors.conditional import BoundSampler
 from losslens.donors.samplers import DrawnValues
-from losslens.passes.auto import EXACT_PREDICTIONS
+from losslens.passes.ways import EXACT_PREDICTIONS
 from losslens.progress import ProgressBar, Tick
 from losslens.results.shapley import ShapleyImportance, Shares, with_mean
 from losslens.shapley.coalitions import Tally, all_coalitions

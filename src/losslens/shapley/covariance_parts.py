@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.row_sums import Deletion, JointSums, PartSums
-from losslens.engines.choice import check_predictions
+from losslens.engines.choice import CHECKED, check_predictions
 from losslens.engines.linked_sums import LinkedLinear
 from losslens.engines.loss_scales import weights_of_sums
 from losslens.engines.readers.unwrapped import UnwrappedModel
@@ -29,27 +29,17 @@ from losslens.passes.parts.results import sum_over_parts
 from losslens.passes.parts.stream import Stream
 from losslens.passes.parts.trees import TreeWork, bound, counting
 from losslens.progress import Tick
+from losslens.results.shapley import ShapleyImportance
+from losslens.results.shapley_curve import Values
 from losslens.shapley.covariance import UNCLIPPED, beyond_bound, both_roles, least_probability
 from losslens.tables.frames import Table
-from losslens.tables.sample import Sample
+from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
 from losslens.typing import Floats
 from losslens.uncertainty.standard_errors import jackknife_factor
 
+ABSENT = "this result comes from files and keeps no rows; pass a sample of the rows in memory"
 COUNTS_IN_MEMORY = 4  # the counts of all parts, of one part, and what rows look up in them
-
-
-@dataclass(frozen=True, eq=False)
-class SharesOfParts:
-    """What a run finds of all rows."""
-
-    sfimp: Floats  # (p,)
-    error: float
-    covariance: Floats  # (p, p)
-    cubes: Floats  # (p, p): third moments
-    engine: str
-    index: Floats | None = None  # (p, p): interactions
-    remarks: tuple[str, ...] = ()
 
 
 def summed(of_part: Callable[[Any, PartRows], Any], work: Any, stretch: Stretch, tick: Tick) -> Any:
@@ -74,7 +64,8 @@ class BothRoles(PartSums):
     error: float  # of the losses
     least: list[float]  # the smallest prediction of each part, where it may be clipped
     ends: list[Floats] = field(default_factory=list)  # (2, ...) of each part: what a column adds at least and at most
-    products: Floats | float = 0.0  # (p, p): weighted products of what two columns add to the prediction
+    # Weighted products of what two columns add to the prediction, (p, p).
+    products: Floats = field(default_factory=lambda: np.zeros(()))
 
     @classmethod
     def of(cls, both: Floats, sample: Sample, loss: Loss, deletion: Deletion) -> BothRoles:
@@ -86,22 +77,35 @@ class BothRoles(PartSums):
         least = [float(some.min())] if loss == log_loss and len(some) else []
         return cls(w @ both, JointSums.of(both, w, deletion), float(w @ losses), least)
 
-    def shared(
-        self, counted: Counted, engine: str, low: Floats, high: Floats, like: NDArray[Any]
-    ) -> tuple[Counted, SharesOfParts]:
+    def result(
+        self, stream: Stream, counted: Counted, engine: str, low: Floats, high: Floats, like: NDArray[Any],
+        index: Floats | None = None,
+    ) -> ShapleyImportance:  # fmt: skip
         """Means, and standard errors by leaving out each row; ValueError if the loss of a row is clipped.
 
-        low, high: what the sums are at least and at most. like: any prediction, for its type.
+        low, high: what the sums are at least and at most. like: any prediction, for its type. index: interactions.
         """
         if self.least and min(self.least) <= least_probability(like.dtype):
             raise ValueError(
                 "a prediction is beyond the clipping bound of the log loss, so that Shapley importances of data that "
                 "are read in parts are not exact; pass a sample of the rows in memory"
             )
-        sfimp = self.both / 2
-        moments = jackknife(self.joint, sfimp, counted.deletion)
-        remarks = (UNCLIPPED,) if self.least and beyond_bound(low, high, like.dtype) else ()
-        return counted, SharesOfParts(sfimp, self.error, *moments, engine, remarks=remarks)
+        sfimp, loss, error = self.both / 2, stream.loss, self.error
+        covariance, cubes = jackknife(self.joint, sfimp, counted.deletion)
+        names, none, no_rows = tuple(feature.name for feature in stream.features), np.empty(0), np.empty(0, np.intp)
+        assert loss is not None
+        unclipped = (UNCLIPPED,) if self.least and beyond_bound(low, high, like.dtype) else ()
+        return ShapleyImportance(
+            features=names, sfimp=sfimp, error_all=error, error_none=error + float(sfimp.sum()), title=loss.title,
+            loss=loss, aggregate="loss", method="covariance", engine=engine, design="all pairs", exact=True,
+            n_predictions=min(CHECKED, stream.head.n), at=no_rows, monte_carlo_error=np.zeros(len(names)),
+            sample=Sample(none, none, totals=Totals(stream.n, no_rows, counted.units, counted.squares, error)),
+            covariance=covariance, cubes=cubes, index=index, absent=ABSENT,
+            values=Values(distinct=tuple(none for _ in names), codes=np.empty((0, len(names)), np.int32),
+                          ordered=(True,) * len(names), columns=tuple((name,) for name in names)),
+            backend="pandas" if stream.head.backend == "numpy" else stream.head.backend,
+            remarks=(f"{stream.n:,} rows, read part by part", *unclipped),
+        )  # fmt: skip
 
 
 # Trees.
@@ -191,7 +195,7 @@ def _blocks(work: TreeShareWork, n: int, outputs: int) -> Iterator[NDArray[np.in
     yield from np.split(np.arange(n), range(step, n, step))
 
 
-def run_trees(stream: Stream) -> tuple[Counted, SharesOfParts]:
+def run_trees(stream: Stream) -> ShapleyImportance:
     """Three passes over the data."""
     arguments, bins = counting(stream)
     if stream.response == "values":
@@ -203,7 +207,7 @@ def run_trees(stream: Stream) -> tuple[Counted, SharesOfParts]:
     work = replace(work, counts=donors.counts, mean=donors.b / counted.total)
     sums: BothRoles = sum_over_parts(stream, counted, partial(summed, share_rows), work, "Shapley values")
     engine = work.trees.engine
-    return sums.shared(counted, engine.name, *engine.games(()).range_of_sums(), work.trees.like)
+    return sums.result(stream, counted, engine.name, *engine.games(()).range_of_sums(), work.trees.like)
 
 
 def _tree_work(stream: Stream, counted: Counted, trees: TreeWork) -> TreeShareWork:
@@ -287,7 +291,7 @@ def share_linked(work: LinkedWork, rows: PartRows) -> BothRoles:
     return replace(sums, ends=ends, products=products)
 
 
-def run_linked(stream: Stream) -> tuple[Counted, SharesOfParts]:
+def run_linked(stream: Stream) -> ShapleyImportance:
     """Two passes over the data."""
     unwrapped, read = stream.unwrapped, stream.read
     assert unwrapped is not None
@@ -307,13 +311,11 @@ def run_linked(stream: Stream) -> tuple[Counted, SharesOfParts]:
     mean, with_b, mean_b = means[:p], means[p : 2 * p], means[-2]
     data = replace(stream.data, kinds=kinds_of_all(counted, stream.data.columns))
     work = LinkedWork(data, rows, counted.total, counted.deletion, mean, with_b - mean_b * mean, mean_b)
-    sums = sum_over_parts(stream, counted, partial(summed, share_linked), work, "Shapley values")
+    sums: BothRoles = sum_over_parts(stream, counted, partial(summed, share_linked), work, "Shapley values")
     low, high = (combine([one[k] for one in sums.ends], axis=0) for k, combine in enumerate((np.min, np.max)))
     least, most = ((rows.shift + end).sum(axis=0) + read.intercept for end in (low, high))
-    counted, shares = sums.shared(counted, engine.name, least, most, engine.predict(np.arange(1)))
-    if read.link != "identity":
-        return counted, shares
-    # Replacing j and l adds 2 d_j d_l to a pair's loss, d = c_i - c_k: the mean is 4 cov(c_j, c_l).
-    index = -4 * np.asarray(sums.products)
-    np.fill_diagonal(index, 0.0)
-    return counted, replace(shares, index=index)
+    index = None
+    if read.link == "identity":  # replacing j and l adds 2 d_j d_l to a pair's loss, d = c_i - c_k: 4 cov(c_j, c_l)
+        index = -4 * sums.products
+        np.fill_diagonal(index, 0.0)
+    return sums.result(stream, counted, engine.name, least, most, engine.predict(np.arange(1)), index)

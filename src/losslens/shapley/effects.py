@@ -15,8 +15,8 @@ from losslens import game_theory
 from losslens.donors.questions import Subject
 from losslens.losses import Response
 from losslens.models import Model
-from losslens.passes.auto import EXACT_PREDICTIONS
 from losslens.passes.task import Options, Task, class_of, effect_of, prepare
+from losslens.passes.ways import EXACT_PREDICTIONS
 from losslens.progress import ProgressBar, bar
 from losslens.results.selection import in_order
 from losslens.results.shapley_curve import values_of

@@ -42,7 +42,8 @@ def score_shapley(
         setup = set_up(task, request.exact, progress, mixes=True)
         setup.counter.rows += method.probed
         asked = setup.counter.rows
-        game = score_game(task, setup, method, exact=request.exact is not None)
+        repeats = task.design is not None and task.design.repeats
+        game = ScoreGame(PairGame(setup, _donors(task)), method, request.exact is not None, repeats)
         if request.by_coalitions:
             found = _by_coalitions(setup, game)
         else:
@@ -93,12 +94,6 @@ def check_scores(
     if wants_exact and not cost.fits:
         raise ValueError(f"all coalitions would take {cost}, more than {cost.limit:,.0f}; use method='walk'")
     return ScoreRequest(method, task, cost, cost.fits and settings.method != "walk")
-
-
-def score_game(task: Task, setup: GameSetup, method: ScorerMethod, *, exact: bool) -> ScoreGame:
-    """The game of the scores of coalitions; exact: an exact engine predicts."""
-    repeats = task.design is not None and task.design.repeats
-    return ScoreGame(PairGame(setup, _donors(task)), method, exact, repeats)
 
 
 def _check(settings: ShapleySettings) -> None:

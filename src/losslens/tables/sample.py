@@ -53,7 +53,6 @@ class Sample:
     block: Indices | None = None  # groups of rows; donors come from other groups
     totals: Totals | None = None  # of all rows, for data in files
     row_labels: Labels | None = None  # (n,), of a pandas index; None: rows are known by position
-    beside: tuple[Floats, ...] = ()  # (n,) each: of other losses of the same predictions, while they are computed
 
     @property
     def n(self) -> int:
@@ -117,10 +116,6 @@ class Sample:
             block=None if self.block is None else self.block[rows],
             row_labels=take_labels(self.row_labels, rows),
         )
-
-    def alone(self, position: int = 0) -> Sample:
-        """The sample of one of several losses, 0 the first, without the others."""
-        return replace(self, loss=self.beside[position - 1] if position else self.loss, beside=())
 
     def with_loss(self, loss: Loss) -> Sample:
         """The same rows with their losses."""
@@ -195,20 +190,20 @@ def losses_of(
     return [one for loss, of, at in zip(losses, y, shown, strict=True) for one in loss.with_parts(of, at)]
 
 
-def changes_by_loss(losses: Sequence[Loss], sample: Sample, rows: Indices, predictions: NDArray[Any]) -> list[Floats]:
-    """`cell_changes` of each of `with_parts`; the sample has their losses in `loss` and `beside`."""
-    assert sample.loss is not None  # callers record it first
-    base = [sample.loss, *sample.beside]
-    changes = [np.empty(predictions.shape[:2]) for _ in base]
+def changes_by_loss(
+    losses: Sequence[Loss], samples: Sequence[Sample], rows: Indices, predictions: NDArray[Any]
+) -> list[Floats]:
+    """`cell_changes` of each of `with_parts`; there is a sample of the same rows for each of these."""
+    changes = [np.empty(predictions.shape[:2]) for _ in samples]
     for part in chunks(rows, predictions.shape[1]):
         some = predictions[part]
         for loss in losses:
             loss.check_cells(some)
         flat = some.reshape(-1, *some.shape[2:])
-        for into, own, found in zip(
-            changes, base, losses_of(losses, sample, rows[part], flat, some.shape[1]), strict=True
-        ):
-            np.subtract(found.reshape(some.shape[:2]), own[rows[part]][:, None], out=into[part])
+        by_loss = losses_of(losses, samples[0], rows[part], flat, some.shape[1])
+        for into, sample, of_loss in zip(changes, samples, by_loss, strict=True):
+            assert sample.loss is not None  # callers record it first
+            np.subtract(of_loss.reshape(some.shape[:2]), sample.loss[rows[part]][:, None], out=into[part])
     return changes
 
 

@@ -1,20 +1,30 @@
-"""`feature_importance` and `feature_effect`: permutation importance, and partial dependence."""
+"""`feature_importance` and `feature_effect`: permutation importance, and partial dependence.
+
+Their steps, and where these are:
+
+- check: every argument against the table, `prepare` in passes/task;
+- donors: the design of each feature, `design_of` in passes/ways, and its draw, `pose` in donors/questions;
+- predictions, losses, means: `evaluate` in passes/ways, by the pass that fits the engine: passes/cells for any model;
+- more donors until their noise is negligible: `until_precise` in passes/importances;
+- result: results/importance of a feature, results/importances of all of them.
+
+Files that don't fit into memory take the same steps part by part (passes/parts).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subjects
 from losslens.losses import Loss, OutputsLoss, is_scorer, names_of
 from losslens.models import as_model
-from losslens.passes import auto
-from losslens.passes.dispatch import Asked, ask, design_of
 from losslens.passes.importances import by_losses, shared_fields
 from losslens.passes.parts import call
 from losslens.passes.scored import score_importance
-from losslens.passes.task import Options, Task, class_of, default_loss, effect_of, prepare
+from losslens.passes.task import Options, class_of, default_loss, effect_of, prepare
+from losslens.passes.ways import design_of, effect_design, evaluate
 from losslens.results.effects import Effects, FeatureEffect, of_class
 from losslens.results.importances import Importances
 from losslens.tables.leaked_target import warn_of_target
@@ -120,7 +130,7 @@ def feature_importance(
     )  # fmt: skip
     warn_of_target(X, y)
     if isinstance(loss, (list, tuple)):
-        return importances_by_loss(model, X, y, loss, options)
+        return importances_by_loss(model, X, y, names_of(loss), options)
     return importances(model, X, y, loss, options)
 
 
@@ -128,38 +138,43 @@ def importances(
     model: Any, X: Any, y: Any, loss: Any, options: Options, subjects: Subjects | None = None
 ) -> Importances:
     """`feature_importance` with checked options; `subjects`, of the table X, are shared with other models."""
-    known = as_model(model)
-    if is_scorer(loss):
-        return score_importance(known, X, y, loss, options)
-    chosen = default_loss(known, loss, y)
-    if (source := as_source(X)) is not None:
-        X = source  # not opened again by `prepare`
-        if (data := call.opened(known, source, y, options)) is not None:
-            return call.importances(known, data, chosen, options)
-    return by_losses(known, X, y, [chosen], options, subjects)[0]
+    return importances_by_loss(model, X, y, {"loss": loss}, options, subjects)["loss"]
 
 
-def importances_by_loss(model: Any, X: Any, y: Any, losses: Sequence[Any], options: Options) -> dict[str, Importances]:
+def importances_by_loss(
+    model: Any, X: Any, y: Any, losses: Mapping[str, Any], options: Options, subjects: Subjects | None = None
+) -> dict[str, Importances]:
     """By each of several losses: those that read the same response of a table in memory share their predictions, and
     so do scores, if the predictions take few calls of the scorer."""
-    known, named = as_model(model), names_of(losses)
-    chosen = {name: default_loss(known, loss, y) for name, loss in named.items() if not is_scorer(loss)}
-    source = as_source(X)
-    if source is not None and call.opened(known, source, y, options) is not None:  # read in parts, once for each
-        return {name: importances(known, X, y, loss, options) for name, loss in named.items()}
-    found: dict[str, Importances] = {}
-    # A loss that keeps y in a form of its own, and asks for curves at times of its own, is computed alone.
-    shared = {name: loss for name, loss in chosen.items() if not (isinstance(loss, OutputsLoss) and loss.encodes)}
-    for response in dict.fromkeys(loss.reads for loss in shared.values()):
-        some = {name: loss for name, loss in shared.items() if loss.reads == response}
-        found |= dict(zip(some, by_losses(known, X, y, list(some.values()), options), strict=True))
-    of_all = [one for result in found.values() for one in result.values()]
-    for name, loss in named.items():
-        if is_scorer(loss):
-            found[name] = score_importance(known, X, y, loss, options, of_all)
-        elif name not in found:
-            found[name] = importances(known, X, y, loss, options)
-    return {name: found[name] for name in named}
+    checked = as_model(model)
+    chosen = {name: default_loss(checked, loss, y) for name, loss in losses.items() if not is_scorer(loss)}
+    results: dict[str, Importances] = {}
+    source = as_source(X) if chosen else None
+    if source is not None and (data := call.opened(checked, source, y, options)) is not None:  # read once for each
+        results |= {name: call.importances(checked, data, loss, options) for name, loss in chosen.items()}
+    else:
+        table = X if source is None else source  # not opened again
+        for some in _of_one_response(chosen):
+            several = by_losses(checked, table, y, [chosen[name] for name in some], options, subjects)
+            results |= zip(some, several, strict=True)
+    if len(chosen) < len(losses):
+        shared = [one for name, of in results.items() if not _asks_alone(chosen[name]) for one in of.values()]
+        scorers = {name: loss for name, loss in losses.items() if name not in chosen}
+        results |= {name: score_importance(checked, X, y, one, options, shared) for name, one in scorers.items()}
+    return {name: results[name] for name in losses}
+
+
+def _of_one_response(losses: Mapping[str, Loss]) -> list[list[str]]:
+    """The names of losses that are evaluated on the same predictions."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    for name, loss in losses.items():
+        together.setdefault((loss.reads, name) if _asks_alone(loss) else (loss.reads,), []).append(name)
+    return list(together.values())
+
+
+def _asks_alone(loss: Loss) -> bool:
+    """Whether a loss keeps y in a form of its own, and asks for curves at times of its own."""
+    return isinstance(loss, OutputsLoss) and loss.encodes
 
 
 @verb
@@ -201,22 +216,15 @@ def feature_effect(
         features=features, donors=donors, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs,
         memory=memory, progress=progress,
     )  # fmt: skip
-    known, response = effect_of(as_model(model), target)
+    checked, response = effect_of(as_model(model), target)
     if (source := as_source(X)) is not None:
         X = source  # not opened again by `prepare`
-        if (data := call.opened(known, source, None, options)) is not None:
-            return call.effects(known, data, response, target, options)
-    task = prepare(known, X, None, options, loss=None, response=response)
-    of = class_of(task.sample, target, response)
-    curves, predicted = effects_of(task, [(s, design_of(task, s, auto.effect_design)) for s in task.subjects], of)
-    return Effects({one.name: one for one in curves}, predicted)
-
-
-def effects_of(
-    task: Task, asked: Sequence[Asked], of: tuple[int | None, str | None]
-) -> tuple[list[FeatureEffect], int]:
-    """Effects with these designs on the class `of`, and the number of predictions."""
-    answered, predicted = ask(task, asked)
-    k, label = of
-    curves = [FeatureEffect(**shared_fields(task, answer), target=label) for answer in answered]
-    return [(one if k is None else of_class(one, k)).trimmed() for one in curves], predicted
+        if (data := call.opened(checked, source, None, options)) is not None:
+            return call.effects(checked, data, response, target, options)
+    task = prepare(checked, X, None, options, loss=None, response=response)
+    k, label = class_of(task.sample, target, response)
+    designs = [(subject, design_of(task, subject, effect_design)) for subject in task.subjects]
+    evaluated, n_predictions = evaluate(task, designs)
+    curves = [FeatureEffect(**shared_fields(task, one), target=label) for (one,) in evaluated]
+    of_class_k = [(one if k is None else of_class(one, k)).trimmed() for one in curves]
+    return Effects({one.name: one for one in of_class_k}, n_predictions)

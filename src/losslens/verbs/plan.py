@@ -21,13 +21,13 @@ from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED
 from losslens.losses import OutputsLoss, is_scorer, names_of
 from losslens.models import Model, as_model, one_output
-from losslens.passes import auto, in_common
+from losslens.passes import in_common, ways
 from losslens.passes.counts import DRAWING, count, count_importances
-from losslens.passes.dispatch import design_of, route
 from losslens.passes.parts import call
 from losslens.passes.rehearsal import FEW, WITHIN, Arguments, OnFew, Share, rehearse, some_rows
 from losslens.passes.scored import check_budget, curves_besides, prepare_scored, scored_features
 from losslens.passes.task import Options, Task, default_loss, effect_of, picked, prepare
+from losslens.passes.ways import design_of, route
 from losslens.progress import silent
 from losslens.refits.learner import Learner
 from losslens.refits.learner import learner as checked_learner
@@ -171,7 +171,7 @@ def _importances(known: Model, X: Any, y: Any, given: Arguments, within: float) 
     counted = count_importances(task)
     if not counted.grows:
         return _of_cells(task, counted, few(given), within)
-    return _until_precise(task, counted, few(given | {"donors": Latin(auto.FIRST_DRAW)}), within)
+    return _until_precise(task, counted, few(given | {"donors": Latin(ways.FIRST_DRAW)}), within)
 
 
 def _until_precise(task: Task, counted: Plan, first_draw: OnFew, within: float) -> Plan:
@@ -186,7 +186,7 @@ def _until_precise(task: Task, counted: Plan, first_draw: OnFew, within: float) 
     for name, predictions in zip(counted.features, counted.predictions or (), strict=True):
         if name in (counted.grows or ()):
             one = results[-1][name] if results else None
-            draws = 2.0 if one is None else auto.more_donors(one) / auto.FIRST_DRAW if auto.wants_more(one) else 0.0
+            draws = 2.0 if one is None else ways.more_donors(one) / ways.FIRST_DRAW if ways.wants_more(one) else 0.0
             more += draws * predictions
     return replace(counted, seconds=seconds * (1 + more / counted.n_predictions))
 
@@ -202,7 +202,7 @@ def _scores(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Pl
         curves = count(task, on_grid)
         more = dict(zip(curves.features, curves.predictions or (), strict=True))
         each = zip(counted.features, counted.predictions or (), strict=True)
-        again = curves.n_predictions - (min(task.n, CHECKED) if set(curves.engines) != {BlackBox.name} else 0)
+        again = curves.n_predictions - (min(task.n, CHECKED) if set(curves.engines) != {task.engine.name} else 0)
         counted = replace(
             counted, predictions=tuple(many + more.get(name, 0) for name, many in each),
             n_predictions=counted.n_predictions + again, calls=(counted.calls or 0) + (curves.calls or 0),
@@ -211,7 +211,7 @@ def _scores(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Pl
     counted = replace(counted, n_predictions=counted.n_predictions + method.probed)
     some = _first(task, SOME_PLAYERS)
     few, times = _on_few(feature_importance, known, task, y, given | {"features": some}), len(asked) / len(some)
-    by_model = BlackBox.name in counted.engines
+    by_model = task.engine.name in counted.engines
     seconds = _seconds(task, int(counted.n_predictions * by_model / times), few, within)
     return replace(counted, seconds=times * seconds)  # in proportion to rows: the scorer takes longer than predictions
 
@@ -223,7 +223,7 @@ def _effects(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Pla
         stream = call.effect_stream(known, data, response, given["target"], picked(Options, given))
         return _in_parts(stream, data, call.summed)
     task = prepare(known, X, None, picked(Options, given), loss=None, response=response)
-    counted = count(task, [(s, design_of(task, s, auto.effect_design)) for s in task.subjects])
+    counted = count(task, [(s, design_of(task, s, ways.effect_design)) for s in task.subjects])
     return _of_cells(task, counted, _on_few(feature_effect, model, task, None, given), within)
 
 
@@ -237,17 +237,17 @@ def _pairs(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
     task = in_common.by_cells(prepare(known, table, y, picked(Options, every), loss=chosen, response=chosen.reads))
     counted = count_importances(task)
     if counted.grows:  # the pairs have a fixed number of donors
-        counted = count_importances(replace(task, design=Latin(auto.FIXED_DONORS)))
+        counted = count_importances(replace(task, design=Latin(ways.FIXED_DONORS)))
     some = pairs[:: ceil(len(pairs) / SOME_PAIRS)]
     few = _on_few(pair_interactions, known, task, y, given | {"pairs": some})
-    times = 1.0 if BlackBox.name in counted.engines else len(pairs) / len(some)
+    times = 1.0 if task.engine.name in counted.engines else len(pairs) / len(some)
     counted = _of_cells(task, counted, few, within)
     return replace(counted, seconds=times * counted.seconds)
 
 
 def _of_cells(task: Task, counted: Plan, few: OnFew, within: float) -> Plan:
     """With seconds in proportion to predictions; of engines to rows, or to pairs where these fill all cells."""
-    by_model, predictions = BlackBox.name in counted.engines, counted.n_predictions
+    by_model, predictions = task.engine.name in counted.engines, counted.n_predictions
     all_pairs = task.design is None or task.design.all_pairs
     power = 1 + (all_pairs and any(route(task, subject).way == "cells" for subject in task.subjects))
 
@@ -564,7 +564,6 @@ def _permuted_targets(estimator: Any, X: Any, y: Any, given: Arguments, within: 
 
 def _left_out(estimator: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
     """Fits, predictions and losses of the first fold, as often as there are folds and features, and one more."""
-    refits.check_how(given["how"])
     known = _learner(as_estimator(estimator), X, y, given)
     without = leave_out_fits(known, given["features"], given["how"], given["loss"])
     left, tested, table = without.left, without.tested, known.table

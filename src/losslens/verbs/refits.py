@@ -251,7 +251,6 @@ def leave_one_covariate_out(
     >>> (loco.importance > 0.1).tolist()
     [True, False, False]
     """
-    check_how(how)
     options = Options(
         features=features, sample_weight=sample_weight, groups=groups, random_state=random_state, n_jobs=n_jobs,
         progress=progress,
@@ -260,9 +259,3 @@ def leave_one_covariate_out(
     return leave_out_fits(known, features, how, for_folds(known.estimator, loss, y)).result(
         checks.group_numbers(groups, known.table.n, known.table.index)
     )
-
-
-def check_how(how: Any) -> None:
-    """Raise ValueError unless `how` is one of the two ways to leave out a feature."""
-    if not checks.is_one_of(how, ("drop", "constant")):
-        raise ValueError(f"how must be 'drop' or 'constant'; got {how!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +125,10 @@ def report(
     named, data, most = checked_report(model, X, y, models, loss, by, shapley, interactions, rows, options)
     warn_of_target(X, y)
     known = as_model(model)
-    scores = {name: _scored(name, each, data) for name, each in named.items()} if data.scorer is not None else {}
+    scores: dict[str, Scores] = {}
+    if data.scorer is not None:
+        by_score = replace(data, loss=data.scorer)
+        scores = {name: _called(name, importances, each, by_score) for name, each in named.items()}
     results = {name: _explained(name, each, data) for name, each in named.items()}
     shares: dict[str, ShapleyImportance] = {}
     if shapley:
@@ -251,11 +254,6 @@ def _explained(name: str, model: Any, data: ExplainedRows) -> Importances:
         if not feature.means.has_weights:
             raise ValueError(f"{feature.name!r} has curves only; a report needs columns or groups of columns")
     return found
-
-
-def _scored(name: str, model: Any, data: ExplainedRows) -> Scores:
-    """Importances by the score."""
-    return cast("Scores", _called(name, importances, model, replace(data, loss=data.scorer)))
 
 
 def _paired_features(interactions: bool | int) -> int:

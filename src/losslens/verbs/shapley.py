@@ -127,10 +127,10 @@ def _shares(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, opti
     if (source := as_source(X)) is not None:
         X = source  # not opened again by `check_request`
         if (data := call.opened(known, source, y, options)) is not None:
-            from losslens.shapley import parts  # imports compiled engines
+            from losslens.shapley import covariance_parts, parts  # import compiled engines
 
             if wanted.rows is True:
-                raise ValueError(f"rows=True: {parts.ABSENT}")
+                raise ValueError(f"rows=True: {covariance_parts.ABSENT}")
 
             return parts.shares(known, data, default_loss(known, loss), wanted, options)
     return outputs.result_of(known, X, check_request(known, X, y, loss, wanted, options), options)

@@ -14,7 +14,6 @@ from operator import add
 
 import numpy as np
 
-from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells
 from losslens.cells.row_sums import Deletion, InfluenceSums, PartSums
 from losslens.donors.designs import All
@@ -24,7 +23,7 @@ from losslens.engines.readers.linear import Linear
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss
 from losslens.models import Model
-from losslens.passes.budget import Filled
+from losslens.passes.outcomes import Outcome
 from losslens.passes.parts.counting import (
     Counted,
     CountedGrid,
@@ -40,6 +39,7 @@ from losslens.passes.parts.results import Summed, curves_only, filled, sum_over_
 from losslens.passes.parts.stream import Stream, classes_of
 from losslens.progress import Tick
 from losslens.tables.frames import Table
+from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample, Totals, loss_changes
 from losslens.typing import Floats, Indices
 
@@ -184,7 +184,7 @@ def _work(stream: Stream, counted: Counted, sums: Sums, bins: Quantiles) -> Sums
     return SumsWork(data, sums, moments, counted.total, counted.deletion, kept, curves, bins, counted.grids)
 
 
-def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample, rows: Indices) -> Filled:
+def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample, rows: Indices) -> Outcome:
     moments, grid, loss = work.moments, work.grids[j], work.sums.loss
     mass = grid.mass / work.mass
     wc, wc2, count, plain, plain2 = sums.on_grid[k]

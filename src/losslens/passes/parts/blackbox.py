@@ -27,7 +27,7 @@ from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import batch_rows
 from losslens.engines.repeats import Repeats
 from losslens.losses import Loss
-from losslens.passes.budget import Filled
+from losslens.passes.outcomes import Outcome
 from losslens.passes.parts.counting import (
     MOST_VALUES,
     Counted,
@@ -412,7 +412,7 @@ def _groups(sizes: Mapping[int, int], most: int) -> list[list[int]]:
     return groups
 
 
-def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample) -> Filled:
+def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample) -> Outcome:
     assert sample.totals is not None
     design, n, noise = column.design, sample.totals.n, 0.0
     mass, changes, clipped, *predictions = sums.cells.T

@@ -15,7 +15,7 @@ from losslens.cells.matrix import Cells, Means
 from losslens.cells.row_sums import Deletion
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid
-from losslens.passes.budget import Answered, Filled
+from losslens.passes.outcomes import Evaluated, Outcome
 from losslens.passes.parts.counting import Counted, CountedGrid, with_checksums
 from losslens.passes.parts.reading import Stretch
 from losslens.passes.parts.stream import Stream
@@ -59,9 +59,9 @@ def curves_only(sample: Sample, mass: Floats, pd: NDArray[Any]) -> Means:
     return Means(local=None, mass=sample.weight, weights=mass / mass.sum(), pd=pd)
 
 
-def filled(grid: CountedGrid, place: Indices, means: Means, cells: Cells, n_predictions: int = 0) -> Filled:
+def filled(grid: CountedGrid, place: Indices, means: Means, cells: Cells, n_predictions: int = 0) -> Outcome:
     """One column over all parts; `place` holds the positions of the kept rows' own values on the grid."""
-    return Filled(
+    return Outcome(
         values=(one_missing(grid.values),), ordered=grid.ordered,
         meeting=CommonGrid(place, np.arange(len(place)), len(grid)), means=means, cells=cells,
         n_predictions=n_predictions,
@@ -75,7 +75,7 @@ class Summed:
     stream: Stream
     engine: str
     sample: Sample  # the kept rows
-    columns: Mapping[int, tuple[Design, Filled]]
+    columns: Mapping[int, tuple[Design, Outcome]]
     n_predictions: int
 
     def importances(self) -> Importances:
@@ -97,5 +97,5 @@ class Summed:
         for feature in self.stream.features:
             design, column = self.columns[feature.columns[0]]
             declined = self.stream.repeats.declined or self.stream.declined
-            answer = Answered(feature, design, self.engine, self.sample, column, declined)
+            answer = Evaluated(feature, design, self.engine, self.sample, column, declined)
             yield answer.fields(head.names, every, backend)

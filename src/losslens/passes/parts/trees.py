@@ -24,7 +24,7 @@ from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import tree_images
 from losslens.engines.trees.engine import Trees, TreeWalker
 from losslens.losses import Loss
-from losslens.passes.budget import Filled
+from losslens.passes.outcomes import Outcome
 from losslens.passes.parts.counting import (
     MISSING,
     Counted,
@@ -39,7 +39,7 @@ from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
 from losslens.passes.parts.reading import Data, PartRows, Stretch, kept_in, part_sample
 from losslens.passes.parts.results import Summed, curves_only, filled, loss_sums, sum_over_parts, totals
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
-from losslens.passes.steps import Axes, ChunkSums, ChunkWork, KeptCurves, spread_cells
+from losslens.passes.step_curves import Axes, ChunkSums, ChunkWork, KeptCurves, spread_cells
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Distinct
 from losslens.tables.frames import Table
@@ -238,7 +238,7 @@ def _engine(stream: Stream, book: Table) -> Any:
     return engine
 
 
-def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> Filled:
+def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> Outcome:
     part, of, own = work.axes.part(k), work.class_of[j], sums.kept.place[:, k]
     by_class = np.cumsum(sums.curve[part], axis=0)  # changes, then predictions, of all rows at each class
     changes, pd = by_class[:, 0], by_class[of, 1:]

@@ -1,9 +1,13 @@
-"""Pairs inside groups of rows, which `groups=` leaves out: summed from the same curves as all pairs, and subtracted."""
+"""Pairs that are left out: of a row with itself, or of rows of one group (`groups=`).
+
+They are summed from the same curves as all pairs, and subtracted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -11,10 +15,53 @@ from numpy.typing import NDArray
 
 from losslens.engines.base import Steps
 from losslens.tables.columns import stable_order
+from losslens.tables.sample import Sample, weight_of_others
 from losslens.typing import Floats, Indices
 
 PAIRS = 1 << 18  # at a time, about
 LARGE = 200  # rows of a group whose pairs are not evaluated one by one
+
+
+class RowMass:
+    """Weights of the rows if pairs inside groups are left out, or their own cells alone; shared by all features."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.weight, self.block = sample.weight, sample.block
+
+    @cached_property
+    def met(self) -> Floats:
+        """The total weight of the donors of each row: those of other groups, or all but itself."""
+        if self.block is None:
+            return weight_of_others(self.weight)
+        return weight_of_others(np.bincount(self.block, self.weight).astype(float))[self.block]
+
+    @cached_property
+    def mass(self) -> Floats:
+        """The weight of each row as observation."""
+        return self.weight * self.met
+
+    @cached_property
+    def lent(self) -> Floats:
+        """The weight of each row as donor."""
+        return np.asarray(self.mass / self.mass.sum())
+
+    def at_values(self, codes: Indices, size: int, *, apart: bool) -> Floats:
+        """The mass of the pairs whose donor has each of so many values; `apart`: without those that are left out."""
+        return np.bincount(codes, self.mass if apart else self.weight, size).astype(float)
+
+
+def ratio(sums: Floats, mass: Floats) -> Floats:
+    """Means; NaN where nothing is averaged: a value that a single row holds, a group that holds all weight."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(mass > 0, sums, np.nan) / mass)
+
+
+ROUNDING = 1e-13  # of a difference of masses, which are 1 altogether
+
+
+def share_left(mass: float, total: float) -> float:
+    """The share of a mass that is a difference of others: 0 where that is a rounding error."""
+    return float(mass / total) if mass > ROUNDING else 0.0
 
 
 def large_groups(block: Indices) -> list[Indices]:

@@ -1,4 +1,4 @@
-"""One pass over the rows of a model that adds up what its columns contribute, inside a link or without one.
+"""The way "sums": a model adds up what its columns contribute, inside a link or without one.
 
 Curves are computed on first access, and of models without a link everything but totals of the squared error.
 
@@ -16,48 +16,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, Means
-from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.donors.questions import Subject, all_rows
 from losslens.engines.additive import Additive, SumRows, centred
 from losslens.engines.linked_sums import LinkedSums, mean_losses, mean_response, respond
 from losslens.engines.sum_losses import Link
 from losslens.losses import Loss, Response
-from losslens.passes.budget import Budget, Filled, RowMass, ratio, share_left
-from losslens.passes.own_groups import large_groups, pairs_inside
+from losslens.passes.left_out_pairs import RowMass, large_groups, pairs_inside, ratio, share_left
+from losslens.passes.memory import Budget
+from losslens.passes.outcomes import Outcome, Passed
+from losslens.passes.task import FeatureDesign, Task
 from losslens.progress import Tick
 from losslens.tables.columns import Distinct, distinct_numbers, joint
+from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
 from losslens.workers import in_process
 
 
-def run(
-    engine: Additive | LinkedSums,
-    subjects: Sequence[tuple[Subject, Design]],
-    sample: Sample,
-    loss: Loss | None,
-    budget: Budget,
-    entropy: int,
-    n_jobs: int | None,
-) -> tuple[Sample, list[Filled]]:
-    """The sample with predictions and losses, and the means and cells of each feature."""
-    total, n, y = engine.sums[0], sample.n, None
+def run(task: Task, engine: Additive | LinkedSums, designs: Sequence[FeatureDesign]) -> Passed:
+    """All features: the means of their cells and the cells, nearly all of them computed on access."""
+    total, n, y, sample, loss = engine.sums[0], task.n, None, task.sample, task.loss
     if not engine.inside_link and loss is not None and loss.name == "squared_error" and sample.y is not None:
         y = np.asarray(sample.y, float)
-    budget.check_machine([1] * len(subjects), n)  # cells are computed when they are looked at
-    read = SumRows.read(total, sorted({j for s, _ in subjects for j in s.feature.columns}), y, sample.weight)
+    task.budget.check_machine([1] * len(designs), n)  # cells are computed when they are looked at
+    read = SumRows.read(total, sorted({j for s, _ in designs for j in s.feature.columns}), y, sample.weight)
     sample = replace(sample, prediction=respond(engine.link, engine.response, read.sums[:, None], engine.dtype))
     if loss is not None:
         loss.check_prediction(sample.prediction)
         sample = sample.with_loss(loss)
     columns, squared = read.columns, read.moments
-    grids = [_grid(subject, total, columns) for subject, _ in subjects]
-    kept = deferred(_rows_to_keep, budget, n, entropy, *(distinct for distinct, _ in grids))
+    grids = [_grid(subject, total, columns) for subject, _ in designs]
+    kept = deferred(_rows_to_keep, task.budget, n, task.entropy, *(distinct for distinct, _ in grids))
     rows, curves = RowMass(sample), []
-    for subject, design in subjects:
+    for subject, design in designs:
         apart = design.leaves_out_own or sample.block is not None
         shared = (read.sums, engine.link, engine.response, sample, loss, apart, rows, read.residual)
         j, *others = subject.feature.columns
@@ -67,23 +60,22 @@ def run(
             moments = () if squared is None else (squared.mean[j], squared.variance[j], squared.pfi[j])
             curves.append(SumCurves(columns[j], float(total.scale[j]), *shared, *map(float, moments)))
     if loss is not None and engine.inside_link:
-        known: list[tuple[Floats | None, float]] = list(in_process(n_jobs).map(_local_and_clipped, None, curves))
+        known: list[tuple[Floats | None, float]] = list(in_process(task.n_jobs).map(_local_and_clipped, None, curves))
     else:
         known = [(None if loss is None else deferred(one.local), 0.0) for one in curves]
-    filled = []
-    for (_, design), (distinct, ordered), one, means in zip(subjects, grids, curves, known, strict=True):
+    outcomes = []
+    for (_, design), (distinct, ordered), one, means in zip(designs, grids, curves, known, strict=True):
         predictions = deferred(one.predictions, distinct, kept)
         changes = None if loss is None else deferred(one.changes, kept, predictions)
-        filled.append(
-            Filled(
-                values=deferred(_values, distinct),
-                ordered=ordered,
-                meeting=deferred(_layout, distinct, n, design.leaves_out_own),
-                means=one.means(distinct, *means),
-                cells=Cells(kept, predictions, changes),
-            )
+        outcome = Outcome(
+            values=deferred(_values, distinct),
+            ordered=ordered,
+            meeting=deferred(_layout, distinct, n, design.leaves_out_own),
+            means=one.means(distinct, *means),
+            cells=Cells(kept, predictions, changes),
         )
-    return sample, filled
+        outcomes.append([outcome])
+    return Passed([sample], outcomes)
 
 
 def _local_and_clipped(_: None, curves: SumCurves, tick: Tick) -> tuple[Floats | None, float]:

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import losslens as ll
-from losslens.passes import dispatch
+from losslens.passes import additive, cells, products, step_curves, ways
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -64,7 +64,7 @@ def explained(model, options):
 
 def test_engines_that_take_own_donors_are_asked_themselves(monkeypatch):
     """Matrix products take a third of the time that rows take one by one."""
-    monkeypatch.setattr(dispatch, "MixedRows", None)
+    monkeypatch.setattr(ways, "MixedRows", None)
     found = explained(svm.SVR(), {"donors": ll.Latin(2), "loss": get_scorer("r2")})
     assert found.engine == "products"
     assert set(found.declined.values()) == {"donors=Latin(2) asks for some of the pairs of rows"}  # not of the model
@@ -172,7 +172,8 @@ def test_the_bar_has_a_unit_and_comes_to_its_end(model, features, unit, monkeypa
         yield steps.append
         bars.append((unit, total, sum(steps)))
 
-    monkeypatch.setattr(dispatch, "bar", recorded)
+    for one in (additive, cells, products, step_curves):
+        monkeypatch.setattr(one, "bar", recorded, raising=False)
     ll.feature_importance(model, X, Y, loss="squared_error", features=features, donors="all")
     assert bars
     for shown, total, done in bars:

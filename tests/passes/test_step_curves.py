@@ -8,7 +8,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 
 import losslens as ll
 from losslens.engines.trees import small_trees
-from losslens.passes import steps
+from losslens.passes import step_curves
 
 
 @pytest.mark.parametrize("model", [HistGradientBoostingRegressor(max_iter=5), RandomForestRegressor(3, random_state=0)])
@@ -40,7 +40,7 @@ def test_what_the_engine_tabulates_is_ready_before_threads_start(monkeypatch):
         return tabulate(bound)
 
     monkeypatch.setattr(small_trees, "tables", noted)
-    monkeypatch.setattr(steps, "CHUNK_ROWS", 50)
+    monkeypatch.setattr(step_curves, "CHUNK_ROWS", 50)
     X = np.random.default_rng(0).normal(size=(300, 4))
     model = HistGradientBoostingRegressor(max_iter=5).fit(X, X[:, 0])
     ll.feature_importance(model, X, X[:, 0], n_jobs=4)

@@ -10,7 +10,7 @@ from sklearn.svm import SVR
 
 import losslens as ll
 from losslens.engines import kernel_machines
-from losslens.passes import factors
+from losslens.passes import products, ways
 
 N = 90
 RNG = np.random.default_rng(0)
@@ -51,11 +51,11 @@ def agree(found, expected):
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
 @pytest.mark.parametrize("donors", ["all", ll.Derangements()], ids=str)
 def test_means_are_those_of_the_cells(model, donors, weight, monkeypatch):
-    monkeypatch.setattr(factors, "BLOCK", 1)  # triangles of a few rows at a time
+    monkeypatch.setattr(products, "BLOCK", 1)  # triangles of a few rows at a time
     options = {"loss": "squared_error", "donors": donors, "sample_weight": weight, "progress": False}
     asked = []
-    fill = factors.run
-    monkeypatch.setattr(factors, "run", lambda *given: (asked.extend(given[1]), fill(*given))[1])
+    run = products.run
+    monkeypatch.setitem(ways.PASSES, "factors", lambda *given: (asked.extend(given[2]), run(*given))[1])
     agree(ll.feature_importance(model, X, Y, **options), ll.feature_importance(model.predict, X, Y, **options))
     assert {"x0", "x1"} <= {subject.feature.name for subject, _ in asked} <= {"x0", "x1", "x2"}  # x3 has one value
 

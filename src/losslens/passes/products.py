@@ -1,4 +1,6 @@
-"""Mean squared losses of sums of products, without the cells: ``f(i, k) = kept[i] . lent[k]``, of a few numbers each.
+"""The way "factors": mean squared losses of sums of products, without the cells.
+
+Predictions are ``f(i, k) = kept[i] . lent[k]``, of a few numbers each.
 
 The mean over the donors of ``(kept[i] . lent[k] - y_i)^2`` is the squared norm of ``R (kept[i], -y_i)``, where R is the
 triangular factor of the donors' side, and likewise over the rows. Unlike moments, norms do not cancel.
@@ -12,13 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.questions import Question, Subject, pose
 from losslens.losses import Loss
-from losslens.passes.budget import Budget, Filled, RowMass, ratio
-from losslens.progress import Tick
+from losslens.passes.left_out_pairs import RowMass, ratio
+from losslens.passes.outcomes import Outcome, Passed
+from losslens.passes.task import FeatureDesign, Task
+from losslens.progress import bar
+from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
 
@@ -28,27 +32,26 @@ if TYPE_CHECKING:
 BLOCK = 1 << 20  # numbers multiplied at a time
 
 
-def run(
-    engine: Products, asked: Sequence[tuple[Subject, Design]], sample: Sample, loss: Loss, budget: Budget, entropy: int,
-    tick: Tick,
-) -> tuple[Sample, list[Filled]]:  # fmt: skip
-    """The sample with predictions and losses, and the means and kept cells of each feature."""
-    n = sample.n
-    filled: list[Filled] = []
-    widths = [len(subject.distinct) for subject, _ in asked]
-    budget.check_machine(widths, n)
-    at = budget.rows_to_keep(widths, n, entropy)
-    for turn in engine.turns([subject for subject, _ in asked]):
-        questions = [pose(*asked[k], n, entropy) for k in turn]
-        base, halves = engine.halves([question.ask for question in questions], tick)
-        if not filled:
-            sample = replace(sample, prediction=base)
-            loss.check_prediction(base)
-            sample = sample.with_loss(loss)
-        for k, question, half in zip(turn, questions, halves, strict=True):
-            cells = _cells(question, half, at, sample, loss)  # before kept predictions become errors
-            filled.append(Filled.of(question, _means(*asked[k], half, sample, loss), cells))
-    return sample, filled
+def run(task: Task, engine: Products, designs: Sequence[FeatureDesign]) -> Passed:
+    """All features: the means of their cells, from what rows keep and what donors lend, and the cells on access."""
+    n, loss, sample = task.n, task.loss, task.sample
+    assert loss is not None  # the squared one
+    outcomes: list[list[Outcome]] = []
+    widths = [len(subject.distinct) for subject, _ in designs]
+    task.budget.check_machine(widths, n)
+    at = task.budget.rows_to_keep(widths, n, task.entropy)
+    with bar(n * len(designs), "explaining", task.progress, "rows") as tick:
+        for turn in engine.turns([subject for subject, _ in designs]):
+            questions = [pose(*designs[k], n, task.entropy) for k in turn]
+            base, halves = engine.halves([question.ask for question in questions], tick)
+            if not outcomes:
+                sample = replace(sample, prediction=base)
+                loss.check_prediction(base)
+                sample = sample.with_loss(loss)
+            for k, question, half in zip(turn, questions, halves, strict=True):
+                cells = _cells(question, half, at, sample, loss)  # before kept predictions become errors
+                outcomes.append([Outcome.of(question, _means(*designs[k], half, sample, loss), cells)])
+    return Passed([sample], outcomes)
 
 
 def _cells(question: Question, half: Halves, at: Indices, sample: Sample, loss: Loss) -> Cells:

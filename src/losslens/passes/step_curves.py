@@ -1,6 +1,6 @@
-"""One pass over the rows with an engine that gives curves as steps: evaluate the loss, average, keep what fits.
+"""The way "steps": an engine gives curves as steps; steps get losses, are averaged, and kept as memory allows.
 
-The same means as in `dense`, over all pairs, without a matrix of cells: a curve with few steps has few losses.
+The same means as in `cells`, over all pairs, without a matrix of cells: a curve with few steps has few losses.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.layout import CommonGrid
-from losslens.donors.questions import Question
+from losslens.donors.questions import Question, pose
 from losslens.engines import rates
 from losslens.engines.base import StepEngine, Steps, Walker
 from losslens.losses import Loss, squared_error
-from losslens.passes.budget import Budget, Filled, RowMass, ratio, share_left
-from losslens.passes.own_groups import OwnGroups
-from losslens.progress import Tick, silent
+from losslens.passes.left_out_pairs import OwnGroups, RowMass, ratio, share_left
+from losslens.passes.outcomes import Outcome, Passed
+from losslens.passes.task import FeatureDesign, Task
+from losslens.progress import Tick, bar, silent
 from losslens.tables.columns import ClassRuns
+from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 from losslens.workers import Cluster, PerThread, Workers, active, in_process
@@ -33,21 +34,18 @@ CHUNKS = 64  # most chunks of rows, each summed by itself: fixed, so that result
 CHUNK_ROWS = 1250  # rows of a chunk, at least: they are passed down large trees together
 
 
-def run(
-    engine: StepEngine,
-    questions: Sequence[Question],
-    sample: Sample,
-    loss: Loss | None,
-    budget: Budget,
-    entropy: int,
-    n_jobs: int | None,
-    tick: Tick,
-) -> tuple[Sample, list[Filled]]:
-    """The sample with predictions and losses, and the means and cells of each feature."""
-    n = sample.n
+def run(task: Task, engine: StepEngine, designs: Sequence[FeatureDesign]) -> Passed:
+    """All features: the means of their cells, summed over the steps of curves, and the cells on access."""
+    questions = [pose(subject, design, task.n, task.entropy) for subject, design in designs]
+    with bar(task.n, "explaining", task.progress, "rows") as tick:
+        return _pass(task, engine, questions, tick)
+
+
+def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: Tick) -> Passed:
+    n, sample, loss = task.n, task.sample, task.loss
     widths = [question.meeting.width for question in questions]
-    budget.check_machine(widths, n)
-    kept = budget.rows_to_keep(widths, n, entropy)
+    task.budget.check_machine(widths, n)
+    kept = task.budget.rows_to_keep(widths, n, task.entropy)
     places = _in_engine_order(questions)
     axes = _axes(engine, list(places.values()), sample)
     edges = np.linspace(0, n, n_chunks(n) + 1).astype(int).tolist()
@@ -61,7 +59,7 @@ def run(
     if cluster is not None and cluster_is_faster(engine, n, len(questions), cluster):
         workers: Workers = cluster
     else:  # a user-defined loss may not be thread-safe
-        workers = in_process(n_jobs if loss is None or not loss.custom else 1)
+        workers = in_process(task.n_jobs if loss is None or not loss.custom else 1)
         walkers.get()  # before threads start: from Python 3.12 on each would compute what the engine caches
     chunks, curve, local = list[ChunkSums](), np.zeros(()), [np.empty(n if loss else 0) for _ in places]
     summed = workers.map(_sum_chunk, (work, walkers), pairwise(edges), tick)
@@ -77,7 +75,7 @@ def run(
         back = np.argsort(groups.order[work.kept])
     sample = replace(sample, prediction=prediction, loss=None if loss is None else losses)
     at, mass = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
-    filled = []
+    outcomes = []
     for question in questions:
         k = at[question.ask.columns]
         within = None if groups is None else groups.undo(np.concatenate([chunk.within[:, k] for chunk in chunks]))
@@ -88,8 +86,8 @@ def run(
         clipped = float(sum(chunk.clipped[k] for chunk in chunks))
         if loss is not None and question.meeting.leaves_out_own and groups is None:  # the cells of rows with themselves
             clipped -= float(sample.weight**2 @ (losses >= _ceiling(loss, work.like)))
-        filled.append(Filled.of(question, curves.means(local[k], clipped), cells))
-    return sample, filled
+        outcomes.append([Outcome.of(question, curves.means(local[k], clipped), cells)])
+    return Passed([sample], outcomes)
 
 
 def cells_of(engine: StepEngine, questions: Sequence[Question], sample: Sample, rows: slice) -> list[NDArray[Any]]:

@@ -1,0 +1,178 @@
+"""Each feature's way: its donors, the engine that evaluates its cells, and the pass over the rows that fits the engine.
+
+An exact engine computes all pairs of what it supports; the model predicts the rest, cell by cell. ``donors="auto"``
+takes all pairs where that is cheap, else donors until their noise is negligible. It depends on counts, never on
+seconds: the same data give the same result on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from losslens.donors.designs import All, Design, Grid, Latin, Systematic
+from losslens.donors.questions import Subject
+from losslens.engines.base import AnswerWay, Declined, MixedRows
+from losslens.engines.choice import CHECKED
+from losslens.passes import additive, cells, products, step_curves
+from losslens.passes.outcomes import Evaluated, Passed
+from losslens.passes.task import FeatureDesign, Task
+from losslens.results.importance import FeatureImportance
+
+EXACT_PREDICTIONS = 1_000_000  # a feature that needs at most so many is computed over all pairs
+FIRST_DRAW = 8  # donors a row in the first round of a sample
+PAIR_AXIS = 20  # grid values on each axis of a pair
+EFFECT_GRID = (20, 100)  # fewest and most grid values of an effect where all values are over the limit
+FIXED_DONORS = 32  # donors a row where there is no standard error to compare the noise with
+NOISE_SHARE = 0.1  # of the sampling variance: below it, more donors hardly reduce the total variance
+LEAST_LEFT = 1e-6  # of the weight: subtraction keeps ten digits
+NOT_IN_TABLE = "exact engines know the values of the table only"
+SAMPLED = "sampled, as all pairs take longer: donors='all' takes them"
+ONE_HOLDS_ALL = "one row or group holds nearly all weight, and little is left of the pairs if its own are left out"
+
+
+@dataclass(frozen=True, eq=False)
+class Route:
+    """The engine of a feature, and its way of answering."""
+
+    engine: Any
+    way: AnswerWay
+    label: str  # the engine's name
+    exact: bool  # without predictions of the model
+    declined: str = ""  # why no exact engine is used
+
+
+PASSES: dict[AnswerWay, Callable[[Task, Any, Sequence[FeatureDesign]], Passed]] = {
+    "cells": cells.run, "steps": step_curves.run, "sums": additive.run, "factors": products.run,
+}  # fmt: skip
+
+
+def evaluate(task: Task, designs: Sequence[FeatureDesign]) -> tuple[list[list[Evaluated]], int]:
+    """Each feature with its donors, by each loss of the task; and the number of predictions of the model."""
+    routes = [route(task, subject, design) for subject, design in designs]
+    found: dict[str, list[Evaluated]] = {}
+    predicted = min(task.n, CHECKED) if any(r.exact for r in routes) else 0  # the exact engine was checked on these
+    for engine, way in dict.fromkeys((r.engine, r.way) for r in routes):
+        mine = [(one, r) for one, r in zip(designs, routes, strict=True) if (r.engine, r.way) == (engine, way)]
+        passed = PASSES[way](task, engine, [one for one, _ in mine])
+        predicted += passed.n_predictions if engine is task.engine else 0
+        unsteady = task.engine.repeats.declined if engine is task.engine else ""
+        for ((subject, design), r), outcomes in zip(mine, passed.outcomes, strict=True):
+            found[subject.feature.name] = [
+                Evaluated(subject.feature, design, r.label, sample, outcome, unsteady or r.declined)
+                for sample, outcome in zip(passed.samples, outcomes, strict=True)
+            ]
+    return [found[subject.feature.name] for subject, _ in designs], predicted
+
+
+# The engine.
+
+
+def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
+    """The exact engine if it supports the feature, else the black box; cell by cell under designs of some pairs."""
+    declined = task.declined
+    if is_sampled(task, subject) and (design is None or not design.all_pairs):
+        declined = SAMPLED
+    elif task.exact is not None:
+        try:
+            way = task.exact.way(subject, task.loss, blocked=task.blocked)
+        except Declined as why:
+            declined = str(why)
+        else:
+            if way != "cells" and task.loss is not None and _few_digits_left(task, design):
+                return Route(task.engine, "cells", task.engine.name, exact=False, declined=ONE_HOLDS_ALL)
+            if design is None or design.all_pairs or subject.feature.kind == "pair":
+                return Route(task.exact, way, task.exact.name, exact=True)
+            if design.values is None:
+                mixed = task.exact if task.exact.fills_own_donors else MixedRows(task.exact, len(task.table.names))
+                return Route(mixed, "cells", task.exact.name, exact=True)
+            declined = NOT_IN_TABLE
+    return Route(task.engine, "cells", task.engine.name, exact=False, declined=declined)
+
+
+def is_sampled(task: Task, subject: Subject) -> bool:
+    """Whether "auto" draws donors for a feature of many values although there is an exact engine."""
+    if task.design is not None or task.loss is None or task.exact is None:
+        return False
+    return bool(task.exact.prefers_sample(subject)) and len(subject.distinct) - 1 > FIRST_DRAW
+
+
+def _few_digits_left(task: Task, design: Design | None) -> bool:
+    """Whether pairs inside groups, or rows' own, which are subtracted from all pairs, hold nearly all weight."""
+    if not task.blocked and (design is None or not design.leaves_out_own):
+        return False
+    return task.largest_share > 1 - LEAST_LEFT
+
+
+# The donors.
+
+
+def design_of(
+    task: Task, subject: Subject, rule: Callable[[Subject, int], Design], *, all_exact: bool = True
+) -> Design:
+    """The design of a feature; for "auto" all rows if the engine is exact (`all_exact`), else by the rule, as pairs."""
+    if task.design is not None:
+        return task.design
+    if all_exact and subject.feature.kind != "pair" and route(task, subject).exact:
+        return All()
+    return Latin(FIRST_DRAW) if is_sampled(task, subject) else rule(subject, task.n)
+
+
+def exact_cost(subject: Subject, n: int) -> int:
+    """Predictions for all pairs of one feature: each row at every distinct value but its own."""
+    return n * (len(subject.distinct) - 1)
+
+
+def first_design(subject: Subject, n: int, *, blocked: bool = False) -> Design:
+    """All pairs where that is cheap, else a first draw of shifts; pairs of features get a grid.
+
+    `blocked`: donors come from other groups. All donors of a systematic shift might be in the rows' own groups, so the
+    shifts are random.
+    """
+    if subject.feature.kind == "pair":
+        return Grid(min(PAIR_AXIS, n), at="quantiles")
+    if exact_cost(subject, n) <= EXACT_PREDICTIONS:
+        return All()
+    return Latin(FIRST_DRAW) if subject.feature.kind == "group" or blocked else Systematic(FIRST_DRAW)
+
+
+def effect_design(subject: Subject, n: int) -> Design:
+    """The same for curves only: a common grid where all values are over the limit."""
+    design = first_design(subject, n)
+    return design if design.common else Grid(int(np.clip(EXACT_PREDICTIONS // n, *EFFECT_GRID)), at="quantiles")
+
+
+def _noise_over_sampling(importance: FeatureImportance) -> float:
+    """Monte-Carlo variance over sampling variance; infinite where there are too few donors to estimate it."""
+    if importance.sample.units() < 3:  # no standard error: a fixed number of donors
+        return 0.0 if (importance.design.m or 0) >= FIXED_DONORS else np.inf
+    try:
+        influence = importance.influence
+    except ValueError:  # too few donors with positive weight
+        return np.inf
+    noise, sampling = influence.noise, influence.variance
+    if not importance.design.ranked:
+        sampling -= noise
+    return 0.0 if noise == 0 else noise / sampling if sampling > 0 else np.inf
+
+
+def wants_more(importance: FeatureImportance) -> bool:
+    """Whether the noise of the sampled donors is not negligible yet."""
+    return not importance.design.common and _noise_over_sampling(importance) > NOISE_SHARE
+
+
+def more_donors(importance: FeatureImportance) -> int:
+    """Twice the donors, or four, eight, ... times where the noise, which falls as 1/m, requires it."""
+    ratio = _noise_over_sampling(importance)
+    doublings = int(np.clip(np.ceil(np.log2(ratio / NOISE_SHARE)), 1, 16)) if np.isfinite(ratio) else 1
+    return int((importance.design.m or 1) * 2**doublings)
+
+
+def next_design(importance: FeatureImportance, subject: Subject, n: int) -> Design:
+    """The design of the next round."""
+    design: Any = importance.design  # Latin or Systematic
+    m = more_donors(importance)
+    return All() if m >= len(subject.distinct) - 1 else replace(design, m=m)
