@@ -151,40 +151,41 @@ def _plain(names: Any) -> list[str]:
 def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> ExactEngine:
     """Compare the engine with the model on some rows; raise `Declined` if predictions or losses differ.
 
-    Returned is the engine whose predictions have the type of the model's.
+    The result is the engine whose predictions have the type of the model's.
 
-    Half of the rows hold odd values (`checked_rows`). Of these and the others in turn, the others take values of
-    requested columns from another row, since cells lie where no row of the table does: one column, or half of them.
+    Every second row holds odd values (`checked_rows`). The rows between them take values of requested columns from
+    another row, since cells lie where no row of the table does: of one column, or of half of them.
     """
     n = site.table.n
     rows, covers, weight = checked_rows(engine, site, CHECKED)
     columns = sorted(site.requested)[:: len(site.requested) // MOST_REPLACED + 1]
     source = _replaced(rows, columns, len(site.table.names))
     edits = [Edit(0, len(rows), j, site.column(j), source[:, j]) for j in columns]
-    own = respond(Batch(site.table).fill(rows, edits))
-    engine = engine.like(own.dtype)
-    mine = engine.predict(source)
-    if own.shape != mine.shape:
+    expected = respond(Batch(site.table).fill(rows, edits))
+    engine = engine.like(expected.dtype)
+    computed = engine.predict(source)
+    if expected.shape != computed.shape:
         raise Declined(
-            f"the model's predictions have shape {own.shape}, but those computed from its parameters {mine.shape}"
+            f"the model's predictions have shape {expected.shape}, but those computed from its parameters "
+            f"{computed.shape}"
         )
-    single = engine.in_single or is_single(own)
+    single = engine.in_single or is_single(expected)
     if single and not engine.adds_in_single:
         raise Declined(SINGLE)
     if single and engine.sums_losses and n < FEWEST_IN_SINGLE:
         raise Declined(FEW_IN_SINGLE)
     tolerance, rounded = (SINGLE_TOLERANCE, ROUNDED_IN_SINGLE) if single else (TOLERANCE, ROUNDED)
-    gaps, largest = np.abs(np.subtract(own, mine, dtype=np.float64)), float(np.abs(own).max())
+    gaps, largest = np.abs(np.subtract(expected, computed, dtype=np.float64)), float(np.abs(expected).max())
     # What cancels is rounded in proportion to itself: that is no other model, but is declined below.
     if not np.all(gaps <= tolerance * max(largest, engine.magnitude * max(1.0, largest) if single else 0.0)):
         raise Declined(DIFFERENT)
     # Predictions that are rounded alike have no gaps, but a closed form is not rounded.
-    rounding = float(np.abs(own[~covers]).max()) * float(np.finfo(np.float32 if single else np.float64).eps)
+    rounding = float(np.abs(expected[~covers]).max()) * float(np.finfo(np.float32 if single else np.float64).eps)
     gap = np.sqrt(np.average(np.mean(gaps.reshape(len(rows), -1) ** 2, axis=1), weights=weight))
-    if not max(rounding, gap) <= tolerance * spread(own, weight):
+    if not max(rounding, gap) <= tolerance * spread(expected, weight):
         raise Declined(rounded)
     if site.losses is not None:
-        check = partial(_check_losses, partial(site.losses, rows), own, mine, weight, tolerance, 4 * rounding)
+        check = partial(_check_losses, partial(site.losses, rows), expected, computed, weight, tolerance, 4 * rounding)
         check(allow_rounding=engine.own_rounding and not single)  # of float32 that is more than is promised
     return engine
 
@@ -200,8 +201,8 @@ def _replaced(rows: Indices, columns: Sequence[int], p: int) -> Indices:
 
 
 def _check_losses(
-    losses: Callable[[NDArray[Any]], Floats], own: Any, mine: Any, weight: Floats, tolerance: float, moved: float,
-    *, allow_rounding: bool = False,
+    losses: Callable[[NDArray[Any]], Floats], by_model: Any, by_engine: Any, weight: Floats, tolerance: float,
+    moved: float, *, allow_rounding: bool = False,
 ) -> None:  # fmt: skip
     """Raise `Declined` unless the engine's losses are the model's, on average, relative to the mean loss.
 
@@ -216,16 +217,18 @@ def _check_losses(
 
     try:
         with np.errstate(all="ignore"):
-            expected, computed = losses(own), losses(mine)
+            expected, computed = losses(by_model), losses(by_engine)
             defined = np.isfinite(expected)  # a deviance is not, of a prediction below 0
             gap = mean(np.abs(computed - expected))
             if gap <= tolerance * mean(np.abs(expected)):
                 return
-            both_ways = [losses(own + moved), losses(own - moved)] if own.dtype.kind == "f" else [expected] * 2
+            both_ways = (
+                [losses(by_model + moved), losses(by_model - moved)] if by_model.dtype.kind == "f" else [expected] * 2
+            )
             if allow_rounding and gap <= mean(np.max(np.abs(np.subtract(both_ways, expected)), axis=0)):
                 return
             added = mean(sum(both_ways) / 2 - expected)
-            if gap <= added <= tolerance * mean(losses(np.roll(own, 1, axis=0))):
+            if gap <= added <= tolerance * mean(losses(np.roll(by_model, 1, axis=0))):
                 return
     except Exception as error:  # the user's function: of rows that the black box may never ask for
         raise Declined(f"the loss can't be evaluated on rows with replaced values ({error})") from error

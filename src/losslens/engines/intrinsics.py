@@ -71,13 +71,13 @@ def _sum(builder: Any, kind: Any, first: Any, second: Any) -> Any:
 def _add(lanes: int) -> Any:
     """An intrinsic that adds `lanes` numbers."""
 
-    def add(_: Any, to: Any, at: Any, given: Any, begin: Any) -> Any:
+    def add(_: Any, to: Any, at: Any, source_type: Any, begin: Any) -> Any:
         def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             place, other = (_place(context, builder, signature, arguments, k, lanes) for k in (0, 2))
             builder.store(_sum(builder, to, _load(builder, place), _load(builder, other)), place).align = 8
             return context.get_dummy_value()
 
-        return types.void(to, types.uint64, given, types.uint64), emit
+        return types.void(to, types.uint64, source_type, types.uint64), emit
 
     return intrinsic(add)
 

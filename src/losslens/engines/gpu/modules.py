@@ -277,8 +277,8 @@ class _ModuleMixer(Mixer):
 
         def again(*mixed_rows: Any) -> NDArray[Any]:
             """Predict by the black box, which says what is wrong."""
-            here: Any = [host(one) for one in mixed_rows]
-            return self.predict(here[0], here[1], here[2], tick)
+            on_host: Any = [host(one) for one in mixed_rows]
+            return self.predict(on_host[0], on_host[1], on_host[2], tick)
 
         return GameArrays(
             xp, xp.asarray(codes), base, predict, lambda rows, some: judge(y[rows], some),

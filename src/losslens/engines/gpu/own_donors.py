@@ -252,9 +252,9 @@ class OwnDonorCells:
         assert predictions is not None
         base, cells = predictions[: self.b], []
         for one, (start, stop) in zip(self.features, pairwise(self.ends), strict=True):
-            mine = predictions[start:stop].reshape(-1, self.b, *base.shape[1:]).transpose(0, 1)
-            same = one.same.reshape(*one.same.shape, *[1] * (mine.ndim - 2))
-            cells.append(torch.where(same, base[:, None], mine))
+            of_feature = predictions[start:stop].reshape(-1, self.b, *base.shape[1:]).transpose(0, 1)
+            same = one.same.reshape(*one.same.shape, *[1] * (of_feature.ndim - 2))
+            cells.append(torch.where(same, base[:, None], of_feature))
         return _Predicted((base, cells), usual)
 
     def averaged(

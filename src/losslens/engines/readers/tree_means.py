@@ -105,22 +105,22 @@ class _Copies:
         self.width, self.copies = spec.width, [list[_Encoder]()]
         self.columns = []  # of each part: the column of a copy for each of the model's
         for part, member in zip(parts, spec.members, strict=True):
-            mine = np.arange(spec.width) if member.columns is None else member.columns
-            one = part, mine
+            selected = np.arange(spec.width) if member.columns is None else member.columns
+            one = part, selected
             fits = (k for k, others in enumerate(self.copies) if all(_agree(one, other) for other in others))
             place = next(fits, len(self.copies))
             if place == len(self.copies):
                 self.copies.append([])
-            if not any(np.array_equal(mine, columns) for _, columns in self.copies[place]):
+            if not any(np.array_equal(selected, columns) for _, columns in self.copies[place]):
                 self.copies[place].append(one)
-            self.columns.append(place * spec.width + mine)
+            self.columns.append(place * spec.width + selected)
 
     def encode(self, column: int, values: NDArray[Any]) -> Floats:
         """The values of a column of some copy, encoded as the models of this copy do."""
         place, column = divmod(column, self.width)
-        for part, mine in self.copies[place]:
-            if (mine == column).any():
-                return part.numbers(int(np.argmax(mine == column)), values)
+        for part, selected in self.copies[place]:
+            if (selected == column).any():
+                return part.numbers(int(np.argmax(selected == column)), values)
         return np.zeros(len(values))  # no model of this copy is given it
 
 

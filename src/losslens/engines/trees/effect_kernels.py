@@ -132,9 +132,9 @@ def tabulate(first, last, most, nodes, info, table_at, base, factors, D, counts,
         q = U(info[s, ABOVE])
         if nodes[s, FEATURE] >= 0 or q > U(most):
             continue
-        size, here = ONE << q, U(D) * U(table_at[nodes[s, RIGHT]] - base)
+        size, begin = ONE << q, U(D) * U(table_at[nodes[s, RIGHT]] - base)
         for d in range(U(D)):
-            source = here + d * size
+            source = begin + d * size
             sum_subsets(counts, source, q)
             for which in (OF_E, OF_F):
                 target = source + source + which * size

@@ -304,8 +304,8 @@ class _Walk:
     ) -> None:
         """Add effects to those of all rows, (D, rows, players, outputs)."""
         tables = [self.tabulate(chunk, table.copy()) for chunk, table in zip(counts.chunks, counts.tables, strict=True)]
-        everything = _Tables(self, counts, tables, effects, all_chunks)
-        for _ in _in_order(n_jobs, _Tables.work, everything, self.blocks(), tick):
+        shared = _Tables(self, counts, tables, effects, all_chunks)
+        for _ in _in_order(n_jobs, _Tables.work, shared, self.blocks(), tick):
             pass
 
     # Steps.

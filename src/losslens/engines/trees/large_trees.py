@@ -153,8 +153,8 @@ def pass_down(trees, codes, kinds, base, shift, on_path, keys, jobs, ends, span,
             while nodes[s, FEATURE] >= 0 and q1 > q0:
                 f, cut = U(nodes[s, FEATURE]), nodes[s, CUT]
                 free, cut_place = U(kinds[f, KIND]), U(base[f]) + U(cut)
-                here = span[free]
-                low, high = here >> HALF, here & LOW_HALF
+                bounds = span[free]
+                low, high = bounds >> HALF, bounds & LOW_HALF
                 if depth == U(len(jobs)):
                     return JOBS_FULL
                 if nodes[s, RULE] == PLAIN and special[f] == size[f]:
@@ -188,7 +188,7 @@ def pass_down(trees, codes, kinds, base, shift, on_path, keys, jobs, ends, span,
                     sides = U(low < cut_place), U(cut_place < high)
                     divide_special(s, trees, codes, kinds, keys, q0, q1, room, shift, on_path, *sides, ends)
                     right, left = ends[0], ends[1]
-                jobs[depth, 0], jobs[depth, 1], jobs[depth, 2], jobs[depth, 3] = s, q0, right, here
+                jobs[depth, 0], jobs[depth, 1], jobs[depth, 2], jobs[depth, 3] = s, q0, right, bounds
                 jobs[depth, 4] = WAITS
                 depth += ONE
                 span[free] = low << HALF | min(cut_place, high)
@@ -197,17 +197,17 @@ def pass_down(trees, codes, kinds, base, shift, on_path, keys, jobs, ends, span,
                 leaf, one = U(nodes[s, RIGHT]), value[U(nodes[s, RIGHT]), 0]
                 for q in range(q0, q1):
                     key = U(keys[q])
-                    i, mine = key & row, U(key >= path)
-                    own[i if mine else rows, t * width] = one  # arithmetic again: the other rows share a place
+                    i, is_own = key & row, U(key >= path)
+                    own[i if is_own else rows, t * width] = one  # arithmetic again: the other rows share a place
                     place = U(count[i])
                     if place == capacity:
                         return EVENTS_FULL
-                    count[i] = place + (ONE ^ mine)
+                    count[i] = place + (ONE ^ is_own)
                     place = (i * capacity + place) * long
                     events[place] = i8(span[key >> shift & kind])
                     events[place + ONE] = one
                     for w in range(ONE, width):
-                        own[i if mine else rows, t * width + w] = value[leaf, w]
+                        own[i if is_own else rows, t * width + w] = value[leaf, w]
                         events[place + ONE + w] = value[leaf, w]
             while depth > 0:  # up to a node whose right subtree waits
                 up = depth - ONE
@@ -215,8 +215,8 @@ def pass_down(trees, codes, kinds, base, shift, on_path, keys, jobs, ends, span,
                 f = U(nodes[s, FEATURE])
                 if jobs[up, 4] == WAITS and jobs[up, 2] > jobs[up, 1]:
                     jobs[up, 4] = DONE
-                    cut_place, here = U(base[f]) + U(nodes[s, CUT]), jobs[up, 3]
-                    span[kinds[f, KIND]] = max(cut_place, here >> HALF) << HALF | here & LOW_HALF
+                    cut_place, bounds = U(base[f]) + U(nodes[s, CUT]), jobs[up, 3]
+                    span[kinds[f, KIND]] = max(cut_place, bounds >> HALF) << HALF | bounds & LOW_HALF
                     s, q0, q1 = U(nodes[s, RIGHT]), jobs[up, 1], jobs[up, 2]
                     break
                 span[kinds[f, KIND]] = jobs[up, 3]
@@ -237,17 +237,17 @@ def list_bits(mark, first, stop, places, end):
     for number in range(stop - first):
         word = U(mark[first + number])
         mark[first + number] = U(0)
-        here, count = number << SIX, U(count_bits(word))
-        places[end] = here + U(trailing_zeros(word | LAST_BIT))
+        first_place, count = number << SIX, U(count_bits(word))
+        places[end] = first_place + U(trailing_zeros(word | LAST_BIT))
         word &= word - ONE
-        places[end + ONE] = here + U(trailing_zeros(word | LAST_BIT))
+        places[end + ONE] = first_place + U(trailing_zeros(word | LAST_BIT))
         word &= word - ONE
-        places[end + TWO] = here + U(trailing_zeros(word | LAST_BIT))
+        places[end + TWO] = first_place + U(trailing_zeros(word | LAST_BIT))
         if count > U(3):
             more = end + U(3)
             word &= word - ONE
             while word != 0:
-                places[more] = here + U(trailing_zeros(word))
+                places[more] = first_place + U(trailing_zeros(word))
                 word &= word - ONE
                 more += ONE
         end += count
@@ -274,15 +274,15 @@ def emit_rows(
     while ONE << pad < outputs:  # a position of the difference array has room for all outputs
         pad += ONE
     while i < U(stop) and s <= U(STEPS_PER_YIELD):
-        here, mine = i - first_row, i * capacity * long
+        row, first_event = i - first_row, i * capacity * long
         for w in range(outputs):
-            total[here, w] = 0
+            total[row, w] = 0
         for t in range(trees):
             out, first = U(output[t]), own[i, t * width]
             for w in range(width):
-                total[here, out + w] += own[i, t * width + w]
+                total[row, out + w] += own[i, t * width + w]
             for q in range(U(begins[i, t]), U(begins[i, t + ONE])):
-                place = mine + q * long
+                place = first_event + q * long
                 span, gain = U(events[place]), events[place + ONE] - first
                 a, z = span >> HALF, span & LOW_HALF
                 mark[a >> SIX] |= ONE << (a & U(63))
@@ -296,10 +296,10 @@ def emit_rows(
                     diff[z + w] -= gain
         for k in range(p):
             at, end = U(base[k]), U(size[k])
-            start[here, k] = s
+            start[row, k] = s
             classes[s] = 0
             for w in range(outputs):
-                raw[s, w] = total[here, w] + diff[(at << pad) + w]
+                raw[s, w] = total[row, w] + diff[(at << pad) + w]
                 diff[(at << pad) + w] = 0
             mark[at >> SIX] &= ~ONE
             s += ONE
@@ -320,7 +320,7 @@ def emit_rows(
                         moved |= step
                         raw[s, w] = raw[s - ONE, w] + step
                 s += U(moved != 0 and c < end)
-        start[here, p] = s
+        start[row, p] = s
         i += ONE
     return i8(i)
 

@@ -81,11 +81,11 @@ def add_small(i, k, bits, cells, trees, packed, parts, table):
             reached &= allowed[i, e] | allowed[k, e]
         active = NONE
         for e in range(start, stop):
-            mine, theirs = allowed[i, e], allowed[k, e]
-            parts[active, 0] = mine
-            parts[active, 1] = theirs
+            of_row, of_donor = allowed[i, e], allowed[k, e]
+            parts[active, 0] = of_row
+            parts[active, 1] = of_donor
             parts[active, 2] = bits[U(owner[e])]
-            active += U((mine ^ theirs) & reached != NONE)
+            active += U((of_row ^ of_donor) & reached != NONE)
         while reached != NONE:
             place = U(trailing_zeros(reached))
             reached &= reached - ONE

@@ -59,11 +59,11 @@ def pair_table(
         return raw
     step = max(1, MASKS // max(1, values.shape[1]))
     for t in range(0, len(bound.roots), step):
-        part, here = slice(t, t + step), (tables.tree >= t) & (tables.tree < t + step)
+        part, in_part = slice(t, t + step), (tables.tree >= t) & (tables.tree < t + step)
         of_rows, of_donors = (
             tables.allowed(entries, tables.tree[entries] - t, len(bound.roots[part]), classes)
             for mask, classes in ((~replaced, codes), (replaced, donor_codes))
-            for entries in (np.flatnonzero(here & mask[tables.feature]),)
+            for entries in (np.flatnonzero(in_part & mask[tables.feature]),)
         )
         add_pairs(of_rows, of_donors, bound.leaf_at[part], bound.value, bound.output[part], raw)
     return raw

@@ -138,20 +138,20 @@ def _tabulate(
         leaves, e0, pairs, spans = U(leaf_at[t + ONE] - leaf_at[t]), first[t], U(pair_at[t]), U(span_at[t])
         for k in range(U(inner_at[t]), U(inner_at[t + ONE])):
             s, e, low, middle, high = U(inner[k]), entry_of[k], U(below[k, 0]), U(below[k, 1]), U(below[k, 2])
-            cut, rule, first_mask, mine = nodes[s, CUT], nodes[s, RULE], U(mask_at[e]), spans + U(e - e0) * leaves
+            cut, rule, first_mask, first_span = nodes[s, CUT], nodes[s, RULE], U(mask_at[e]), spans + U(e - e0) * leaves
             classes, place = size[feature[e]], offset[feature[e]] + cut
             left, right = ((ONE << (middle - low)) - ONE) << low, ((ONE << (high - middle)) - ONE) << middle
             for c in range(classes):
                 mask[first_mask + U(c)] &= ~(right if goes_left(c, cut, rule, classes, sets) else left)
             for z in range(middle, high):
-                if span[mine + z, 0] < place:
-                    span[mine + z, 0] = place
+                if span[first_span + z, 0] < place:
+                    span[first_span + z, 0] = place
                 for x in range(low, middle):
                     split[pairs + x * leaves + z] = U(e - e0) * leaves + z
                     split[pairs + z * leaves + x] = U(e - e0) * leaves + x
             for x in range(low, middle):
-                if span[mine + x, 1] > place:
-                    span[mine + x, 1] = place
+                if span[first_span + x, 1] > place:
+                    span[first_span + x, 1] = place
 
 
 @njit
@@ -181,9 +181,9 @@ def search(codes, begin, rows, trees, tables, forbidden, diff, own, first_row):
                 forbidden[0, i] |= forbids
         for i in range(rows):
             leaf, base = U(trailing_zeros(~forbidden[0, i])), i * row_size
-            mine, pairs = leaf0 + leaf, U(pair_at[t]) + leaf * leaves
+            own_leaf, pairs = leaf0 + leaf, U(pair_at[t]) + leaf * leaves
             for w in range(width):
-                own[first_row + i, out + w] += value[mine, w]
+                own[first_row + i, out + w] += value[own_leaf, w]
             others = forbidden[0, i] & ~forbidden[1, i] & all_leaves
             forbidden[0, i] = forbidden[1, i] = 0
             specials = others if has_special[t] else U(0)
@@ -193,12 +193,12 @@ def search(codes, begin, rows, trees, tables, forbidden, diff, own, first_row):
                 both = U(span[spans + U(split[pairs + leaf])])
                 start, stop = base + (both >> HALF), base + (both & LOW_HALF)
                 if width == ONE:  # the usual case
-                    gain = value[leaf0 + leaf, 0] - value[mine, 0]
+                    gain = value[leaf0 + leaf, 0] - value[own_leaf, 0]
                     diff[start * outputs + out] += gain
                     diff[stop * outputs + out] -= gain
                     continue
                 for w in range(width):
-                    gain = value[leaf0 + leaf, w] - value[mine, w]
+                    gain = value[leaf0 + leaf, w] - value[own_leaf, w]
                     diff[start * outputs + w] += gain
                     diff[stop * outputs + w] -= gain
             while specials != 0:
@@ -210,7 +210,7 @@ def search(codes, begin, rows, trees, tables, forbidden, diff, own, first_row):
                     if mask[U(mask_at[e]) + c] >> leaf & ONE:
                         place = (base + U(offset[f]) + c) * outputs + out
                         for w in range(width):
-                            gain = value[leaf0 + leaf, w] - value[mine, w]
+                            gain = value[leaf0 + leaf, w] - value[own_leaf, w]
                             diff[place + w] += gain
                             diff[place + outputs + w] -= gain
 
