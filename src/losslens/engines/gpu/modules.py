@@ -139,9 +139,8 @@ class Modules(BlackBox):
         predicted = cells.predict(self.batch_rows, tick)
         if predicted is None:
             return None
-        averaged = cells.averaged(
-            questions, *predicted.predictions, kept=kept
-        )  # launched before anything is waited for
+        # Sums are launched before anything is waited for.
+        averaged = cells.averaged(questions, *predicted.predictions, kept=kept)
         if not bool(predicted.usual):
             return None
         return self.on_device.check(host(predicted.predictions[0]), len(rows)), (one() for one in averaged)

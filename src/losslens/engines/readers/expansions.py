@@ -102,26 +102,24 @@ def _scaling(step: Any) -> Scaling | None:
 
 def _selected(step: Any, coef: Floats) -> tuple[Floats, float]:
     kept = step.get_support()
-    whole = np.zeros(len(kept))
-    whole[kept] = coef
-    return whole, 0.0
+    before = np.zeros(len(kept))
+    before[kept] = coef
+    return before, 0.0
 
 
 def _standard(step: Any, coef: Floats) -> tuple[Floats, float]:
-    return _centred_and_scaled(coef, step.mean_ if step.with_mean else None, step.scale_ if step.with_std else None)
+    return _scaled(coef, step.mean_ if step.with_mean else None, step.scale_ if step.with_std else None)
 
 
 def _robust(step: Any, coef: Floats) -> tuple[Floats, float]:
-    return _centred_and_scaled(
-        coef, step.center_ if step.with_centering else None, step.scale_ if step.with_scaling else None
-    )
+    return _scaled(coef, step.center_ if step.with_centering else None, step.scale_ if step.with_scaling else None)
 
 
 def _max_abs(step: Any, coef: Floats) -> tuple[Floats, float]:
-    return _centred_and_scaled(coef, None, step.scale_)
+    return _scaled(coef, None, step.scale_)
 
 
-def _centred_and_scaled(coef: Floats, middle: Floats | None, scale: Floats | None) -> tuple[Floats, float]:
+def _scaled(coef: Floats, middle: Floats | None, scale: Floats | None) -> tuple[Floats, float]:
     """Columns minus a middle, divided by a scale."""
     coef = coef if scale is None else coef / scale
     return coef, 0.0 if middle is None else -float(coef @ middle)

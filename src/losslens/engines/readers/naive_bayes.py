@@ -75,11 +75,8 @@ def _categorical(estimator: Any) -> Sums:
     column = np.repeat(np.arange(len(widths)), widths)
     category = np.concatenate([np.arange(width) for width in widths])
     coef = np.concatenate([np.asarray(table, float) for table in estimator.feature_log_prob_], axis=1)
-    return (
-        coef,
-        np.array(estimator.class_log_prior_, float),
-        ColumnFunctions(column, partial(_is_category, column, category)),
-    )
+    functions = ColumnFunctions(column, partial(_is_category, column, category))
+    return coef, np.array(estimator.class_log_prior_, float), functions
 
 
 def _is_category(column: Any, category: Any, X: Floats) -> Floats:

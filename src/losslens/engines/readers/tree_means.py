@@ -131,10 +131,8 @@ def _agree(one: _Encoder, other: _Encoder) -> bool:
     if (one[0].single, *func_and_args(one[0].encode)) != (other[0].single, *func_and_args(other[0].encode)):
         return False
     # Encoders without arguments of their own encode all columns alike.
-    free = all(
-        isinstance(argument, (bool, float)) or argument in ({}, frozenset())
-        for argument in func_and_args(one[0].encode)[1:]
-    )
+    _, *options = func_and_args(one[0].encode)
+    free = all(isinstance(option, (bool, float)) or option in ({}, frozenset()) for option in options)
     return free or np.array_equal(one[1], other[1])
 
 

@@ -162,19 +162,8 @@ def pass_down(trees, codes, kinds, base, shift, on_path, keys, jobs, ends, span,
                         return KEYS_FULL
                     sender = path if free != no_kind else U(0)  # then no row sends a copy
                     first_left = q1
-                    end = divide(
-                        keys,
-                        q0,
-                        q1,
-                        codes,
-                        f,
-                        cut,
-                        row,
-                        free << shift,
-                        sender,
-                        U(low < cut_place),
-                        U(cut_place >= high),
-                    )
+                    sides = U(low < cut_place), U(cut_place >= high)
+                    end = divide(keys, q0, q1, codes, f, cut, row, free << shift, sender, *sides)
                     left, right = end >> HALF, end & LOW_HALF
                 else:
                     room = U(0)

@@ -48,10 +48,8 @@ def pair_table(
     if a tree has too many leaves for a mask, every pair walks down every tree.
     """
     replaced = np.isin(np.arange(len(bound.size)), kept, invert=True)
-    codes, donor_codes = (
-        np.ascontiguousarray(bound.codes[:, rows]),
-        np.zeros((len(replaced), values.shape[1]), np.int32),
-    )
+    codes = np.ascontiguousarray(bound.codes[:, rows])
+    donor_codes = np.zeros((len(replaced), values.shape[1]), np.int32)
     donor_codes[replaced] = values
     raw = np.zeros((len(rows), values.shape[1], len(bound.unit)), np.int64)
     if tables is None:

@@ -120,9 +120,8 @@ class TreeGames(PlayerGames):
         for t, output in enumerate(bound.output.tolist()):
             leaves = bound.value[bound.leaf_at[t] : bound.leaf_at[t + 1]]
             outputs = slice(output, output + leaves.shape[1])
-            ends[:, outputs] += (
-                np.stack([leaves.min(axis=0), leaves.max(axis=0)]) * bound.unit[outputs] / bound.ensemble.divisor
-            )
+            extremes = np.stack([leaves.min(axis=0), leaves.max(axis=0)])
+            ends[:, outputs] += extremes * bound.unit[outputs] / bound.ensemble.divisor
         return ends[0], ends[1]
 
     def effects_on_sums(self, weights: Floats, n_jobs: int | None, tick: Tick) -> SumEffects:
