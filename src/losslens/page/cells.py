@@ -97,12 +97,12 @@ def _parts(curves: Floats) -> list[Any]:
     return [slice(k, k + step) for k in range(0, len(curves), step)]
 
 
-def _by_rank(meeting: OwnDonors, codes: Indices) -> Indices:
+def _by_rank(layout: OwnDonors, codes: Indices) -> Indices:
     """The rank bin of each row's own value: the columns of systematic shifts are such bins. Ties at their middle."""
     count = np.bincount(codes)
     middle = np.cumsum(count) - (count + 1) / 2
-    bins = (middle[codes] * meeting.width / len(codes)).astype(np.intp)
-    return np.asarray(meeting.place[np.minimum(bins, meeting.width - 1)])
+    bins = (middle[codes] * layout.width / len(codes)).astype(np.intp)
+    return np.asarray(layout.place[np.minimum(bins, layout.width - 1)])
 
 
 def _bins(values: NDArray[Any], weights: Floats, ordered: bool, most: int | None) -> Indices:
@@ -230,12 +230,12 @@ def width_errors(
         rows = np.flatnonzero(group & (weight > 0))
         inner, layout, every = one.sample.at(rows), one.meeting.subset(rows)[0], np.arange(len(rows))
         caused, low_caused = curves[k][grid.at], low[k][grid.own]
-        of_all, of_group = (one.sample, one.meeting, rows), (inner, layout, every)
-        exact, found = _width(local[rows], caused, *of_all), _width(local[rows], low_caused, *of_all)
-        given = max(given, abs(found / exact - 1) if exact > 0 else 0.0)
-        exact = _width(within[rows, k], caused[rows], *of_group)
-        found = _width(low_within[rows, k], low_caused[rows], *of_group)
-        subset = max(subset, len(rows) * abs(found - exact))
+        from_all, from_group = (one.sample, one.meeting, rows), (inner, layout, every)
+        exact, low_rank = _width(local[rows], caused, *from_all), _width(local[rows], low_caused, *from_all)
+        given = max(given, abs(low_rank / exact - 1) if exact > 0 else 0.0)
+        exact = _width(within[rows, k], caused[rows], *from_group)
+        low_rank = _width(low_within[rows, k], low_caused[rows], *from_group)
+        subset = max(subset, len(rows) * abs(low_rank - exact))
     return {"width_off": SAFETY * given, "width_error_times_n": SAFETY * subset}
 
 
