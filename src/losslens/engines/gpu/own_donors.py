@@ -185,7 +185,7 @@ def donors_of(on_device: DeviceTable, donors: Lending, rows: Indices) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class _FeatureCells:
+class _DrawnCells:
     """One feature's cells of some rows, donor by donor, and the values that they take."""
 
     ask: Ask
@@ -228,7 +228,7 @@ class OwnDonorCells:
                 for source, index in zip(ask.sources, ask.index, strict=True)
             )
             self.donors.append(donors)
-            self.features.append(_FeatureCells(ask, value.T.reshape(-1), numbers, same))
+            self.features.append(_DrawnCells(ask, value.T.reshape(-1), numbers, same))
         self.ends = np.cumsum([self.b, *(len(one.value) for one in self.features)])
 
     def predict(self, batch_rows: int, tick: Tick) -> _Predicted | None:
