@@ -47,10 +47,10 @@ def _kinds(steps: Sequence[Any], names: Sequence[str], words: Collection[str]) -
         return _kinds([_INNER[kind](step), *rest], names, words)
     routes = _ROUTES[kind](step, names) if root == "sklearn" and kind in _ROUTES else None
     if routes is not None:
-        said: Kinds = {}
+        kinds: Kinds = {}
         for through, columns in routes:
-            said = _kinds([*through, *rest], columns, words) | said
-        return said
+            kinds = _kinds([*through, *rest], columns, words) | kinds
+        return kinds
     if hasattr(step, "column_types"):  # of an ONNX file
         types = zip(names, step.column_types(len(names)), strict=True)
         return {name: "text" if issubclass(held, str) else "number" for name, held in types}
@@ -139,8 +139,8 @@ def _booster(model: Any) -> Any:
     model = getattr(model, "best_estimator_", model)
     with suppress(AttributeError):  # not fitted
         model = model.get_booster() if hasattr(model, "get_booster") else getattr(model, "booster_", model)
-    known = (("xgboost", "Booster"), ("lightgbm", "Booster"))
-    return model if (type(model).__module__.partition(".")[0], type(model).__name__) in known else None
+    boosters = (("xgboost", "Booster"), ("lightgbm", "Booster"))
+    return model if (type(model).__module__.partition(".")[0], type(model).__name__) in boosters else None
 
 
 def _booster_kinds(booster: Any, names: Sequence[str], words: Collection[str]) -> Kinds:
@@ -148,8 +148,8 @@ def _booster_kinds(booster: Any, names: Sequence[str], words: Collection[str]) -
     own = booster.feature_names if _is_xgboost(booster) else booster.feature_name()
     if not set(own or ()) <= set(names):  # of an array, or behind steps that made its columns
         return {} if saved else dict.fromkeys(names, "number")
-    said: Kinds = {} if None in saved.values() else {name: "number" for name in own or names if name not in saved}
-    return said | kinds_of_values(saved)
+    kinds: Kinds = {} if None in saved.values() else {name: "number" for name in own or names if name not in saved}
+    return kinds | kinds_of_values(saved)
 
 
 def categories_of(model: Any, table: Any) -> dict[str, list[Any] | None]:
@@ -223,14 +223,14 @@ def _in_text(parts: list[Any], values: Iterable[Any]) -> list[Any] | None:
     if not isinstance(parts[0], bytes):
         return parts
     present = {value for value in values if isinstance(value, str)}
-    whole = b"".join(parts)
+    joined = b"".join(parts)
     try:
         by_bytes: list[str] | None = [part.decode() for part in parts]
     except UnicodeDecodeError:
         by_bytes = None
-    if whole.isascii():
+    if joined.isascii():
         return by_bytes
-    by_characters = _completed(whole, [len(part) for part in parts], present)
+    by_characters = _completed(joined, [len(part) for part in parts], present)
     readings = (by_bytes, by_characters) if counts_bytes() else (by_characters, by_bytes)
     used, other = (len(present.intersection(reading or ())) for reading in readings)
     return readings[0] if used >= other else None

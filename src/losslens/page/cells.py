@@ -230,12 +230,12 @@ def width_errors(
         rows = np.flatnonzero(group & (weight > 0))
         inner, layout, every = one.sample.at(rows), one.layout.subset(rows)[0], np.arange(len(rows))
         caused, low_caused = curves[k][grid.at], low[k][grid.own]
-        of_all, of_group = (one.sample, one.layout, rows), (inner, layout, every)
-        exact, found = _width(local[rows], caused, *of_all), _width(local[rows], low_caused, *of_all)
-        given = max(given, abs(found / exact - 1) if exact > 0 else 0.0)
-        exact = _width(within[rows, k], caused[rows], *of_group)
-        found = _width(low_within[rows, k], low_caused[rows], *of_group)
-        subset = max(subset, len(rows) * abs(found - exact))
+        from_all, from_group = (one.sample, one.layout, rows), (inner, layout, every)
+        exact, low_rank = _width(local[rows], caused, *from_all), _width(local[rows], low_caused, *from_all)
+        given = max(given, abs(low_rank / exact - 1) if exact > 0 else 0.0)
+        exact = _width(within[rows, k], caused[rows], *from_group)
+        low_rank = _width(low_within[rows, k], low_caused[rows], *from_group)
+        subset = max(subset, len(rows) * abs(low_rank - exact))
     return {"width_off": SAFETY * given, "width_error_times_n": SAFETY * subset}
 
 

@@ -24,26 +24,26 @@ STEP = 1e-4  # of local importances in such a page at most, in units of the erro
 class Held:
     """What a page holds of the cells."""
 
-    whole: bool  # all of them
+    all_cells: bool  # or a low-rank form of them
     rank: int  # of the low-rank forms
     curves: int  # features with curves of single rows, the most important ones
 
     def bins(self, place: int) -> int | None:
         """The most values of a feature at this place of the ranking."""
-        return None if self.whole else MOST_BINS if place < self.curves else FEW_BINS
+        return None if self.all_cells else MOST_BINS if place < self.curves else FEW_BINS
 
 
 def held(n: int, p: int, models: int, cells: int) -> Held:
     """As much as the budget allows; numbers that the page cannot do without come first."""
     if cells <= MOST_CELLS:
-        return Held(whole=True, rank=RANKS[0], curves=p)
+        return Held(all_cells=True, rank=RANKS[0], curves=p)
     each = 1.3 + 1.1 * models if n * p > LARGE else 4 + 4 * models  # a value, and a local importance for each model
     left = max(BUDGET - n * p * each, LEAST)
     for rank in RANKS:
         if p * n * (2 * rank + 3) <= left:  # rows of ICI and ICE; level and place of each row
-            return Held(whole=False, rank=rank, curves=p)
+            return Held(all_cells=False, rank=rank, curves=p)
     some = max(1, int(left / (n * (2 * RANKS[-1] + 3))))
-    return Held(whole=False, rank=RANKS[-1], curves=some)
+    return Held(all_cells=False, rank=RANKS[-1], curves=some)
 
 
 def with_fewer_digits(summary: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def with_fewer_digits(summary: dict[str, Any]) -> dict[str, Any]:
     ]  # fmt: skip
     count = sum(column is not before for column, before in zip(columns, summary["table"]["columns"], strict=True))
     return summary | {
-        "features": [one | {"models": of} for one, of in zip(features, entries, strict=True)],
+        "features": [one | {"models": models} for one, models in zip(features, entries, strict=True)],
         "table": summary["table"] | {"columns": columns},
         "rounded": {"step": step, "sentence": fewer_digits(count, step)},
     }

@@ -207,7 +207,7 @@ def _referenced(thing: Any, level: int = 0) -> Iterator[str]:
 
 
 class _Archive:
-    """The members of a file, none of which is read before its size is known to be true and within a limit."""
+    """The members of a file; none is read before its size has been compared with its header and with a limit."""
 
     def __init__(self, archive: zipfile.ZipFile, limit: int) -> None:
         self.archive, self.left, self.limit = archive, limit, limit
@@ -229,8 +229,8 @@ class _Archive:
         with _decoding(), self.archive.open(info) as member:
             shape, dtype = _header(member)
             held = info.file_size - member.tell()
-        known = dtype.kind in "biufmMUS" and (dtype.itemsize > 0 or math.prod(shape) == 0)
-        need(known, f"{name} is an array of {dtype}, which results don't have")
+        usual = dtype.kind in "biufmMUS" and (dtype.itemsize > 0 or math.prod(shape) == 0)
+        need(usual, f"{name} is an array of {dtype}, which results don't have")
         fits = min(shape, default=0) >= 0 and math.prod(shape) * dtype.itemsize == held
         need(fits, f"{name} declares shape {shape} of {dtype}, but the file holds {held} bytes")
         with _decoding(), self.archive.open(info) as member:
@@ -338,7 +338,7 @@ def _absent(name: str) -> Any:
 
 
 def _moment(text: str, zone: str | None) -> dt.datetime:
-    """A time; of pandas where that is installed and more than Python's are able to tell apart.
+    """A time; of pandas where that is installed and finer than Python's, or in a zone.
 
     Those of Python have no nanoseconds, and those of one zone are equal in the hour that occurs twice.
     """
@@ -348,7 +348,7 @@ def _moment(text: str, zone: str | None) -> dt.datetime:
     import pandas as pd
 
     exact = pd.Timestamp(moment) + pd.Timedelta(int(finer[1]) if finer else 0, "ns")
-    with suppress(ZoneInfoNotFoundError, OSError):  # its offset is known, on any machine
+    with suppress(ZoneInfoNotFoundError, OSError):  # its offset is in the text, on any machine
         exact = exact if zone is None else exact.tz_convert(ZoneInfo(zone))
     return cast("dt.datetime", exact)
 
@@ -360,7 +360,7 @@ class _ResultReader:
         archive.claim(names)
         self.archive = archive
         self.arrays: dict[str, NDArray[Any]] = {}
-        self.known: dict[int, Any] = {}
+        self.objects: dict[int, Any] = {}
 
     def unpack(self, thing: Any) -> Any:
         if not isinstance(thing, dict):
@@ -395,8 +395,8 @@ class _ResultReader:
             return tuple(self.unpack(item) for item in _part(thing, "tuple", list))
         if "same" in thing:
             number = _part(thing, "same", int)
-            need(number in self.known, f"there is no object {number}")
-            return self.known[number]
+            need(number in self.objects, f"there is no object {number}")
+            return self.objects[number]
         return self._object(thing)
 
     def _objects(self, items: list[Any], shape: list[Any]) -> NDArray[Any]:
@@ -426,5 +426,5 @@ class _ResultReader:
         with refusing():
             made = cast("type", kind)(**content)
         check(made)
-        self.known[number] = made
+        self.objects[number] = made
         return made

@@ -24,10 +24,10 @@ from losslens.losses import Loss, OutputLoss, OutputsLoss
 from losslens.results.selection import Grouped
 from losslens.tables.row_labels import find_rows
 
-MOST = 1 << 62  # in absolute value, of whole numbers
+MOST = 1 << 62  # in absolute value, of integers
 ALL_ROWS = 10_000_000  # that folds may have been drawn from, however few they are
 POSITIVE = np.finfo(float).tiny
-# One letter a dimension, the length of a tuple, or a whole number itself: equal letters are equal numbers.
+# One letter a dimension, the length of a tuple, or an integer itself: equal letters are equal numbers.
 # "...": any further dimensions; "*o": those of all with this name; "|": one or the other.
 SHAPES = {
     "ByGroup": {"labels": "k", "codes": "n"},
@@ -186,21 +186,15 @@ def check_fields(kind: type, content: dict[str, Any]) -> None:
             fits = _fits(content[name], _hints(kind)[name])
             need(fits, f"{kind.__name__}.{name} is {_shown(content[name])}, and not {field.type}")
         else:
-            need(
-                field.default is not MISSING or field.default_factory is not MISSING,
-                f"{kind.__name__}.{name} is missing",
-            )
+            optional = field.default is not MISSING or field.default_factory is not MISSING
+            need(optional, f"{kind.__name__}.{name} is missing")
 
 
 _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)
 
 
-_KINDS: dict[Any, str] = {
-    np.float64: "iuf",
-    np.intp: "iu",
-    np.int32: "iu",
-    np.bool_: "b",
-}  # of the dtypes that an annotation allows
+# The kinds of dtypes that an annotation allows.
+_KINDS: dict[Any, str] = {np.float64: "iuf", np.intp: "iu", np.int32: "iu", np.bool_: "b"}
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -221,8 +215,8 @@ def _fits(value: Any, hint: Any) -> bool:
         parts = value.items() if isinstance(value, dict) else ()
         return isinstance(value, dict) and all(_fits(k, args[0]) and _fits(v, args[1]) for k, v in parts)
     if hint in (int, float):
-        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST
-        return whole or (hint is float and isinstance(value, float))
+        integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST
+        return integer or (hint is float and isinstance(value, float))
     return isinstance(value, origin or hint)
 
 
@@ -291,34 +285,33 @@ def _sizes(value: Any) -> tuple[int, ...]:
 
 
 def _check_shapes(thing: Any, shapes: dict[str, str]) -> None:
-    known: dict[str, Any] = {}
+    lengths: dict[str, Any] = {}
     for path, texts in shapes.items():
         for value in _at(thing, path):
-            fitting = [_bound(_sizes(value), text.split(), known) for text in texts.split("|")]
-            found = next((one for one in fitting if one is not None), None)
-            if found is None:
-                shown = f"has shape {_sizes(value)}, which contradicts its other arrays"
-                raise Damaged(f"{type(thing).__name__}.{path} {shown}")
-            known = found
+            bound = [_bound(_sizes(value), text.split(), lengths) for text in texts.split("|")]
+            fitting = [one for one in bound if one is not None]
+            shown = f"has shape {_sizes(value)}, which contradicts its other arrays"
+            need(fitting, f"{type(thing).__name__}.{path} {shown}")
+            lengths = fitting[0]
 
 
-def _bound(sizes: tuple[int, ...], letters: list[str], known: dict[str, Any]) -> dict[str, Any] | None:
-    """What letters stand for, the known ones included, if this is such a shape; None: it is another one."""
-    found = dict(known)
+def _bound(sizes: tuple[int, ...], letters: list[str], lengths: dict[str, Any]) -> dict[str, Any] | None:
+    """The length that each letter stands for, those given included, if sizes are of this shape; else None."""
+    lengths = dict(lengths)
     if letters[-1][0] in ".*":  # any further dimensions, which may have a name
         further, letters = letters[-1], letters[:-1]
-        if further != "..." and found.setdefault(further, sizes[len(letters) :]) != sizes[len(letters) :]:
+        if further != "..." and lengths.setdefault(further, sizes[len(letters) :]) != sizes[len(letters) :]:
             return None
         sizes = sizes[: len(letters)]
     fits = len(sizes) == len(letters) and all(
-        size == (int(letter) if letter.isdigit() else found.setdefault(letter, size))
+        size == (int(letter) if letter.isdigit() else lengths.setdefault(letter, size))
         for letter, size in zip(letters, sizes, strict=True)
     )
-    return found if fits else None
+    return lengths if fits else None
 
 
 def _check_within(thing: Any, path: str, low: float | str | None, high: float | str | None) -> None:
-    """Whether numbers are in a range; positions must be whole."""
+    """Whether numbers are in a range; positions must be integers."""
     first, end = _limit(thing, low), _limit(thing, high)
     if isinstance(high, str) and end is None:  # positions among no classes: y are numbers
         return
@@ -390,9 +383,7 @@ def _own_donors(own: Any) -> None:
 
 def _shifts(shifts: Any) -> None:
     once = np.bincount(shifts.donor, minlength=len(shifts.donor)) == 1
-    need(
-        shifts.place is not None or once.all(), "a donor of shifts occurs twice"
-    )  # places are computed from the donors
+    need(shifts.place is not None or once.all(), "a donor of shifts occurs twice")  # places are computed
 
 
 def _sample(sample: Any) -> None:
@@ -489,10 +480,8 @@ def _extrapolation(one: Any) -> None:
 def _shapley(result: Any) -> None:
     every, covariance = result.sample.n, result.covariance
     need(len(result.at) > 0 or result.sample.totals is not None, "no rows")
-    need(
-        result.table is None or len(result.table) == 1 << min(len(result.features), 62),
-        "errors of some coalitions only",
-    )
+    coalitions = 1 << min(len(result.features), 62)
+    need(result.table is None or len(result.table) == coalitions, "errors of some coalitions only")
     need(result.both is None or len(result.at) == every, "both roles of some rows only")
     need((covariance is None) == (result.cubes is None), "covariances without third moments")
     if covariance is not None:
@@ -511,8 +500,8 @@ def _refits(result: Any) -> None:
     _alike((tuple(fold.features) for fold in result.folds), "folds of different features")
     for fold, rows in zip(result.folds, result.tested, strict=True):
         if type(fold).__name__ != "Scores":
-            known = fold.at if hasattr(fold, "at") else next(iter(fold.features.values())).at
-            need(len(known) == len(rows), "a fold of other rows")
+            one = fold if hasattr(fold, "at") else next(iter(fold.features.values()))
+            need(len(one.at) == len(rows), "a fold of other rows")
 
 
 def _comparison(result: Any) -> None:
@@ -535,9 +524,8 @@ def _check_rows(rows: Any, labels: Any, n: int) -> None:
     if labels is not None:
         find_rows(rows, labels)
     else:
-        need(
-            rows.dtype.kind in "iu" and (rows.size == 0 or 0 <= rows.min() <= rows.max() < n), "rows that are not there"
-        )
+        inside = rows.size == 0 or 0 <= rows.min() <= rows.max() < n
+        need(rows.dtype.kind in "iu" and inside, "rows that are not there")
 
 
 def _regions(result: Any) -> None:
