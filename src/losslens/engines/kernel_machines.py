@@ -492,14 +492,13 @@ class Products(ExactEngine):
             own = ask.own[rows]
             if not each.columns:
                 out[:] = base[:, None]
-            elif ask.met is None:
+            elif ask.donor_values is None:
                 each.fill(block.without(each.columns), out)
                 own_rows = np.flatnonzero(own >= 0)
-                out[own_rows, own[own_rows]] = base[
-                    own_rows
-                ]  # exactly the unchanged prediction if the value is the row's own
+                # Exactly the unchanged prediction where the value is the row's own.
+                out[own_rows, own[own_rows]] = base[own_rows]
             else:
-                index = ask.met[rows]
+                index = ask.donor_values[rows]
                 out[:] = each.gather(block.without(each.columns), index)
                 i, k = np.nonzero(index == own[:, None])
                 out[i, k] = base[i]

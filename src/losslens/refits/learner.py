@@ -79,7 +79,7 @@ class Learner:
         return np.stack([numbers(self.explained_by(model, k, explain), unbiased=True) for k in pair])
 
     def explained_by(self, model: Any, k: int, explain: Explain) -> Any:
-        """What `explain` gives of a model on the test rows of a fold."""
+        """The explanation of a model on the test rows of a fold."""
         test = self.splits[k][1]
         options = replace(
             self.options,
