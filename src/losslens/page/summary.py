@@ -85,7 +85,7 @@ def summarise(
     numbers = {c["name"]: c["values"] for c in table["columns"] if c["kind"] in ("number", "integer")}
     heads = [_model(name, importances, shares.get(name)) for name, importances in models.items()]
     ends = (heads[0]["error_low"], heads[0]["error_high"])
-    cells = sum(len(one.at) * one.meeting.size for one in first.values())
+    cells = sum(len(one.at) * one.layout.size for one in first.values())
     size = sizes.held(len(shown.index), len(first), len(models), cells)
     features, groups = [], _groups(shown, first._first.sample.weight)
     by_groups: list[dict[str, FeatureByGroup]] = [{} for _ in models]
@@ -170,7 +170,7 @@ def _table(shown: ShownModel, models: Mapping[str, Importances], target: dict[st
 
 
 def _python(shown: ShownModel, one: FeatureImportance) -> dict[str, Any]:
-    """What the page needs to write a subgroup in Python."""
+    """The expressions with which the page writes a subgroup in Python."""
     written, classes = expressions(shown.X), one.sample.classes
     columns = [
         {"of": written.get(name, "np.asarray(by)"), **(literals(column.values) if kind_of(column) == "words" else {})}

@@ -54,6 +54,8 @@ FORMAT = "losslens result"
 VERSION = 4  # 2: rows for the extrapolation, sums over files; 3: labels of rows; 4: parts of interactions
 # Files refer to classes by name; these two were renamed after the first files were written.
 NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
+FIELDS_IN_FILES = {"layout": "meeting", "donor_weight": "lent"}  # likewise of fields
+FIELDS = {in_files: name for name, in_files in FIELDS_IN_FILES.items()}
 # Results register themselves; these are the classes of other rooms that they contain.
 Stored.kinds |= {
     NAMES_IN_FILES.get(kind, kind.__name__): kind
@@ -121,7 +123,7 @@ def _opened(file: IO[bytes]) -> zipfile.ZipFile:
 
 
 def _release() -> str:
-    """Of the library that runs; it may do so from a folder, without having been installed."""
+    """The version of the library; "unknown" where it runs from a folder, without having been installed."""
     from importlib.metadata import PackageNotFoundError, version  # slow to import
 
     with suppress(PackageNotFoundError):
@@ -303,7 +305,7 @@ class _Packer:
         if name not in Stored.kinds:
             raise TypeError(f"{thing!r} can't be saved: loading it would need your code")
         number = self.seen.setdefault(id(thing), (len(self.seen), thing))[0]
-        content = {field.name: self.pack(getattr(thing, field.name)) for field in fields(thing)}
+        content = {FIELDS_IN_FILES.get(f.name, f.name): self.pack(getattr(thing, f.name)) for f in fields(thing)}
         return {"object": name, "number": number, "fields": content}
 
 
@@ -412,7 +414,7 @@ class _ResultReader:
 
     def _object(self, thing: dict[str, Any]) -> Any:
         name, number = _part(thing, "object", str), _part(thing, "number", int)
-        content = {key: self.unpack(value) for key, value in _part(thing, "fields", dict).items()}
+        content = {FIELDS.get(key, key): self.unpack(value) for key, value in _part(thing, "fields", dict).items()}
         block = content.get("block")
         if isinstance(block, np.ndarray) and block.dtype.kind in "iu" and block.size and block.max() >= len(block):
             content["block"] = np.unique(block, return_inverse=True)[1]  # matrices have a row for each number

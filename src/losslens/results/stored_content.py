@@ -44,17 +44,17 @@ SHAPES = {
     "Extrapolation": {"grid": "g ...", "at": "g"},
     "FeatureResult": {
         "at": "r", "observed": "r 2", "values": "f", "sample.weight": "n", "sample.prediction": "n *o",
-        "meeting.size": "g", "meeting.width": "w", "meeting.own": "n", "meeting.donors": "n w|d",
+        "layout.size": "g", "layout.width": "w", "layout.own": "n", "layout.donors": "n w|d",
         "cells.rows": "c", "cells.predictions": "c w *o", "means.mass": "r", "means.local": "r", "means.pi": "g",
         "means.weights": "g", "means.pd": "g ...", "means.caused": "n", "conditioning.leaf": "n",
     },
     "FeatureScore": {
         "column_scores": "m", "column_shares": "m", "column_bases": "m", "curve": "g", "shares": "g", "without": "u",
         "score_without": "u", "own.sample.prediction": "n *o",
-        "column_cells.meeting.own": "n", "column_cells.meeting.donors": "n w|d",
-        "column_cells.meeting.width": "w", "column_cells.predictions": "n w *o",
-        "curve_cells.meeting.own": "n", "curve_cells.meeting.donors": "n c|e",
-        "curve_cells.meeting.width": "c", "curve_cells.predictions": "n c *o",
+        "column_cells.layout.own": "n", "column_cells.layout.donors": "n w|d",
+        "column_cells.layout.width": "w", "column_cells.predictions": "n w *o",
+        "curve_cells.layout.own": "n", "curve_cells.layout.donors": "n c|e",
+        "curve_cells.layout.width": "c", "curve_cells.predictions": "n c *o",
     },
     "Gap": {
         "names": "2", "features": "p", "n": "2", "error": "2", "without": "2", "shares": "2 p", "centre": "l",
@@ -62,7 +62,7 @@ SHAPES = {
     },
     "Interactions": {"features": "p", "index": "p p", "unbiased": "p p", "std_error": "p p", "skewness": "p p"},
     "LeftOut": {"features": "p", "loss": "n", "weight": "n", "per_fold": "m p", "training_variance": "n p"},
-    "Means": {"local": "r", "mass": "r", "pi": "g", "weights": "g", "pd": "g ...", "caused": "n", "lent": "n"},
+    "Means": {"local": "r", "mass": "r", "pi": "g", "weights": "g", "pd": "g ...", "caused": "n", "donor_weight": "n"},
     "Observations": dict.fromkeys(
         ("importance", "loss", "weight", "target", "prediction", "influence", "influence_on", "row_labels"), "n"
     ),
@@ -95,8 +95,8 @@ SHAPES = {
     "ShapleyImportance": {
         "features": "p", "sfimp": "p", "monte_carlo_error": "p", "covariance": "p p", "cubes": "p p", "index": "p p",
         "at": "r", "gains": "r", "table": "t", "both": "r p", "sample.weight": "n", "values.codes": "n p",
-        "shares.local": "r p", "shares.local_error": "r p", "shares.caused": "n p", "shares.meeting.size": "n",
-        "shares.meeting.own": "n", "shares.meeting.donors": "n m|n", "shares.meeting.width": "m",
+        "shares.local": "r p", "shares.local_error": "r p", "shares.caused": "n p", "shares.layout.size": "n",
+        "shares.layout.own": "n", "shares.layout.donors": "n m|n", "shares.layout.width": "m",
         "shares.cells": "r m p",
     },
     "Shares": {"local": "r p", "caused": "n p", "cells": "r m p", "local_error": "r p"},
@@ -166,7 +166,7 @@ def need(condition: Any, sentence: str) -> None:
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """What a method of ours refuses about a value, it refuses about the file."""
+    """A ValueError of one of our methods means that the file is damaged."""
     try:
         yield
     except ValueError as error:
@@ -221,7 +221,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _unaliased(hint: Any) -> Any:
-    """What an alias such as NDArray[...] stands for: since NumPy 2.5 it is an object of its own, no ndarray[...]."""
+    """The type behind an alias such as NDArray[...]: since NumPy 2.5 it is an object of its own, no ndarray[...]."""
     value = getattr(get_origin(hint), "__value__", None)
     return hint if value is None else value[get_args(hint)]
 
@@ -269,7 +269,7 @@ def check(thing: Any) -> None:
 
 
 def _at(thing: Any, path: str) -> list[Any]:
-    """What stands at a path, without what is None or not there."""
+    """The values at a path, without those that are None or absent."""
     things = [thing]
     for name in path.split("."):
         if name == "*":
@@ -395,12 +395,12 @@ def _sample(sample: Any) -> None:
 def _feature(one: Any) -> None:
     sample, means = one.sample, one.means
     size = _grid_size(one)
-    need(one.meeting.size == size, f"{one.meeting.size} grid positions for grids of {size} values")
+    need(one.layout.size == size, f"{one.layout.size} grid positions for grids of {size} values")
     need(np.isin(one.cells.rows, one.at).all(), "cells of other rows")
     outputs = [sample.prediction.shape[1:], *([] if sample.classes is None else [(len(sample.classes),)])]
     need(means.pd is None or means.pd.shape[1:] in outputs, "mean predictions of other outputs than the predictions")
     need(means.local is None or means.weights is not None, "importances without weights of the values")
-    need((means.caused is None) == (means.lent is None), "means of donors without their weights")
+    need((means.caused is None) == (means.donor_weight is None), "means of donors without their weights")
     if one.observed is not None:
         need(len(one.values) == 2, "positions on two grids of one feature")
         for column, values in zip(one.observed.T, one.values, strict=True):
