@@ -68,8 +68,8 @@ def test_it_is_computed_when_asked_for_by_name_and_never_by_text_pictures_or_fil
     imp.save(tmp_path / "unknown.losslens")
     copies = [ll.load(tmp_path / "unknown.losslens"), pickle.loads(pickle.dumps(imp))]
     parts += [copy["temp"] for copy in copies]
-    assert all(isinstance(part.extrapolated, ReplacedRows) and not part.extrapolated.known for part in parts)
-    assert all(part.known_extrapolation is None for part in parts)
+    assert all(isinstance(part.extrapolated, ReplacedRows) and not part.extrapolated.is_computed for part in parts)
+    assert all(part.computed_extrapolation is None for part in parts)
     assert "unlike" not in before
     auc = temp.extrapolation.auc
     assert {part.extrapolation.auc for part in parts} == {auc}  # one answer for all

@@ -181,7 +181,7 @@ def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
         except ValueError:  # curves only
             continue
         if np.isfinite(value):
-            extrapolation = feature.known_extrapolation
+            extrapolation = feature.computed_extrapolation
             mark = WARNS if extrapolation is not None and extrapolation.warns else ""
             bars.append(Bar(feature.name, feature.ratio if ratio else value, *known_interval(feature, ratio), mark))
     if not bars:
@@ -203,7 +203,7 @@ def _ranking_notes(importances: Importances, bars: Sequence[Bar], total: int, na
     if any(np.isfinite(bar.low) for bar in bars):
         notes.append("lines: 95% intervals")
     if any(bar.mark for bar in bars):
-        marked = [one for one in (f.known_extrapolation for f in importances.values()) if one is not None]
+        marked = [one for one in (f.computed_extrapolation for f in importances.values()) if one is not None]
         notes.append(f"{WARNS.strip()}: {rule_in_words(marked)}")
     by_size = sorted(bars, key=lambda bar: -bar.value)
     notes += noted([names.of(bar.name) for bar in by_size], [importances[bar.name].caution for bar in by_size])

@@ -75,7 +75,7 @@ def _html_table(head: str, lines: Sequence[Sequence[str]]) -> str:
 
 def _folded_notes(result: Any, notes: Sequence[str]) -> str:
     """Notes under the table: how numbers were computed behind a click, if that takes several; cautions are seen."""
-    warned = [*getattr(result, "cautions", ()), *getattr(result, "_known_warning", ())]
+    warned = [*getattr(result, "cautions", ()), *getattr(result, "_extrapolation_note", ())]
     seen = [note for note in notes if note in warned]
     quiet = [note for note in notes if note not in warned]
     written = "".join(f"<div><small>{escape(note)}</small></div>" for note in quiet)

@@ -352,7 +352,7 @@ class Inference(Frozen):
         return self._with_cautions(columns)
 
     def _with_cautions(self, columns: dict[str, Any]) -> Any:
-        said = self._said_of(columns["feature"])
+        said = self._cautions_of(columns["feature"])
         return self._frame(columns if said is None else columns | {"caution": said})
 
     @property
@@ -360,7 +360,7 @@ class Inference(Frozen):
         """The estimates that `test` uses."""
         return self._estimates
 
-    def _said_of(self, names: Sequence[str]) -> list[str] | None:
+    def _cautions_of(self, names: Sequence[str]) -> list[str] | None:
         """Why the numbers of these features are to be taken with caution; None where nothing is looked at."""
         return None
 
