@@ -270,7 +270,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         order = self._ranked
         return noted([f.name for f in order], [f.caution for f in order])
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
         return [self.features[name].caution for name in names]
 
     def _table(self) -> ResultTable:

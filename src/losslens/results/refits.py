@@ -222,7 +222,7 @@ class Refits(Result, Inference):
     def _tested(self) -> Estimates:
         return self._corrected
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
         said = dict(zip(self.features, self.caution, strict=True))
         return [said[name] for name in names]
 
@@ -273,7 +273,7 @@ class Refits(Result, Inference):
         share = self.correction - 1 / len(self.folds) + 1 / count
         reach = t.ppf((1 + check_level(level)) / 2, np.maximum(count - 1, 1)) * np.sqrt(share) * spread
         reach = np.where(count > 1, reach, np.nan)
-        what, said = self.headline.split(";")[0], self._said_of([feature])[0]
+        what, said = self.headline.split(";")[0], self._cautions_of([feature])[0]
         return RefitCurve(feature, grid, folds, ordered, what, level, reach, self.backend, said)
 
     @property

@@ -646,7 +646,7 @@ class ShapleyImportance(Grouped, Result, Inference):
             "depend"
         )
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
         return [self.caution[self.features.index(name)] for name in names]
 
     @property

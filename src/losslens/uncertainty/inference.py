@@ -343,16 +343,16 @@ class Inference(Frozen):
         return self._with_cautions(columns)
 
     def _with_cautions(self, columns: dict[str, Any]) -> Any:
-        said = self._said_of(columns["feature"])
-        return self._frame(columns if said is None else columns | {"caution": said})
+        cautions = self._cautions_of(columns["feature"])
+        return self._frame(columns if cautions is None else columns | {"caution": cautions})
 
     @property
     def _tested(self) -> Estimates:
         """The estimates that `test` uses."""
         return self._estimates
 
-    def _said_of(self, names: Sequence[str]) -> list[str] | None:
-        """Why the numbers of these features are to be taken with caution; None where nothing is looked at."""
+    def _cautions_of(self, names: Sequence[str]) -> list[str] | None:
+        """Why the numbers of these features are to be taken with caution; None where nothing is checked."""
         return None
 
 
