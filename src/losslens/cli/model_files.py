@@ -149,7 +149,7 @@ def _lightgbm(path: Path, trusted: Sequence[str]) -> Any:
 
 
 def _booster(path: Path, trusted: Sequence[str]) -> Any:
-    """Of either library; LightGBM's text begins with "tree"."""
+    """A booster of either library; LightGBM's text begins with "tree"."""
     with path.open("rb") as file:
         return (_lightgbm if file.read(4) == b"tree" else _xgboost)(path, trusted)
 

@@ -1,4 +1,4 @@
-"""What a model was fitted on, where it says so: numbers or text in each column, and the categories of boosters."""
+"""The columns that a model was fitted on, where it states so: numbers or text, and the categories of boosters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def kinds_of(model: Any, names: Sequence[str], words: Collection[str]) -> Kinds:
 
 
 def _kinds(steps: Sequence[Any], names: Sequence[str], words: Collection[str]) -> Kinds:
-    """What the first step that says something about a column says."""
+    """The kind of each column by the first step that states one."""
     if not steps:
         return {}
     step, *rest = steps
@@ -95,7 +95,7 @@ _ROUTES: dict[str, Callable[[Any, Sequence[str]], list[Route] | None]] = {
 
 
 def _estimator_kinds(step: Any, names: Sequence[str]) -> Kinds:
-    """Of an encoder, those of its categories; scikit-learn's other estimators take numbers unless they say more."""
+    """An encoder has the kinds of its categories; scikit-learn's others take numbers unless they state more."""
     if len(getattr(step, "categories_", ())) == len(names):
         return kinds_of_values(dict(zip(names, step.categories_, strict=True)))
     categorical = getattr(step, "is_categorical_", None)
@@ -198,7 +198,7 @@ def _lightgbm_categories(booster: Any, words: Collection[str]) -> dict[str, list
 
 
 def _xgboost_categories(booster: Any, categorical: Sequence[str]) -> dict[str, list[Any] | None]:
-    """Text as its bytes."""
+    """Categories from the booster, text as bytes; None where it does not list them."""
     if not hasattr(booster, "get_categories"):  # before XGBoost 3.1
         return dict.fromkeys(categorical)
     try:

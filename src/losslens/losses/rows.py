@@ -175,7 +175,7 @@ def _outside(values: Array, domain: Domain) -> int | None:
 
 
 def _own(y: Array, matrix: Array) -> FloatArray:
-    """Each row's entry for its true class."""
+    """The entry of each row for its true class."""
     return matrix[np.arange(len(y)), y].astype(np.float64, copy=False)
 
 
@@ -387,7 +387,7 @@ _AVERAGES = (
 
 
 def advice(name: str) -> str | None:
-    """What to pass instead of scikit-learn's name of a metric; None for other names."""
+    """The loss to pass instead of scikit-learn's name of a metric; None for other names."""
     bare = name.removeprefix("neg_").removeprefix("root_").removeprefix("mean_")
     bare = bare.removesuffix("_loss").removesuffix("_score")
     meant = _SYNONYMS.get(bare, bare)
@@ -436,7 +436,7 @@ def _differ(values: ArrayLike | None, copy: Array | None) -> bool:
 def custom_losses(
     loss: Loss, function: Callable[..., Any], y: Array, prediction: Array, outputs: tuple[int, ...]
 ) -> FloatArray:
-    """What a custom function returns, one number a row, or for each of so many outputs.
+    """The losses of a custom function, one number a row, or for each of so many outputs.
 
     The first time it has some rows to compare, they are also evaluated by themselves: a loss that depends on the other
     rows of a batch would make every importance depend on how cells are packed into batches.

@@ -181,7 +181,7 @@ class SurvivalLoss(OutputsLoss):
         self._check("prediction", prediction, SURVIVAL)
 
     def check_cells(self, predictions: NDArray[Any]) -> None:
-        """The same for cells."""
+        """Raise ValueError unless all cells, (..., K), are probabilities."""
         self.check_prediction(predictions.reshape(-1, len(self.outputs)))
 
 

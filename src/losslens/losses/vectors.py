@@ -6,7 +6,8 @@ mean over cells is the weighted mean of those of the outputs, which are computed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
@@ -76,7 +77,7 @@ class OutputsLoss(Loss):
 
     @property
     def of_each(self) -> str:
-        """What is lost in each output, in words."""
+        """The title of the loss of one output."""
         return self.each[0].title if len(set(self.each)) == 1 else "the loss" if self.each else self.title
 
     def with_parts(self, y: Array, prediction: Array) -> list[FloatArray]:
@@ -123,7 +124,7 @@ class OutputsLoss(Loss):
     def check_target(self, y: Array, row_name: Callable[[int], str] = str) -> None:
         """Raise ValueError, with the name of a row and output, unless the loss of each output is defined for its y."""
         for k, one in enumerate(self.each):
-            with _of_output(self.outputs[k]):
+            with _naming_output(self.outputs[k]):
                 one.check_target(self.target(y, k), row_name)
 
     def check_prediction(self, prediction: Array) -> None:
@@ -139,11 +140,11 @@ class OutputsLoss(Loss):
                 f"({_listed(self.outputs)}); pass a function that returns one column for each, in this order{of_y}"
             )
         for k, one in enumerate(self.each):
-            with _of_output(self.outputs[k]):
+            with _naming_output(self.outputs[k]):
                 one.check_prediction(prediction[:, k])
 
     def check_cells(self, predictions: Array) -> None:
-        """The same for cells, (..., K), where some predictions have no loss."""
+        """Raise ValueError unless the losses are defined for all cells, (..., K)."""
         if any(one.domains is not None for one in self.each):
             self.check_prediction(predictions.reshape(-1, predictions.shape[-1]))
 
@@ -177,7 +178,7 @@ class OutputLoss(Loss):
         self.of.check_prediction(prediction)
 
     def check_cells(self, predictions: Array) -> None:
-        """The same for cells."""
+        """Raise ValueError unless the losses are defined for all cells."""
         self.of.check_cells(predictions)
 
     def metadata(self) -> dict[str, Any]:
@@ -185,18 +186,13 @@ class OutputLoss(Loss):
         return super().metadata() | {"of": self.of.metadata(), "k": self.k}
 
 
-class _of_output:  # noqa: N801 - a context
-    """Errors in it name the output."""
-
-    def __init__(self, name: OutputName) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValueError):
-            raise ValueError(f"output {self.name!r}: {error}") from error
+@contextmanager
+def _naming_output(name: OutputName) -> Iterator[None]:
+    """A ValueError inside begins with the name of the output."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"output {name!r}: {error}") from error
 
 
 def _shares(weights: Sequence[float]) -> tuple[float, ...]:

@@ -149,7 +149,7 @@ def low_rank(grid: PackedGrid, local: Floats, weight: Floats, groups: list[Mask]
 def low_rank_effect(
     ice: Floats, pd: Floats, weight: Floats, grid_weights: Floats, groups: list[Mask], rank: int
 ) -> dict[str, Any]:
-    """The same of ICE curves (n, g), whose mean is `pd`; a row's `level`, the mean of its curve, is kept in 16 bits."""
+    """The low-rank form of ICE curves (n, g) with mean `pd`; a row's `level`, the mean of its curve, has 16 bits."""
     level = in_steps(ice @ grid_weights, 16)
     mean = float(pd @ grid_weights)
     form = _product(ice - level[:, None] - pd + mean, weight, grid_weights, rank) | {"level": level, "mean": mean}

@@ -53,8 +53,8 @@ def _best(comparison: Comparison) -> tuple[str, list[tuple[str, float, float]]]:
     return best, ends
 
 
-def _called(comparison: Comparison) -> tuple[str, str, str, str]:
-    """What the best model has, the difference to others, what these may have, and of what."""
+def _superlatives(comparison: Comparison) -> tuple[str, str, str, str]:
+    """Words for the best value, for differences to it, for values beyond it, and for the number."""
     falls = comparison._measure == "score"
     name = score_name(comparison.title) if isinstance(comparison._first, Scores) else "error"
     return ("largest", "more", "larger", name) if falls else ("smallest", "less", "smaller", name)
@@ -68,7 +68,7 @@ def smallest_error(comparison: Comparison) -> str:
         return ""
     name, low, high = others[0]
     than = f"the next, {name}" if len(others) > 1 else name
-    most, by, _, what = _called(comparison)
+    most, by, _, what = _superlatives(comparison)
     like = None if what == "error" else comparison.importances[best].base
     together = ", for all pairs of models together" if len(others) > 1 else ""
     ends = f"{in_digits(low, like)} to {in_digits(high, like)}"
@@ -82,7 +82,7 @@ def smallest_is_uncertain(comparison: Comparison) -> str:
     near = [name for name, low, _ in others if not low > 0]
     if not near:
         return ""
-    most, _, more, what = _called(comparison)
+    most, _, more, what = _superlatives(comparison)
     return (
         f"On these rows {best} has the {most} {what}, but on new ones {' or '.join(near[:3])} may have a {more} one "
         "(paired 95% intervals)."

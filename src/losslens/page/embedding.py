@@ -58,7 +58,7 @@ def holds(embed: Embed, n: int, explained: int, given: int) -> str:
 
 
 def _of_rows(summary: dict[str, Any], some: Indices) -> dict[str, Any]:
-    """The same with some of the rows; the list of rows that stand out, of all rows, is left out."""
+    """The summary with some of the rows, and without the list of rows that stand out, which is of all rows."""
     table, rows, clusters = summary["table"], summary["rows"], summary["clusters"]
     models = [{key: _taken(values, some) for key, values in model.items()} for model in table["models"]]
     return summary | {
@@ -88,11 +88,11 @@ def _unlisted(rows: dict[str, Any]) -> dict[str, Any]:
 def _feature(feature: dict[str, Any], take: Callable[[Any], Any]) -> dict[str, Any]:
     """A feature with some of its rows' numbers: all that is as long as there are rows."""
 
-    def of_rows(form: dict[str, Any] | None) -> dict[str, Any] | None:
+    def with_rows(form: dict[str, Any] | None) -> dict[str, Any] | None:
         return form and {key: take(part) if key in ("values", "row", "level") else part for key, part in form.items()}
 
     entries = [
-        entry | {"local": take(entry["local"]), "cells": of_rows(entry["cells"]), "ice": of_rows(entry["ice"])}
+        entry | {"local": take(entry["local"]), "cells": with_rows(entry["cells"]), "ice": with_rows(entry["ice"])}
         for entry in feature["models"]
     ]
     return feature | {"own": take(feature["own"]), "models": entries}
@@ -199,7 +199,7 @@ def _middles(column: Floats, place: Indices, bins: int, kind: str) -> tuple[Floa
 
 
 def _of_large_groups(for_whom: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Without groups of few rows, whose means disclose single ones; None if fewer than two are left."""
+    """The groups without those of few rows, whose means disclose single ones; None if fewer than two are left."""
     if for_whom is None:
         return None
     kept = {k: place for place, k in enumerate(k for k, one in enumerate(for_whom["groups"]) if one["n"] >= FEWEST)}

@@ -21,7 +21,7 @@ def expressions(table: Table) -> dict[str, str]:
 
 
 def rows_in_python(table: Table) -> str:
-    """What rows are called: labels, or positions."""
+    """The expression for the names of the rows: their labels, or positions."""
     return "np.arange(len(X))" if table.row_labels is None else "X.index"
 
 
@@ -47,7 +47,7 @@ def _numbers(table: Table, j: int, dtype: Any) -> str:
 
 
 def literals(values: NDArray[Any]) -> dict[str, Any]:
-    """What stands for each label: `literals`, pairs of label and literal; with `as_text` of what `repr` gives.
+    """The literal of each label: `literals` are pairs of both; with `as_text` they are those of `repr`.
 
     Text stands for itself, without a pair. Values such as 1 and True, which are equal but not the same, and values
     without a simple literal are distinguished by their `repr`.

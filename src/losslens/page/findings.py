@@ -46,8 +46,8 @@ def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> di
     """How far replaced rows of a feature are from real ones; `faded`: where on the page's grid most are far."""
     if far is None:
         return None
-    at = far.at if grid is None or len(far.at) == 0 else grid.joined(far.at)
-    faded = np.asarray(far.warns & (at > FADED)) if len(at) else None
+    shares = far.at if grid is None or len(far.at) == 0 else grid.joined(far.at)
+    faded = np.asarray(far.warns & (shares > FADED)) if len(shares) else None
     return {"auc": far.auc, "share": far.share, "warns": far.warns, "sentence": far_from_real(far), "faded": faded}
 
 
@@ -128,7 +128,7 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
         return None
     listed_rows = rows.flagged[:MOST_ROWS]
     influence = None if rows.influence is None else rows.influence[listed_rows]
-    on = None if rows.influence_on is None else [str(name) for name in rows.influence_on[listed_rows]]
+    features = None if rows.influence_on is None else [str(name) for name in rows.influence_on[listed_rows]]
     return {
         "importance": rows.importance,
         "fence": rows.fence,
@@ -139,7 +139,7 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
         "remark": why_they_stand_out(rows, len(listed_rows)),
         "suspicious": listed_rows,
         "influence": influence,
-        "influence_on": on,
+        "influence_on": features,
     }
 
 
@@ -154,17 +154,17 @@ def helped_rows(rows: Observations) -> str:
 
 @claim(level=0)
 def why_they_stand_out(rows: Observations, shown: int) -> str:
-    """What is beside the list of rows below the fence, where there are any."""
+    """The text beside the list of rows below the fence, where there are any."""
     n = len(rows.flagged)
     if not n:
         return ""
     some = f" The clearest {shown} of {n:,}." if n > shown else ""
-    on = (
+    about_influence = (
         " Largest influence: the feature whose PFI would change most without the row, and the row's contribution to it."
     )
     return (
         f"Their importance is below the fence of all rows ({in_digits(rows.fence)}): the target may be "
-        f"wrong, or the row may be unlike the training data.{some}{'' if rows.influence is None else on}"
+        f"wrong, or the row may be unlike the training data.{some}{'' if rows.influence is None else about_influence}"
     )
 
 

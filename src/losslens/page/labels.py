@@ -60,7 +60,7 @@ def texts(values: Iterable[Any]) -> list[str | None]:
 
 
 def labels(values: Iterable[Any]) -> list[str]:
-    """The same for an axis: a missing value is labelled, and a category of that name stands in quotes."""
+    """Each value as text for an axis: a missing value is labelled, a category of that name stands in quotes."""
     items = list(values)
     written, kinds = texts(items), {missing_name(value) for value in items if is_missing(value)}
     quoted = f"“{MISSING}”" if kinds else MISSING

@@ -12,10 +12,9 @@ import numpy as np
 
 from losslens.page.labels import LONGEST, cut, labels
 from losslens.page.plain_error import LEADING, PlainError, percent, plain, plain_kind, short_digits, shuffled
-from losslens.page.quality import against_constant
+from losslens.page.quality import LEVEL, against_constant
 from losslens.page.scored import OTHERS, on_rows, score_opening
 from losslens.page.words import (
-    LEVEL,
     SAME,
     all_tested,
     at_the_bound,
@@ -66,7 +65,7 @@ def opening(
 
 @claim(level=0)
 def question(target: str, classes: Sequence[str] | None = None) -> str:
-    """What the page answers, in the reader's words; up to three classes are named, unless they are numbers.
+    """The question of the page, in the reader's words; up to three classes are named, unless they are numbers.
 
     >>> question("diagnosis", ["benign", "malignant"])
     'What does this model need to predict diagnosis (benign or malignant)?'
@@ -168,7 +167,7 @@ def nothing_matters(first: Importances) -> str:
 
 @claim(level=LEVEL)
 def one_feature(first: Importances) -> str:
-    """Of a single feature: whether its importance is significantly above 0."""
+    """Whether the importance of a single feature is significantly above 0."""
     if len(first) > 1 or (estimates := or_else(first.estimates, None)) is None:
         return ""
     sure = "on new rows the error grows, too" if not not_significant(estimates) else "on new rows it may not"
@@ -212,7 +211,7 @@ def leads_unsurely(first: Importances) -> str:
 
 @claim(level=0)
 def leads_here(first: Importances) -> str:
-    """Where features have no standard error: on these rows alone."""
+    """The feature that matters most on these rows, where features have no standard error."""
     return f"On these rows it depends most on {cut(first._ranked[0].name)}: {shuffled(first)}; how surely is not known."
 
 

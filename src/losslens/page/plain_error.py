@@ -44,11 +44,11 @@ class PlainError:
 
     @property
     def now(self) -> float:
-        """With nothing shuffled."""
+        """The number with nothing shuffled."""
         return self.after(0.0)
 
     def after(self, pfi: float) -> float:
-        """With a feature shuffled: its importance is the increase of the mean loss. Increasing in it."""
+        """The number with a feature shuffled, whose importance is the increase of the mean loss."""
         if self.times:
             return 1 + pfi / self.error
         return float(np.sqrt(max(self.error + pfi, 0.0))) if self.kind == "root" else self.error + pfi
@@ -61,7 +61,7 @@ class PlainError:
 
     @property
     def measure(self) -> str:
-        """What the numbers are."""
+        """The name of the numbers."""
         return {
             "root": "How far off the predictions are (root mean squared error)",
             "mean": "How far off the predictions are on average",
@@ -71,7 +71,7 @@ class PlainError:
         }[self.kind]
 
     def grown(self, pfi: float) -> str:
-        """What shuffling does, as a clause: "its predictions are off by 160 instead of 33"."""
+        """The effect of shuffling, as a clause: "its predictions are off by 160 instead of 33"."""
         now, after = self.now, self.after(pfi)
         ends = f"{self.text(after, now)} instead of {self.text(now, after)}"
         if self.kind in ("root", "mean"):
@@ -99,11 +99,11 @@ class PlainScore:
 
     @property
     def now(self) -> float:
-        """With nothing shuffled."""
+        """The score with nothing shuffled."""
         return self.base
 
     def after(self, pfi: float) -> float:
-        """With a feature shuffled: its importance is what the score loses, or the error gains."""
+        """The score with a feature shuffled, whose importance is its decrease, or the increase of an error."""
         return self.base - pfi if self.falls else self.base + pfi
 
     def text(self, value: float, like: float | None = None) -> str:
@@ -112,11 +112,11 @@ class PlainScore:
 
     @property
     def measure(self) -> str:
-        """What the numbers are."""
+        """The name of the numbers."""
         return f"The {self.name}"
 
     def grown(self, pfi: float) -> str:
-        """What shuffling does, as a clause."""
+        """The effect of shuffling, as a clause."""
         return f"its {self.name} is {self.text(self.after(pfi))} instead of {self.text(self.now)}"
 
 
@@ -128,7 +128,7 @@ def plain(model: Importances | Scores) -> PlainError | PlainScore:
 
 
 def shuffled(model: Importances | Scores, which: str = "") -> str:
-    """What shuffling the most important feature does, as a clause; `which` stands behind its name."""
+    """The effect of shuffling the most important feature, as a clause; `which` stands behind its name."""
     best = model._ranked[0]
     return f"when {cut(best.name)}{which} is shuffled between rows, {plain(model).grown(best.pfi)}"
 

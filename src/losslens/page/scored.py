@@ -15,7 +15,8 @@ from losslens.page.compared import smallest_error, smallest_is_uncertain
 from losslens.page.groups import Groups, difference_dict, importance_dict
 from losslens.page.labels import cut
 from losslens.page.plain_error import plain, score_name, shuffled
-from losslens.page.words import LEVEL, all_tested, surely_most
+from losslens.page.quality import LEVEL
+from losslens.page.words import all_tested, surely_most
 from losslens.results.comparison import Comparison
 from losslens.results.scores import FeatureScore, Scores
 from losslens.results.table import or_else

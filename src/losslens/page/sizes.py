@@ -22,7 +22,7 @@ STEP = 1e-4  # of local importances in such a page at most, in units of the erro
 
 @dataclass(frozen=True)
 class Held:
-    """What a page holds of the cells."""
+    """The part of the cells that a page holds."""
 
     all_cells: bool  # or a low-rank form of them
     rank: int  # of the low-rank forms
@@ -34,7 +34,7 @@ class Held:
 
 
 def held(n: int, p: int, models: int, cells: int) -> Held:
-    """As much as the budget allows; numbers that the page cannot do without come first."""
+    """The part of the cells that the budget allows; numbers that the page cannot do without come first."""
     if cells <= MOST_CELLS:
         return Held(all_cells=True, rank=RANKS[0], curves=p)
     each = 1.3 + 1.1 * models if n * p > LARGE else 4 + 4 * models  # a value, and a local importance for each model
@@ -47,7 +47,7 @@ def held(n: int, p: int, models: int, cells: int) -> Held:
 
 
 def with_fewer_digits(summary: dict[str, Any]) -> dict[str, Any]:
-    """Of a large page: local importances in steps, and columns of the less important features rounded."""
+    """A large page with local importances in steps, and columns of the less important features rounded."""
     n, features = summary["n"], summary["features"]
     if n * len(features) <= LARGE:
         return summary | {"rounded": None}
@@ -80,7 +80,7 @@ def _of_one_digit(most: float) -> float:
 
 @claim(level=0)
 def fewer_digits(count: int, step: float) -> str:
-    """What is rounded in a large page."""
+    """The numbers that are rounded in a large page."""
     columns = f"{count:,} column{'s' if count > 1 else ''} of less important features to a 200th of the range or finer"
     parts = [columns] if count else []
     parts.append(

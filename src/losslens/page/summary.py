@@ -170,7 +170,7 @@ def _table(shown: ShownModel, models: Mapping[str, Importances], target: dict[st
 
 
 def _python(shown: ShownModel, one: FeatureImportance) -> dict[str, Any]:
-    """What the page needs to write a subgroup in Python."""
+    """The expressions with which the page writes a subgroup in Python."""
     written, classes = expressions(shown.X), one.sample.classes
     columns = [
         {"of": written.get(name, "np.asarray(by)"), **(literals(column.values) if kind_of(column) == "words" else {})}

@@ -15,6 +15,7 @@ import numpy as np
 
 from losslens.page.labels import cut
 from losslens.page.plain_error import shuffled
+from losslens.page.quality import LEVEL
 from losslens.results.importances import Importances
 from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
@@ -26,7 +27,6 @@ from losslens.uncertainty.inference import Estimates, adjusted
 
 CORRELATED = 0.7  # absolute rank correlation from which on two features are named as correlated
 FEW_ROWS = 100  # with fewer, the page warns of wide intervals
-LEVEL = 0.05  # of tests that sentences are based on
 TESTED = "one-sided tests at 5%, Holm"
 SAME = 0.005  # skills below it are shown as none
 
@@ -121,7 +121,7 @@ def largest_shares(share: ShapleyImportance) -> str:
 
 @claim(level=0)
 def negative_shares(share: ShapleyImportance) -> str:
-    """What shares below 0 mean, and those above 100% that come with them."""
+    """The meaning of shares below 0, and of those above 100% that come with them."""
     return f"{_capital(share.negative_in_words)}." if share.negative_in_words else ""
 
 
@@ -262,7 +262,7 @@ def how_shares(share: ShapleyImportance) -> str:
 
 @claim(level=0)
 def about_intervals() -> str:
-    """What all intervals of the page are about."""
+    """All intervals of the page are about new rows."""
     return "Intervals are about this fitted model on new rows from the same source."
 
 
@@ -291,7 +291,7 @@ def few_rows(first: Importances) -> str:
 
 @claim(level=0)
 def remark(note: str) -> str:
-    """A note of the importances: what was declined, streamed or clipped."""
+    """A note of the importances: an engine was declined, cells were streamed, or losses clipped."""
     return f"{_capital(note)}."
 
 

@@ -123,7 +123,7 @@ def _opened(file: IO[bytes]) -> zipfile.ZipFile:
 
 
 def _release() -> str:
-    """Of the library that runs; it may do so from a folder, without having been installed."""
+    """The version of the library; "unknown" where it runs from a folder, without having been installed."""
     from importlib.metadata import PackageNotFoundError, version  # slow to import
 
     with suppress(PackageNotFoundError):

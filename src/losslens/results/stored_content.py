@@ -166,7 +166,7 @@ def need(condition: Any, sentence: str) -> None:
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """What a method of ours refuses about a value, it refuses about the file."""
+    """A ValueError of one of our methods means that the file is damaged."""
     try:
         yield
     except ValueError as error:
@@ -221,7 +221,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _unaliased(hint: Any) -> Any:
-    """What an alias such as NDArray[...] stands for: since NumPy 2.5 it is an object of its own, no ndarray[...]."""
+    """The type behind an alias such as NDArray[...]: since NumPy 2.5 it is an object of its own, no ndarray[...]."""
     value = getattr(get_origin(hint), "__value__", None)
     return hint if value is None else value[get_args(hint)]
 
@@ -269,7 +269,7 @@ def check(thing: Any) -> None:
 
 
 def _at(thing: Any, path: str) -> list[Any]:
-    """What stands at a path, without what is None or not there."""
+    """The values at a path, without those that are None or absent."""
     things = [thing]
     for name in path.split("."):
         if name == "*":

@@ -87,7 +87,7 @@ class Number:
     std_error: float  #: its standard error
     low: float  #: low end of the interval
     high: float  #: high end
-    p_value: float  #: one-sided, of the hypothesis that it is at most 0
+    p_value: float  #: of the hypothesis that it is at most 0; two-sided, that it is 0, where it may be of either sign
     level: float  #: level of the interval
     caution: str = ""  #: why the interval is to be taken with caution; empty if it is not
 
@@ -108,7 +108,8 @@ class Estimates(Frozen):
     names: tuple[str, ...]  #: what the numbers are of
     value: Floats  #: the centres of intervals, (p,)
     std_error: Floats  #: standard errors, (p,)
-    units: float  #: the effective number of rows, groups of rows, or folds: degrees of freedom are one less
+    #: the effective number of rows, groups of rows, or folds: degrees of freedom are one less; or that of each, (p,)
+    units: Any
     skewness: Floats = field(default_factory=lambda: np.zeros(0))  # (p,), or empty where it was not estimated
     unit: Unit = "rows"  #: what is left out: "rows", "groups", "blocks" or "folds"
     influences: tuple[Influence, ...] = ()  # p of them, or none
@@ -120,6 +121,7 @@ class Estimates(Frozen):
     doubts: tuple[str, ...] = ()  # p of them, or none: why a number, not only its interval, is to be taken with caution
     absent: Mapping[str, str] = field(default_factory=dict)  # why other names have no standard error
     scale: float = 0.0  # a number that these are parts of: differences within its rounding are 0
+    two_sided: bool = False  #: whether p-values are of the hypothesis that a number is 0, not at most 0
 
     @classmethod
     def of_influences(
@@ -183,9 +185,9 @@ class Estimates(Frozen):
     def number(self, name: str, level: float = 0.95) -> Number:
         """One number with its interval."""
         j = self.position(name)
-        value, error, skewness = self._each[j]
-        low, high = interval(value, error, self.units, level, skewness)
-        p = p_value(value, error, self.units, skewness)
+        value, error, units, skewness = self._each[j]
+        low, high = interval(value, error, units, level, skewness)
+        p = self._p_value(value, error, units, skewness)
         return Number(self.names[j], value, error, low, high, p, level, self.cautions[j])
 
     def difference(self, first: str, second: str, level: float = 0.95) -> Difference:
@@ -206,6 +208,8 @@ class Estimates(Frozen):
     @property
     def _difference_errors(self) -> Floats:
         """Standard errors of all differences, (p, p)."""
+        if len(self.covariance) < len(self.names):
+            raise ValueError("no covariance of these numbers is known, and so no differences or ranks")
         own = np.diag(self.covariance)
         noise = self.noise if len(self.noise) else np.zeros(len(own))
         least = (noise[:, None] + noise) * (1 - np.eye(len(own)))
@@ -236,27 +240,31 @@ class Estimates(Frozen):
 
     def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Low and high ends of the confidence intervals, each at this level."""
-        ends = [interval(v, e, self.units, level, a) for v, e, a in self._each]
+        ends = [interval(v, e, units, level, a) for v, e, units, a in self._each]
         return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
 
     def p_values(self) -> Floats:
-        """One-sided p-values of the hypothesis of no importance, (p,)."""
-        return np.array([p_value(v, e, self.units, a) for v, e, a in self._each])
+        """p-values of the hypothesis of no importance, (p,): one-sided, or two-sided as `two_sided` says."""
+        return np.array([self._p_value(*one) for one in self._each])
+
+    def _p_value(self, value: float, error: float, units: float, skewness: float) -> float:
+        return (two_sided_p if self.two_sided else p_value)(value, error, units, skewness)
 
     @property
     def cautions(self) -> tuple[str, ...]:
         """Why each number or its interval is to be taken with caution, (p,); empty text if it is not."""
         doubts = self.doubts or ("",) * len(self.names)
-        if self.unit in ("blocks", "folds"):  # too few for a skewness, and no rows
+        if self.unit in ("blocks", "folds") or np.ndim(self.units):  # too few for a skewness; no number of rows
             return tuple(doubts)
-        said = [of_estimate(a, self.units, grouped=self.unit == "groups") for _, _, a in self._each]
+        said = [of_estimate(a, units, grouped=self.unit == "groups") for _, _, units, a in self._each]
         return tuple(" ".join(filter(None, both)) for both in zip(said, doubts, strict=True))
 
     @property
-    def _each(self) -> list[tuple[float, float, float]]:
-        """Value, standard error and skewness of each."""
+    def _each(self) -> list[tuple[float, float, float, float]]:
+        """Value, standard error, units and skewness of each."""
         skewness = self.skewness if len(self.skewness) else np.zeros(len(self.names))
-        return list(zip(self.value.tolist(), self.std_error.tolist(), skewness.tolist(), strict=True))
+        known = (self.value, self.std_error, np.broadcast_to(self.units, len(self.names)), skewness)
+        return list(zip(*(numbers.tolist() for numbers in known), strict=True))
 
 
 def between(
@@ -427,10 +435,16 @@ def difference(
     if max(abs(value), error) <= ROUNDING * size:
         value = error = 0.0
     low, high = interval(value, error, freedom + 1, level, skewness)
-    one_sided = p_value(abs(value), error, freedom + 1, np.copysign(1, value) * skewness)
-    p = float(value == 0) if error == 0 else 2 * one_sided
+    p = two_sided_p(value, error, freedom + 1, skewness)
     cautions = few_groups(freedom + 1) if grouped else "", skewed(skewness, freedom, level)
-    return Difference(*names, value, error, low, high, min(p, 1.0), level, " ".join(filter(None, cautions)))
+    return Difference(*names, value, error, low, high, p, level, " ".join(filter(None, cautions)))
+
+
+def two_sided_p(value: float, error: float, units: float, skewness: float = 0.0) -> float:
+    """p-value of the hypothesis that a number is 0: the interval at level 1 - p ends there."""
+    if error == 0:
+        return float(value == 0)
+    return min(2 * p_value(abs(value), error, units, float(np.copysign(1.0, value)) * skewness), 1.0)
 
 
 @one_thread()
