@@ -193,7 +193,7 @@ class SegmentSearch:
         return Segment(
             one.rule.words, one.rule.columns, row_names(sample.row_labels, np.flatnonzero(one.rows)),
             float(sample.weight[one.rows].sum()), here, low if self.signed else max(low, 0.0), high, other,
-            gap.value, gap.low, gap.high, *times, one.p, int(inside.sum()), gap.std_error, fewer, apart.skewness,
+            gap.value, gap.low, gap.high, *times, one.p, int(inside.sum()), gap.std_error, fewer, moved_gap.skewness,
         )  # fmt: skip
 
 

@@ -256,15 +256,15 @@ class Estimates(Frozen):
         doubts = self.doubts or ("",) * len(self.names)
         if self.unit in ("blocks", "folds") or np.ndim(self.units):  # too few for a skewness; no number of rows
             return tuple(doubts)
-        said = [of_estimate(a, units, grouped=self.unit == "groups") for _, _, units, a in self._each]
-        return tuple(" ".join(filter(None, both)) for both in zip(said, doubts, strict=True))
+        of_each = [of_estimate(a, units, grouped=self.unit == "groups") for _, _, units, a in self._each]
+        return tuple(" ".join(filter(None, both)) for both in zip(of_each, doubts, strict=True))
 
     @property
     def _each(self) -> list[tuple[float, float, float, float]]:
         """Value, standard error, units and skewness of each."""
         skewness = self.skewness if len(self.skewness) else np.zeros(len(self.names))
-        known = (self.value, self.std_error, np.broadcast_to(self.units, len(self.names)), skewness)
-        return list(zip(*(numbers.tolist() for numbers in known), strict=True))
+        columns = (self.value, self.std_error, np.broadcast_to(self.units, len(self.names)), skewness)
+        return list(zip(*(numbers.tolist() for numbers in columns), strict=True))
 
 
 def between(
