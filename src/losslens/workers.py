@@ -16,7 +16,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -186,11 +186,11 @@ class Cluster:
     def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
         """The results, in order; as many tasks are submitted as keep the cluster busy."""
         run = _ClusterRun(self, work, shared)
-        todo, waiting = enumerate(parts), deque[tuple[Any, Any]]()
+        todo, waiting = iter(parts), deque[tuple[Any, Any]]()
         try:
             while True:
-                while len(waiting) < run.ahead and (more := next(todo, None)) is not None:
-                    waiting.append((more[1], run.submit(more[1])))
+                for part in islice(todo, run.ahead - len(waiting)):
+                    waiting.append((part, run.submit(part)))
                 if not waiting:
                     return
                 result, rows = run.result(waiting)
@@ -234,14 +234,19 @@ class _ClusterRun:
 
     def result(self, waiting: deque[tuple[Any, Any]]) -> Any:
         """The result of the first part; tasks that a restart of the cluster cancelled are submitted again."""
+        import asyncio
+        import concurrent.futures
+
+        from distributed.scheduler import KilledWorker
+
         while True:
             part, future = waiting[0]
             try:
                 result = self._wait_for(future)
-            except _cancelled() as error:
+            except (asyncio.CancelledError, concurrent.futures.CancelledError) as error:
                 self._resubmit(waiting, error)
                 continue
-            except _killed() as error:
+            except KilledWorker as error:
                 self.cancel(other for _, other in waiting)
                 raise RuntimeError(
                     f"{_name(part) or 'a task'}: its workers died, one after the other ({error}), most often for lack "
@@ -320,52 +325,17 @@ def _wait_for_workers(client: Any, seconds: float = 30.0) -> bool:
     return False
 
 
-def _cancelled() -> tuple[type[BaseException], ...]:
-    import asyncio
-    import concurrent.futures
-
-    return asyncio.CancelledError, concurrent.futures.CancelledError
-
-
-def _killed() -> tuple[type[BaseException], ...]:
-    from distributed.scheduler import KilledWorker
-
-    return (KilledWorker,)
-
-
 def _packed(thing: Any, stored: SharedObject | None) -> bytes:
     """An object as bytes, without a model that is on the cluster already."""
-    file = io.BytesIO()
-    _pack(thing, stored, file)
-    return file.getvalue()
-
-
-def _pack(thing: Any, stored: SharedObject | None, file: Any) -> None:
     import cloudpickle
 
     class Packer(cloudpickle.Pickler):  # type: ignore[misc]
         def persistent_id(self, part: Any) -> str | None:
             return "model" if stored is not None and part is stored.model else None
 
+    file = io.BytesIO()
     Packer(file).dump(thing)
-
-
-class _ByteCounter:
-    """A file that counts the bytes written and keeps none."""
-
-    def __init__(self) -> None:
-        self.size = 0
-
-    def write(self, some: Any) -> int:
-        self.size += memoryview(some).nbytes
-        return memoryview(some).nbytes
-
-
-def packed_size(thing: Any, cluster: Cluster) -> int:
-    """The number of bytes that would be sent to a worker."""
-    counter = _ByteCounter()
-    _pack(thing, cluster.model, counter)
-    return counter.size
+    return file.getvalue()
 
 
 class _Unpacker(pickle.Unpickler):
@@ -442,13 +412,18 @@ def active() -> Cluster | None:
 
 
 @contextmanager
-def here() -> Iterator[None]:
-    """Work in this process, also inside a verb that has a cluster."""
-    token = _ACTIVE.set(None)
+def _holding(variable: ContextVar[R], value: R) -> Iterator[None]:
+    """A variable with a value, for a while."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _ACTIVE.reset(token)
+        variable.reset(token)
+
+
+def here() -> AbstractContextManager[None]:
+    """Work in this process, also inside a verb that has a cluster."""
+    return _holding(_ACTIVE, None)
 
 
 def choose_workers(n_jobs: int | None) -> Workers:
@@ -512,31 +487,19 @@ def with_executor(verb: Callable[A, R]) -> Callable[A, R]:
 
     @functools.wraps(verb)
     def run(*args: A.args, **kwargs: A.kwargs) -> R:
-        if _WARNED.get() is not None:
-            return on_executor(*args, **kwargs)
-        token = _WARNED.set(set())
-        try:
-            return on_executor(*args, **kwargs)
-        finally:
-            _WARNED.reset(token)
-
-    def on_executor(*args: A.args, **kwargs: A.kwargs) -> R:
-        cluster = as_cluster(kwargs.get("executor"))
-        if cluster is None:  # inside another verb, that verb's executor is used
+        cluster, warned = as_cluster(kwargs.get("executor")), _WARNED.get()
+        if cluster is not None:
+            first = next(iter(inspect.signature(verb).parameters))  # the model, or the estimator
+            model = args[0] if args else kwargs.get(first)
+            if hasattr(model, "result") and hasattr(model, "client"):  # a dask future
+                stored = SharedObject(model.result(), model)
+                cluster = replace(cluster, model=stored)
+                if args:
+                    args = (stored.model, *args[1:])  # type: ignore[assignment]
+                else:
+                    kwargs[first] = stored.model
+        # Inside another verb that verb's executor is used, and what it has warned of is not said again.
+        with _holding(_ACTIVE, cluster or active()), _holding(_WARNED, set() if warned is None else warned):
             return verb(*args, **kwargs)
-        first = next(iter(inspect.signature(verb).parameters))  # the model, or the estimator
-        model = args[0] if args else kwargs.get(first)
-        if hasattr(model, "result") and hasattr(model, "client"):  # a dask future
-            stored = SharedObject(model.result(), model)
-            cluster = replace(cluster, model=stored)
-            if args:
-                args = (stored.model, *args[1:])  # type: ignore[assignment]
-            else:
-                kwargs[first] = stored.model
-        token = _ACTIVE.set(cluster)
-        try:
-            return verb(*args, **kwargs)
-        finally:
-            _ACTIVE.reset(token)
 
     return run

@@ -18,14 +18,13 @@ from sklearn.metrics import get_scorer
 from sklearn.svm import SVR
 
 import losslens as ll
-from losslens.cells.lazy import Deferred
 from losslens.donors.conditional import BoundSampler
 from losslens.donors.questions import Ask, Question, Subject, Subjects
 from losslens.losses import Loss
 from losslens.passes.outcomes import Evaluated, Outcome
 from losslens.passes.task import Task
 from losslens.tables.columns import Column
-from losslens.tables.frozen import Frozen
+from losslens.tables.frozen import Deferred, Frozen
 
 N = 60
 PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, type)

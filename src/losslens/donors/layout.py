@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens.donors.designs import Lending
+from losslens.donors.designs import DonorMatrix
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 
@@ -56,8 +56,8 @@ class CommonGrid:
         from scipy import sparse
 
         shape = (int(block.max()) + 1, self.size)
-        within = sparse.csr_array((donor_weight, (block[self.donors], place)), shape=shape)
-        left = total - within[block[rows]].toarray()
+        group_weight = sparse.csr_array((donor_weight, (block[self.donors], place)), shape=shape)
+        left = total - group_weight[block[rows]].toarray()
         left[left < 1e-12 * total.max()] = 0.0  # rounding error at values that occur in the row's own group only
         return left
 
@@ -109,7 +109,7 @@ class CommonGrid:
 class OwnDonors:
     """Each row has donors of its own."""
 
-    donors: Lending  # (n, m); -1 where a cell is left out
+    donors: DonorMatrix  # (n, m); -1 where a cell is left out
     place: Indices  # (n,): grid position of each row's value; (m,): of a column that is a rank bin; (n, m): of a cell
     size: int
     binned: bool = False

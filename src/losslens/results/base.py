@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 from losslens.results.selection import Grouped, Numbers
 from losslens.results.table import ResultTable
+from losslens.tables.checks import is_one_of
 from losslens.tables.features import pair_name, unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.tables.frozen import Frozen
@@ -32,16 +33,58 @@ class Stored(Frozen):
             Stored.kinds[cls.__name__] = cls
 
 
+# Methods that every result has a name for, and why a result may have none.
+WORDS = {
+    "estimates": "its numbers have no standard errors on new rows",
+    "interval": "its numbers have no standard errors on new rows",
+    "test": "its numbers have no standard errors on new rows",
+    "save": "it is part of another result, which files hold as a whole",
+}
+
+
 class Absent(AttributeError, ValueError):  # noqa: N818 - said of a name
-    """What other results have and this one has not."""
+    """A result has no attribute of this name, which other results have."""
 
 
 class Displayed(Stored):
     """A result that is shown as a table, in notebooks with a plot beside it."""
 
+    _of_one: ClassVar[bool] = False  # whether it is the result of one feature
+    _refused: ClassVar[Mapping[str, str]] = {}  # why one of `WORDS` makes no sense for it
+
     def _why_absent(self, name: str) -> str:
-        """Why it has no attribute that others have, in one sentence; "" for a name that none has."""
-        return ""
+        """Why the result lacks an attribute that others have, in one sentence; "" for a name that no result has."""
+        why = self._refused.get(name, WORDS.get(name, ""))
+        return why and f"a result of the class {type(self).__name__} has no {name}: {why}"
+
+    # -- parts by name --------------------------------------------------------------------------------------------
+
+    @property
+    def _names(self: Any) -> tuple[Any, ...]:
+        """The names of the parts of the result: by default those of the features."""
+        names = (self.name,) if self._of_one else getattr(self, "features", None)
+        if names is None:
+            raise TypeError(f"a result of the class {type(self).__name__} has no parts with names; see to_frame()")
+        return tuple(names)
+
+    def _part(self: Any, name: Any) -> Any:
+        """The part of one name: for a result of one feature the result itself, otherwise a number with its interval."""
+        return self if self._of_one else self.estimates()[name]
+
+    def __getitem__(self, name: Any) -> Any:
+        names = self._names
+        if not is_one_of(name, names):
+            raise KeyError(unknown_feature(name, [*map(str, names)], "names").replace("feature", "name", 1))
+        return self._part(name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __bool__(self) -> bool:
+        return True  # also without parts
 
     if not TYPE_CHECKING:  # which knows what there is
 
@@ -117,7 +160,7 @@ class ResultMapping(Mapping[str, T], Grouped, Result):
 
     @property
     def declined(self) -> dict[str, str]:
-        """Why no exact engine computed a feature, for those that the model was asked about."""
+        """Why no exact engine computed a feature, for those whose cells the model predicted."""
         return {name: feature.declined for name, feature in self.features.items() if feature.declined}
 
     def given(self, rows: Any) -> Self:
@@ -147,7 +190,7 @@ class ResultMapping(Mapping[str, T], Grouped, Result):
         return {name: numbers for feature in self.features.values() for name, numbers in feature._numbers.items()}
 
     def _why_absent(self, name: str) -> str:
-        return str(self._first._why_absent(name))
+        return str(self._first._why_absent(name) if name not in WORDS else super()._why_absent(name))
 
     @property
     def _measure(self) -> str:  # type: ignore[override]
@@ -159,8 +202,8 @@ class ResultMapping(Mapping[str, T], Grouped, Result):
 
     @property
     def _base_estimates(self) -> Estimates:
-        found: Estimates = self._first._base_estimates
-        return found
+        estimates: Estimates = self._first._base_estimates
+        return estimates
 
     def __getitem__(self, name: Any) -> T:
         key = pair_name(*map(str, name)) if isinstance(name, tuple) and str(name) not in self.features else str(name)

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens import plots
 from losslens.donors.conditional import common_condition
@@ -17,11 +18,11 @@ from losslens.plots.look import Look, draws
 from losslens.results.base import ResultMapping
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import CURVES_ONLY, FeatureImportance
-from losslens.results.one_number import NUMBERS, numbers_of
+from losslens.results.one_number import NUMBERS, numbers_of, together
 from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
 from losslens.results.regions import Regions, RegionTarget
-from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else, why_not
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
 from losslens.text import claim, in_digits, size_in_words
@@ -104,6 +105,27 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         return np.asarray(self.local.sum(axis=1))
 
     @property
+    def _importance(self) -> Floats:
+        return np.array([one.pfi for one in self.features.values()])
+
+    @property
+    def unbiased(self) -> Floats:
+        """The importances without pairs of a row with itself: the centres of intervals, (p,)."""
+        return np.array([one.unbiased for one in self.features.values()])
+
+    @property
+    def doubted(self) -> tuple[str, ...]:
+        """The features whose drawn values differ from real ones."""
+        given = {name: one.conditioning for name, one in self.features.items()}
+        return tuple(name for name, one in given.items() if one is not None and one.in_doubt)
+
+    def _by_own_value(self, feature: str) -> tuple[NDArray[Any], Floats, bool]:
+        """The values of a feature, the PI curve there, and whether they have an order."""
+        one = self[feature]
+        grid: Any = one.grid
+        return grid, one.pi, one.ordered
+
+    @property
     def extrapolation(self) -> Extrapolations:
         """How far the replaced rows of each feature are from real ones; computed on first access."""
         results = {name: feature.extrapolation for name, feature in self.features.items()}
@@ -112,16 +134,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
     @cached_property
     def _estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance, for features with a standard error."""
-        absent = {name: why for name, f in self.features.items() if (why := why_not(partial(getattr, f, "std_error")))}
-        features = [f for name, f in self.features.items() if name not in absent]
-        if not features:
-            raise ValueError(f"no feature has a standard error; {self._first.name!r}: {absent[self._first.name]}")
-        first, whole = features[0], self._first.whole
-        return Estimates.of_influences(
-            tuple(f.name for f in features), [f.unbiased for f in features], [f.influence for f in features],
-            first._units, first._unit, 0.0 if whole is None else whole.units, doubts=tuple(f._doubts for f in features),
-            absent=absent, scale=first.base, sampled=first._sampled,
-        )  # fmt: skip
+        return together(self.features)
 
     def subset(self, rows: Any) -> Self:
         """The result for these rows with donors among them."""
@@ -155,6 +168,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
 
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
         """The importances over time, with a band for each feature; arguments as in `FeatureImportance.over`."""
+        self._first.over  # noqa: B018 - a score says why it has none
         features = {name: one for name, one in self.features.items() if one.means.has_weights}
         if not features:
             self._first._need_donors("importance over time")
@@ -204,10 +218,10 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         >>> X = np.random.default_rng(0).normal(size=(300, 3))
         >>> X[:, 2] = X[:, 2] > 0
         >>> f = lambda X: X[:, 0] * (1 + X[:, 2]) + X[:, 1]
-        >>> found = ll.feature_importance(f, X, f(X), loss="squared_error").regions(X)
-        >>> found.sentences[0]
+        >>> regions = ll.feature_importance(f, X, f(X), loss="squared_error").regions(X)
+        >>> regions.sentences[0]
         'x0 matters 4.0 times as much (95% interval 3.4 to 4.9) where x2 = 1 (150 rows) as elsewhere.'
-        >>> [region.rule for region in found.of("x0")]
+        >>> [region.rule for region in regions.of("x0")]
         ['', 'x2 = 0', 'x2 = 1']
         """
         from losslens.rows.regions import find_regions
@@ -236,16 +250,16 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         first = self._first
         kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
         notes = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
-        # Where numbers are sampled, and not because the caller wanted a sample.
+        # Where numbers are sampled, although the caller did not choose a design that samples.
         sampled = [f for f in self.features.values() if not f.exact and len(f.values) == 1]
         notes += dict.fromkeys(
-            f._unread if f._unread.startswith("sampled") else f"no exact engine: {f._unread}"
+            f._why_sampled if f._why_sampled.startswith("sampled") else f"no exact engine: {f._why_sampled}"
             for f in sampled
-            if f._unread
+            if f._why_sampled
         )
         if first.whole is not None:
             notes.append(f"{first.whole.n:,} rows, read in parts; {len(first.at):,} of them are kept")
-        elif first._known_as_streamed:
+        elif first._is_streamed:
             notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
         if len(self.by_output) > 1:
             notes.append(f"importances for each of the {len(self.by_output)} outputs: .outputs")
@@ -269,7 +283,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         order = self._ranked
         return noted([f.name for f in order], [f.caution for f in order])
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
         return [self.features[name].caution for name in names]
 
     def _table(self) -> ResultTable:
@@ -287,7 +301,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         }
         return ResultTable(
             f"Importances: {self.headline}", columns, RANKED, (FEATURE, IMPORTANCE, ERROR, INTERVAL),
-            [*self.notes, *self._known_warning, *self.cautions], like="importance",
+            [*self.notes, *self._extrapolation_note, *self.cautions], like="importance",
             formats={"importance": lambda number: in_digits(number) if np.isfinite(number) else CURVES_ONLY},
         )  # fmt: skip
 
@@ -333,10 +347,10 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         return plots.cells.plot_local(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
-    def _known_warning(self) -> list[str]:
-        """The note on extrapolation, as far as it has been computed: showing a result computes nothing."""
-        known = {name: f.known_extrapolation for name, f in self.features.items()}
-        note = Extrapolations({name: one for name, one in known.items() if one is not None}).note
+    def _extrapolation_note(self) -> list[str]:
+        """The note on extrapolation of features for which it has been computed: showing a result computes nothing."""
+        computed = {name: f.computed_extrapolation for name, f in self.features.items()}
+        note = Extrapolations({name: one for name, one in computed.items() if one is not None}).note
         return [note] if note else []
 
     def _frame(self, columns: Mapping[str, Any]) -> Any:

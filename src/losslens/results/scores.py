@@ -32,7 +32,7 @@ NEED_A_LOSS = {
     "ici": "an ICI curve", "band": "a band", "effect": "the effect", "effect_of": "the effect",
     "subset": "the importance on a subset", "with_loss": "another loss", "rows": "the list of kept rows",
     "cells": "a matrix of changes of loss", "drop": "the importance without some rows",
-    "row_influence": "the influence of single rows", "over": "importance over time", "regions": "a search for regions",
+    "row_influence": "the influence of single rows", "regions": "a search for regions",
     **dict.fromkeys(("ratio", "ratio_std_error", "ratio_interval"), "the ratio of errors"),
 }  # fmt: skip
 
@@ -85,8 +85,8 @@ class FeatureScore(OneNumber):
     # (m,): of the rows of each column, with the weights that they have there, nothing replaced; None: all have `score`
     column_bases: Floats | None = None
     _sampled: ClassVar[bool] = False  # every column of the design is scored
-    _known_as_streamed: ClassVar[bool] = False
-    known_extrapolation: ClassVar[None] = None
+    _is_streamed: ClassVar[bool] = False
+    computed_extrapolation: ClassVar[None] = None
     whole: ClassVar[None] = None  # scorers need all rows at once
 
     @property
@@ -104,15 +104,18 @@ class FeatureScore(OneNumber):
             return (
                 "a score doesn't hold the rows: the importances by a loss tell which replaced rows are unlike real ones"
             )
+        if name == "over":
+            need = f"over needs a loss of each row, and {self.title} is a score"
+            return f"{need}: use given(rows), or by(time_blocks(...))"
         if name not in NEED_A_LOSS:
-            return ""
+            return super()._why_absent(name)
         return (
             f"{NEED_A_LOSS[name]} doesn't exist for the scorer {self.title}: it gives one number for all rows "
             "together; use a loss, such as loss='log_loss' or 'squared_error'"
         )
 
     @property
-    def _unread(self) -> str:
+    def _why_sampled(self) -> str:
         """Why the model was asked, but for a sample that the caller wanted; empty if an exact engine has the cells."""
         return self.declined if self.n_predictions and self.declined != self.design.declined else ""
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens import plots
-from losslens.cells.lazy import lazy
 from losslens.plots.look import Look, draws
 from losslens.results.base import Stored, Tabular
 from losslens.results.table import ResultTable, facts
+from losslens.tables.frozen import lazy
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Limits
 
 
@@ -77,6 +77,8 @@ class ShapleyCurve(Tabular):
             values.ordered[j], title, backend,
         )  # fmt: skip
 
+    _of_one = True
+
     @property
     def sfimp(self) -> float:
         """The weighted mean of the curve."""
@@ -111,9 +113,9 @@ class ShapleyCurve(Tabular):
         --------
         >>> import numpy as np
         >>> from losslens.results.shapley_curve import ShapleyCurve
-        >>> earned, known = np.array([1.0, 3.0]), (("age",), True, "squared error", "numpy")
+        >>> means, rest = np.array([1.0, 3.0]), (("age",), True, "squared error", "numpy")
         >>> grid, half = np.array([30, 60]), np.array([0.5, 0.5])
-        >>> curve = ShapleyCurve("age", "own", grid, half, earned, *known)
+        >>> curve = ShapleyCurve("age", "own", grid, half, means, *rest)
         >>> ax = curve.plot()
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('age', 'decrease in squared error')

@@ -157,10 +157,10 @@ def importances_by_loss(
         for some in _of_one_response(chosen):
             several = by_losses(checked, table, y, [chosen[name] for name in some], options, subjects)
             results |= zip(some, several, strict=True)
-    shared = [one for name, of in results.items() if not _asks_alone(chosen[name]) for one in of.values()]
-    for name, loss in losses.items():
-        if is_scorer(loss):
-            results[name] = score_importance(checked, X, y, loss, options, shared)
+    if len(chosen) < len(losses):
+        shared = [one for name, of in results.items() if not _asks_alone(chosen[name]) for one in of.values()]
+        scorers = {name: loss for name, loss in losses.items() if name not in chosen}
+        results |= {name: score_importance(checked, X, y, one, options, shared) for name, one in scorers.items()}
     return {name: results[name] for name in losses}
 
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from losslens.cells.lazy import Deferred, deferred, lazy
+from losslens.tables.frozen import Deferred, deferred, lazy
 
 
 @dataclass(frozen=True, eq=False)
