@@ -79,14 +79,15 @@ def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: T
     for question in questions:
         k = at[question.ask.columns]
         within = None if groups is None else groups.undo(np.concatenate([chunk.within[:, k] for chunk in chunks]))
-        assert isinstance(question.meeting, CommonGrid)  # designs in which all rows are donors
+        assert isinstance(question.meeting, CommonGrid)
         by_class = np.cumsum(curve[axes.part(k)], axis=0)
         curves = ClassCurves(by_class, axes.class_of[k], question.meeting, sample, mass, within)
         cells = spread_cells(k, axes, sample, loss, [part for chunk in chunks for part in chunk.cells], kept, back)
         clipped = float(sum(chunk.clipped[k] for chunk in chunks))
         if loss is not None and question.meeting.leaves_out_own and groups is None:  # the cells of rows with themselves
             clipped -= float(sample.weight**2 @ (losses >= _ceiling(loss, work.like)))
-        outcomes.append([Outcome.of(question, curves.means(local[k], clipped), cells)])
+        means = curves.of_sample if question.design.sampled_grid else curves.means
+        outcomes.append([Outcome.of(question, means(local[k], clipped), cells)])
     return Passed([sample], outcomes)
 
 
@@ -140,11 +141,14 @@ class Axes:
 
 def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> Axes:
     asks = [question.ask for question in questions]
-    class_of = [engine.classes(ask) for ask in asks]
-    donor_mass = [
-        np.bincount(of.each[ask.own], sample.weight, of.size).astype(float)
-        for ask, of in zip(asks, class_of, strict=True)
-    ]
+    class_of, donor_mass = [engine.classes(ask) for ask in asks], []
+    for question, of in zip(questions, class_of, strict=True):
+        meeting, weight = question.meeting, sample.weight
+        assert isinstance(meeting, CommonGrid)  # designs in which all rows have the same donors
+        if question.design.sampled_grid:
+            weight = weight[meeting.donors]
+            weight = weight / weight.sum()
+        donor_mass.append(np.bincount(of.each[meeting.own[meeting.donors]], weight, of.size).astype(float))
     return Axes(len(asks), class_of, donor_mass)
 
 
@@ -344,6 +348,23 @@ class ClassCurves:
             clipped=share_left(clipped, float(rows.mass.sum() if self.apart else weight.sum())),
         )
 
+    def of_sample(self, local: Floats, clipped: float) -> Means:
+        """The same where only the grid's donors count, of which there are none if its values are the user's."""
+        counts, donors, weight = self.sample.loss is not None, self.meeting.donors, self.sample.weight
+        has_mass, lent = self.meeting.has_mass, np.zeros(len(weight))
+        lent[donors] = weight[donors]
+        total = lent.sum()
+        place = self.meeting.own[donors]
+        shared: dict[str, Any] = {"mass": weight * total, "pd": deferred(self.pd)}
+        if has_mass:
+            shared["weights"] = np.bincount(place, lent[donors] / total, self.meeting.size)
+        if counts:
+            shared["pi"] = deferred(self.pi)
+        if not (counts and has_mass):
+            return Means(local=None, **shared)
+        caused = deferred(_at_donors, deferred(self.pi), donors, place, len(weight))
+        return Means(local=local, **shared, caused=caused, lent=lent / total, square=0.0, clipped=clipped)
+
     def _value_mass(self) -> Floats:
         return self.rows.at_values(self.meeting.own, self.meeting.size, apart=self.apart)
 
@@ -374,6 +395,13 @@ class ClassCurves:
         """The sum of the changes that each row causes, (n,)."""
         changes = self.by_class[self.class_of.each[self.meeting.own], 0]
         return np.asarray(changes if self.within is None else changes - self.within)
+
+
+def _at_donors(curve: Floats, donors: Indices, place: Indices, n: int) -> Floats:
+    """The numbers of a curve at the donors whose values these are, 0 for the other rows, (n,)."""
+    caused = np.zeros(n)
+    caused[donors] = curve[place]
+    return caused
 
 
 def spread_cells(

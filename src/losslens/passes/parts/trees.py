@@ -120,7 +120,7 @@ class TreeWork:
             np.bincount(classes, self.grids[j].mass / self.mass, size).astype(float)
             for j, classes, size in zip(self.feature_columns, of, sizes, strict=True)
         ]
-        return Axes(len(of), [ClassRuns.of(classes) for classes in of], donor_mass)
+        return Axes(len(of), [ClassRuns.of(*one) for one in zip(of, sizes, strict=True)], donor_mass)
 
     def codes(self, table: Table) -> tuple[Ints, Indices]:
         """The class of each row in each column, (p, b), and the positions of the features on their grids, (k, b)."""
