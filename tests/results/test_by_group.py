@@ -212,7 +212,7 @@ def test_differences_are_jackknifed_with_each_row_or_group_in_both_roles(grouped
     units = BLOCK if grouped else np.arange(N)
     imp = importances(groups=BLOCK if grouped else None)
     parts = imp.by(PLACE)
-    cells = imp["age"].ici[:, imp["age"].meeting.own].copy()
+    cells = imp["age"].ici[:, imp["age"].layout.own].copy()
     cells[units[:, None] == units] = np.nan  # no donors of the own unit
     first, second = (np.asarray(label == PLACE) for label in ("north", "south"))
 

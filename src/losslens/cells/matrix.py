@@ -55,7 +55,7 @@ class Means(Frozen):
     weights: Floats | None = lazy(None)  # (g,): share of the cells at each value; None for grids without weights
     pd: NDArray[Any] | None = lazy(None)  # (g,) or (g, K): mean prediction at each value
     caused: Floats | None = lazy(None)  # (n,): mean change that each row causes as a donor
-    lent: Floats | None = None  # (n,): weight of each row as a donor
+    donor_weight: Floats | None = None  # (n,): weight of each row as a donor
     square: float = float("nan")  # mean squared change, for the Monte-Carlo variance of sampled designs
     clipped: float = 0.0  # share of cells whose loss is at the clipping bound
     total: float | None = None  # the mean over all cells, where it was computed without the others
@@ -231,7 +231,7 @@ class Averages:
                 weights=_even(self.value_mass / total) if has_mass else None,
                 pd=None if self.pd_sum is None else np.divide(self.pd_sum, pd_mass, out=self.pd_sum),
                 caused=caused,
-                lent=lent,
+                donor_weight=lent,
                 square=self.square / total if counts else float("nan"),
                 clipped=float(self.clipped / total) if has_mass else 0.0,
             )

@@ -9,8 +9,8 @@ from typing import Never
 import numpy as np
 
 from losslens.donors.designs import Conditional, Design
-from losslens.donors.samplers import DrawnValues, FunctionSampler, Lender, Sampler, given_columns
-from losslens.donors.told_apart import LEVEL, MOST_ROWS, ToldApart, told_apart
+from losslens.donors.exchangeability import LEVEL, MOST_ROWS, ExchangeTest, exchange_test
+from losslens.donors.samplers import DonorSampler, DrawnValues, FunctionSampler, Sampler, given_columns
 from losslens.tables.column_scores import ColumnCopy
 from losslens.tables.columns import Column
 from losslens.tables.frames import Table
@@ -86,7 +86,7 @@ def common_condition(each: Iterable[Conditioning | None]) -> str:
 class BoundSampler(Design):
     """A sampler and the table that it draws from, as a design."""
 
-    sampler: Lender
+    sampler: DonorSampler
     numbers: Numbers
     conditional = repeats = True
 
@@ -108,20 +108,20 @@ class BoundSampler(Design):
         """Values drawn for a row, at most."""
         return self.sampler.draws(self.numbers.table.n)
 
-    def lend_to(self, columns: Sequence[int], rng: np.random.Generator, m: int | None = None) -> DrawnValues:
+    def draw_values(self, columns: Sequence[int], rng: np.random.Generator, m: int | None = None) -> DrawnValues:
         """Values of these columns for each row, given the columns that the sampler conditions on."""
         return self.sampler.lend(self.numbers, columns, self.given(columns), m or self.draws, rng)
 
     def conditioning(self, name: str, columns: Sequence[int], lent: DrawnValues) -> Conditioning:
         """How these columns were drawn, and whether the drawn values look like real ones."""
         names, given = self.numbers.table.names, self.given(columns)
-        share, p = self._told_apart(columns, given, lent)
+        share, p = self._exchange_test(columns, given, lent)
         return Conditioning(
             name, tuple(names[j] for j in given), rest=len(given) == len(names) - len(columns),
             explained=lent.explained, leaf=lent.leaf, rules=lent.rules, told=share, told_p=p,
         )  # fmt: skip
 
-    def _told_apart(self, columns: Sequence[int], given: Sequence[int], lent: DrawnValues) -> ToldApart:
+    def _exchange_test(self, columns: Sequence[int], given: Sequence[int], lent: DrawnValues) -> ExchangeTest:
         """The first draw of each row that counts, against its own value."""
         numbers, donor = self.numbers, lent.donors[:, 0]
         rows, block = numbers.counted, numbers.block
@@ -135,7 +135,7 @@ class BoundSampler(Design):
             else (lent.sources[j], numbers.table.n + rows)
             for j in columns
         }  # fmt: skip
-        return told_apart(
+        return exchange_test(
             [_copy(column, np.concatenate([rows, at])) for column, at in drawn.values()],
             [_copy(numbers.table.column(j), rows) for j in given],
             None if block is None else block[rows],
@@ -163,5 +163,5 @@ def _copy(column: Column, rows: Indices) -> ColumnCopy:
 
 def bound(sampler: Sampler, table: Table, weight: Floats | None, block: Indices | None = None) -> BoundSampler:
     """A sampler that draws from these rows, which may be in groups."""
-    lender = sampler if isinstance(sampler, Lender) else FunctionSampler(sampler)
+    lender = sampler if isinstance(sampler, DonorSampler) else FunctionSampler(sampler)
     return BoundSampler(lender, Numbers(table, weight, block))

@@ -109,7 +109,7 @@ def _same(drawn: Drawn) -> Drawn:
 
 
 Drawn = Indices | Shifts
-Lending = Drawn | Redrawn
+DonorMatrix = Drawn | Redrawn
 
 
 class Design:

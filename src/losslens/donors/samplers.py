@@ -50,7 +50,7 @@ class DrawnValues:
         object.__setattr__(self, "donors", narrow(self.donors))
 
 
-class Lender:
+class DonorSampler:
     """Base class of samplers that record donors; as a function it draws one value for each row."""
 
     given: Iterable[Any] | None  # columns to condition on; None: all that are not drawn
@@ -85,7 +85,7 @@ class Lender:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Within(Lender):
+class Within(DonorSampler):
     """Donors from the same leaf of a tree that predicts the feature from the other columns, or with the same values.
 
     Parameters
@@ -166,7 +166,7 @@ class Within(Lender):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Residual(Lender):
+class Residual(DonorSampler):
     """What a regression on the other columns predicts for a row, plus the residual of a similar row.
 
     Donors are rows with a similar prediction and a similar expected size of the residual, so that residuals may have
@@ -281,7 +281,7 @@ def _appended(column: Column, code: Indices) -> Column:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FunctionSampler(Lender):
+class FunctionSampler(DonorSampler):
     """A user's function, called once a draw."""
 
     function: Sampler
@@ -317,7 +317,7 @@ class FunctionSampler(Lender):
         return DrawnValues(donors, {j: together.column(j) for j in columns}, alone=True)
 
 
-SAMPLERS: tuple[type[Lender], ...] = (Within, Residual)
+SAMPLERS: tuple[type[DonorSampler], ...] = (Within, Residual)
 
 
 def labels_of(columns: Sequence[int], table: Table) -> list[Any]:
@@ -335,7 +335,7 @@ def positions(columns: Iterable[Any], table: Table) -> list[int]:
     return [j for one in resolve(wanted, table.labels, by_position=table.backend == "numpy") for j in one.columns]
 
 
-def given_columns(sampler: Lender, table: Table, replaced: Sequence[int]) -> list[int]:
+def given_columns(sampler: DonorSampler, table: Table, replaced: Sequence[int]) -> list[int]:
     """The columns that a draw is conditioned on: those named, or all others."""
     if sampler.given is None:
         return [j for j in range(len(table.names)) if j not in replaced]

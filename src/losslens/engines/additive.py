@@ -152,10 +152,10 @@ def fill_cells(
         for start in range(0, len(rows), step := max(1, CELLS_AT_ONCE // ask.width)):
             part = slice(start, start + step)
             own = ask.own[rows[part]]
-            if ask.met is None:
+            if ask.donor_values is None:
                 donated, at = lent[None], (on := np.flatnonzero(own >= 0), own[on])
             else:
-                value = ask.met[rows[part]]
+                value = ask.donor_values[rows[part]]
                 donated, at = lent[value], np.nonzero(value == own[:, None])
             mixed = kept[part, None] + donated
             of_ask[part] = respond(mixed.reshape(-1, len(sums))).reshape(of_ask[part].shape)

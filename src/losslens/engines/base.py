@@ -236,7 +236,7 @@ class MixedRows:
         for ask in asks:
             of_ask = np.empty((len(rows), ask.width, *base.shape[1:]), base.dtype)
             for part in chunks(rows, ask.width * self.columns, MIXED):
-                value = np.arange(ask.size)[None] if ask.met is None else ask.met[rows[part]]
+                value = np.arange(ask.size)[None] if ask.donor_values is None else ask.donor_values[rows[part]]
                 value = np.broadcast_to(value, of_ask[part].shape[:2])
                 source = np.repeat(rows[part], ask.width)[:, None].repeat(self.columns, axis=1)
                 for column, index in zip(ask.columns, ask.index, strict=True):

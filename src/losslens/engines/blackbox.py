@@ -173,14 +173,14 @@ def _predict_run(
 
 
 def _plan(ask: Ask, rows: Indices) -> SharedGrid | OwnValues:
-    if ask.met is None:
+    if ask.donor_values is None:
         return SharedGrid(ask.own[rows], ask.size)
-    return OwnValues(ask.own[rows], ask.met[rows], is_sparing(ask))
+    return OwnValues(ask.own[rows], ask.donor_values[rows], is_sparing(ask))
 
 
 def is_sparing(ask: Ask) -> bool:
     """Whether values that a row is given twice, and its own, are looked for: otherwise every cell is predicted."""
-    return (ask.met is not None and ask.met.repeats) or ask.size <= FEW_VALUES
+    return (ask.donor_values is not None and ask.donor_values.repeats) or ask.size <= FEW_VALUES
 
 
 class _Store:

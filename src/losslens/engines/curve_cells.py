@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,7 @@ class CurveCells:
                 part = slice(steps.rows.start - begin, steps.rows.stop - begin)
                 base[part] = steps.own
                 for ask, of_class, of_ask in zip(asks, classes, cells, strict=True):
-                    wanted = of_class[None] if ask.met is None else of_class[ask.met[rows[part]]]
+                    wanted = of_class[None] if ask.donor_values is None else of_class[ask.donor_values[rows[part]]]
                     at = np.empty(of_ask[part].shape[:2], np.int64)
                     find_steps(steps.start, steps.classes, curve[ask.columns], wanted, at)
                     of_ask[part] = steps.prediction[at]

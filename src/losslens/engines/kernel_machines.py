@@ -492,12 +492,12 @@ class Products(ExactEngine):
             own = ask.own[rows]
             if not each.columns:
                 out[:] = base[:, None]
-            elif ask.met is None:
+            elif ask.donor_values is None:
                 each.fill(block.without(each.columns), out)
                 on = np.flatnonzero(own >= 0)
                 out[on, own[on]] = base[on]  # exactly the unchanged prediction if the value is the row's own
             else:
-                met = ask.met[rows]
+                met = ask.donor_values[rows]
                 out[:] = each.gather(block.without(each.columns), met)
                 i, k = np.nonzero(met == own[:, None])
                 out[i, k] = base[i]

@@ -70,7 +70,7 @@ def run(task: Task, engine: Additive | LinkedSums, designs: Sequence[FeatureDesi
         outcome = Outcome(
             values=deferred(_values, distinct),
             ordered=ordered,
-            meeting=deferred(_layout, distinct, n, design.leaves_out_own),
+            layout=deferred(_layout, distinct, n, design.leaves_out_own),
             means=one.means(distinct, *means),
             cells=Cells(kept, predictions, changes),
         )
@@ -150,7 +150,7 @@ class SumCurves:
             weights=deferred(self.weights, distinct),
             pd=deferred(self.pd, distinct),
             caused=deferred(self.caused) if has_loss else None,
-            lent=(rows.lent if self.apart else weight) if has_loss else None,
+            donor_weight=(rows.donor_weight if self.apart else weight) if has_loss else None,
             clipped=clipped,
             # Without a row's own cell, its mass is no longer its weight.
             total=None if self.apart else self.pfi,

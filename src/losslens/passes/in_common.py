@@ -22,13 +22,13 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Question, Subject, all_rows, pose
 from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED
+from losslens.engines.curve_cells import CurveCells
 from losslens.engines.readers.pipelines import innermost
 from losslens.losses import POSITIVE, Loss, is_scorer
 from losslens.models import Model
 from losslens.passes.cells import blank, record
 from losslens.passes.importances import importances_of
 from losslens.passes.scored import score_importance
-from losslens.passes.step_curves import cells_of
 from losslens.passes.task import Options, Task, default_loss, prepare
 from losslens.passes.ways import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost, is_sampled, route
 from losslens.progress import Tick, bar
@@ -95,7 +95,7 @@ def in_common(
         scores = score_importance(model, table, y, loss, options)
         return _from_importances(scores, scores.title, together, "a scorer has no loss of a row")
     chosen = default_loss(model, loss, y)
-    task = by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads))
+    task = by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads, all_pairs=True))
     design, ways = common_design(task), {route(task, subject).way for subject in task.subjects}
     if design is not None and "sums" not in ways:
         if not design.all_pairs:
@@ -219,7 +219,7 @@ def _from_cells(
                 name: pose(subjects[name], design, task.n, task.entropy, same_for_all=True) for name in _features(turn)
             }
             if layout is None:
-                layout = _layout(next(iter(questions.values())).meeting, task.n)
+                layout = _layout(next(iter(questions.values())).layout, task.n)
                 mass = _Mass(layout, task.sample)
             found = {(a, b): _PairSums(names, mass) for a, b, _ in turn}
             for rows, own, cells, count in _predicted(task, questions, exact, tick):
@@ -272,11 +272,11 @@ def _turns(
     yield turn
 
 
-def _layout(meeting: Layout, n: int) -> Layout:
+def _layout(layout: Layout, n: int) -> Layout:
     """One column of cells a donor, not a value: these differ between features."""
-    if isinstance(meeting, OwnDonors):
-        return meeting
-    return CommonGrid(all_rows(n), all_rows(n), n, meeting.leaves_out_own)
+    if isinstance(layout, OwnDonors):
+        return layout
+    return CommonGrid(all_rows(n), all_rows(n), n, layout.leaves_out_own)
 
 
 def _predicted(
@@ -293,18 +293,16 @@ def _predicted(
     by_steps = {name: questions[name] for name, way in ways.items() if way == "steps"}
     filled = {name: questions[name] for name, way in ways.items() if way == "cells"}
     others = {name: question for name, question in questions.items() if name not in exact}
+    curves = CurveCells(task.exact, task.n_jobs)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         at, count = np.arange(rows.start, rows.stop), 0
         cells: dict[str, NDArray[Any]] = {}
-        for engine, some in ((task.exact, filled), (task.engine, others)):
+        for engine, some in ((task.exact, filled), (task.engine, others), (curves, by_steps)):
             if some:
                 answer = engine.fill(at, [one.ask for one in some.values()], tick)
                 own, cells = answer.base, cells | dict(zip(some, answer.cells, strict=True))
                 count += len(at) + sum(answer.n_predictions) if some is others else 0
-        if by_steps:
-            curves = cells_of(task.exact, list(by_steps.values()), task.sample, rows)
-            cells |= dict(zip(by_steps, curves, strict=True))
         yield rows, own, cells, count
 
 
@@ -327,11 +325,11 @@ def _add(
         sums = found[a, b]
         sums.compared += size[a] + size[b] + size[both]
         for some in chunks(at, sums.mass.layout.width):
-            first, second, together = (_by_donor(changes[name][some], questions[name].meeting) for name in (a, b, both))
+            first, second, together = (_by_donor(changes[name][some], questions[name].layout) for name in (a, b, both))
             whole = first + second - together
             quantities = {"whole": whole}
             if scale is not None:
-                shown = (_by_donor(cells[name][some], questions[name].meeting) for name in (a, b, both))
+                shown = (_by_donor(cells[name][some], questions[name].layout) for name in (a, b, both))
                 replaced = ReplacedPredictions(own[some], *shown)
                 one = split(replaced, sample, at[some], loss, scale)
                 quantities |= _parts("", whole, one.interaction, one.strength)
@@ -358,9 +356,9 @@ def _brier(cells: ReplacedPredictions, sample: Sample, rows: Indices) -> Floats:
     return first + second - both - losses.brier(sample.y[rows], cells.own)[:, None]
 
 
-def _by_donor(cells: NDArray[Any], meeting: Layout) -> NDArray[Any]:
+def _by_donor(cells: NDArray[Any], layout: Layout) -> NDArray[Any]:
     """Cells by donor: those of a common grid are by value."""
-    return cells if isinstance(meeting, OwnDonors) else cells[:, meeting.own]
+    return cells if isinstance(layout, OwnDonors) else cells[:, layout.own]
 
 
 class _Mass:
@@ -427,7 +425,7 @@ class _PairSums:
                 local=self.row[q] / mass.row,
                 mass=mass.row * sample.weight,
                 caused=np.where(mass.donor > 0, self.donor[q] / mass.donor, 0.0),
-                lent=mass.donor / total,
+                donor_weight=mass.donor / total,
                 square=float(self.square[q] / total),
             )
         value, at = means.pfi, all_rows(sample.n)

@@ -86,12 +86,13 @@ def _means(subject: Subject, design: Design, half: Halves, sample: Sample, loss:
     changes = _squared_norms(lent, _triangle(kept, weight)) - weight @ own
     if not design.leaves_out_own:
         return Means(
-            local=local, mass=weight, pi=changes, weights=mass / mass.sum(), pd=pd, caused=changes[codes], lent=weight
-        )
+            local=local, mass=weight, pi=changes, weights=mass / mass.sum(), pd=pd, caused=changes[codes],
+            donor_weight=weight,
+        )  # fmt: skip
     others = rows.at_values(codes, g, apart=True)
     return Means(
         local=local / rows.met, mass=rows.mass, pi=ratio(changes * mass, others), weights=others / others.sum(), pd=pd,
-        caused=changes[codes] / rows.met, lent=rows.lent,
+        caused=changes[codes] / rows.met, donor_weight=rows.donor_weight,
     )  # fmt: skip
 
 

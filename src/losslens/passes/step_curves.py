@@ -43,7 +43,7 @@ def run(task: Task, engine: StepEngine, designs: Sequence[FeatureDesign]) -> Pas
 
 def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: Tick) -> Passed:
     n, sample, loss = task.n, task.sample, task.loss
-    widths = [question.meeting.width for question in questions]
+    widths = [question.layout.width for question in questions]
     task.budget.check_machine(widths, n)
     kept = task.budget.rows_to_keep(widths, n, task.entropy)
     places = _in_engine_order(questions)
@@ -79,28 +79,16 @@ def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: T
     for question in questions:
         k = at[question.ask.columns]
         within = None if groups is None else groups.undo(np.concatenate([chunk.within[:, k] for chunk in chunks]))
-        assert isinstance(question.meeting, CommonGrid)
+        assert isinstance(question.layout, CommonGrid)
         by_class = np.cumsum(curve[axes.part(k)], axis=0)
-        curves = ClassCurves(by_class, axes.class_of[k], question.meeting, sample, mass, within)
+        curves = ClassCurves(by_class, axes.class_of[k], question.layout, sample, mass, within)
         cells = spread_cells(k, axes, sample, loss, [part for chunk in chunks for part in chunk.cells], kept, back)
         clipped = float(sum(chunk.clipped[k] for chunk in chunks))
-        if loss is not None and question.meeting.leaves_out_own and groups is None:  # the cells of rows with themselves
+        if loss is not None and question.layout.leaves_out_own and groups is None:  # the cells of rows with themselves
             clipped -= float(sample.weight**2 @ (losses >= _ceiling(loss, work.like)))
         means = curves.of_sample if question.design.sampled_grid else curves.means
         outcomes.append([Outcome.of(question, means(local[k], clipped), cells)])
     return Passed([sample], outcomes)
-
-
-def cells_of(engine: StepEngine, questions: Sequence[Question], sample: Sample, rows: slice) -> list[NDArray[Any]]:
-    """The predictions of some rows at each value of each feature, (b, g) or (b, g, K)."""
-    places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
-    axes, like = _axes(engine, list(places.values()), sample), engine.predict(np.arange(1))
-    work = ChunkWork(axes, sample, None, like, np.arange(rows.start, rows.stop))
-    walker = engine.walker([question.ask for question in places.values()])
-    parts = tuple(kept for some in walker.steps(rows.start, rows.stop) for kept in work._kept(some, np.empty(0)))
-    at = {columns: k for k, columns in enumerate(places)}
-    curves = [SpreadCells(at[q.ask.columns], axes.class_of[at[q.ask.columns]], parts) for q in questions]
-    return [curve.predictions(like[:0]) for curve in curves]
 
 
 def n_chunks(n: int) -> int:
@@ -143,12 +131,12 @@ def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> 
     asks = [question.ask for question in questions]
     class_of, donor_mass = [engine.classes(ask) for ask in asks], []
     for question, of in zip(questions, class_of, strict=True):
-        meeting, weight = question.meeting, sample.weight
-        assert isinstance(meeting, CommonGrid)  # designs in which all rows have the same donors
+        layout, weight = question.layout, sample.weight
+        assert isinstance(layout, CommonGrid)  # designs in which all rows have the same donors
         if question.design.sampled_grid:
-            weight = weight[meeting.donors]
+            weight = weight[layout.donors]
             weight = weight / weight.sum()
-        donor_mass.append(np.bincount(of.each[meeting.own[meeting.donors]], weight, of.size).astype(float))
+        donor_mass.append(np.bincount(of.each[layout.own[layout.donors]], weight, of.size).astype(float))
     return Axes(len(asks), class_of, donor_mass)
 
 
@@ -319,7 +307,7 @@ class ClassCurves:
 
     by_class: Floats  # (classes, 1 + outputs): the change of loss, then the predictions
     class_of: ClassRuns  # of g values
-    meeting: CommonGrid
+    layout: CommonGrid
     sample: Sample
     rows: RowMass
     within: Floats | None = None  # (n,): the sum of the changes that each row causes in its own group, left out
@@ -327,7 +315,7 @@ class ClassCurves:
     @property
     def apart(self) -> bool:
         """Whether pairs inside groups, or of a row with itself, are left out."""
-        return self.meeting.leaves_out_own or self.sample.block is not None
+        return self.layout.leaves_out_own or self.sample.block is not None
 
     def means(self, local: Floats, clipped: float) -> Means:
         """The means of all cells, from sums over each row's donors and their mass at the loss's ceiling."""
@@ -344,29 +332,31 @@ class ClassCurves:
             **shared,
             pi=deferred(self.pi),
             caused=deferred(self.caused),
-            lent=rows.lent if self.apart else weight,
+            donor_weight=rows.donor_weight if self.apart else weight,
             clipped=share_left(clipped, float(rows.mass.sum() if self.apart else weight.sum())),
         )
 
     def of_sample(self, local: Floats, clipped: float) -> Means:
-        """The same where only the grid's donors count, of which there are none if its values are the user's."""
-        counts, donors, weight = self.sample.loss is not None, self.meeting.donors, self.sample.weight
-        has_mass, lent = self.meeting.has_mass, np.zeros(len(weight))
-        lent[donors] = weight[donors]
-        total = lent.sum()
-        place = self.meeting.own[donors]
-        shared: dict[str, Any] = {"mass": weight * total, "pd": deferred(self.pd)}
-        if has_mass:
-            shared["weights"] = np.bincount(place, lent[donors] / total, self.meeting.size)
-        if counts:
-            shared["pi"] = deferred(self.pi)
-        if not (counts and has_mass):
+        """The same where only a grid's donors count; there are none if its values are the user's."""
+        layout, weight, has_loss = self.layout, self.sample.weight, self.sample.loss is not None
+        donor_weight, place = np.zeros(len(weight)), layout.own[layout.donors]
+        donor_weight[layout.donors] = weight[layout.donors]
+        total = donor_weight.sum()
+        shared: dict[str, Any] = {
+            "mass": weight * total,
+            "weights": deferred(np.bincount, place, weight[layout.donors] / total, layout.size) if total else None,
+            "pd": deferred(self.pd),
+            "pi": deferred(self.pi) if has_loss else None,
+        }
+        if not (has_loss and layout.has_mass):
             return Means(local=None, **shared)
-        caused = deferred(_at_donors, deferred(self.pi), donors, place, len(weight))
-        return Means(local=local, **shared, caused=caused, lent=lent / total, square=0.0, clipped=clipped)
+        caused = deferred(_at_donors, deferred(self.pi), layout.donors, place, len(weight))
+        return Means(
+            local=local, **shared, caused=caused, donor_weight=donor_weight / total, square=0.0, clipped=clipped
+        )
 
     def _value_mass(self) -> Floats:
-        return self.rows.at_values(self.meeting.own, self.meeting.size, apart=self.apart)
+        return self.rows.at_values(self.layout.own, self.layout.size, apart=self.apart)
 
     def weights(self) -> Floats:
         """The share of the cells at each value, (g,)."""
@@ -382,7 +372,7 @@ class ClassCurves:
         """The mean change at each value, (g,)."""
         if not self.apart:
             return np.asarray(self.by_class[self.class_of.each, 0])
-        sums = np.bincount(self.meeting.own, self.sample.weight * self._sums(), self.meeting.size)
+        sums = np.bincount(self.layout.own, self.sample.weight * self._sums(), self.layout.size)
         return ratio(sums.astype(float), self._value_mass())
 
     def caused(self) -> Floats:
@@ -393,7 +383,7 @@ class ClassCurves:
 
     def _sums(self) -> Floats:
         """The sum of the changes that each row causes, (n,)."""
-        changes = self.by_class[self.class_of.each[self.meeting.own], 0]
+        changes = self.by_class[self.class_of.each[self.layout.own], 0]
         return np.asarray(changes if self.within is None else changes - self.within)
 
 

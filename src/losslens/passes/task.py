@@ -137,10 +137,12 @@ def prepare(
     loss: Loss | None,
     response: Response,
     exact: bool = True,
+    all_pairs: bool = False,
     subjects: Subjects | None = None,
 ) -> Task:
     """Check every argument against the table; an error says which one is wrong and what to do.
 
+    `all_pairs`: the caller asks an exact engine for all pairs only, and the model for those of other designs.
     `subjects` are the table's features, where results of other models on it share their values.
     """
     model, memory, sample_weight = as_model(model), options.memory, options.sample_weight
@@ -187,7 +189,7 @@ def prepare(
     )  # fmt: skip
     if design is not None and design.values is not None and all(len(feature.columns) == 1 for feature in named):
         site = _with_values(site, design.values)
-    engine, declined = None, design.declined if design is not None and design.conditional else ""
+    engine, declined = None, "" if design is None or not (all_pairs or design.conditional) else design.declined
     if response == "outputs":
         exact, declined = False, declined or SEVERAL_OUTPUTS
     if exact and not declined:
@@ -312,7 +314,7 @@ def _with_outputs(loss: OutputsLoss, respond: Responder, table: Table, y: Any, t
     if not loss.custom:
         loss.check_prediction(predicted)
         return loss
-    returned = np.asarray(call_read_only(loss.known_function, f"the loss {loss.name!r}", target[rows], predicted))
+    returned = np.asarray(call_read_only(loss.formula, f"the loss {loss.name!r}", target[rows], predicted))
     if returned.ndim != 2:
         return loss
     names, count = checks.output_names(y) or (), returned.shape[1]

@@ -54,18 +54,18 @@ class Singles:
     def curves(self, chosen: Indices) -> Floats:
         """The curves of some kept rows, (len(chosen), g); NaN at values that none of their donors has."""
         result = self.result
-        return np.asarray(curves(self.cells[chosen], result.meeting, result.sample, self.rows[chosen]), float)
+        return np.asarray(curves(self.cells[chosen], result.layout, result.sample, self.rows[chosen]), float)
 
     def points(self, chosen: Indices) -> tuple[Indices, Floats, Floats]:
         """The cells of some kept rows one by one: grid position, cell value, weight of the row."""
         result, rows = self.result, self.rows[chosen]
         used = np.broadcast_to(_cell_weights(result, rows) > 0, self.cells[chosen].shape)
         weight = np.broadcast_to(self.weight[chosen][:, None], used.shape)
-        return result.meeting.places(rows)[used], self.cells[chosen][used], weight[used]
+        return result.layout.places(rows)[used], self.cells[chosen][used], weight[used]
 
     def by_value(self, values: Indices) -> list[tuple[Floats, Floats]]:
         """The cells of all kept rows at each of these grid positions, and the weights of their rows."""
-        if isinstance(self.result.meeting, CommonGrid):
+        if isinstance(self.result.layout, CommonGrid):
             return [(self.cells[:, k], self.weight) for k in values]
         where, cells, weight = self.points(np.arange(len(self.rows)))
         return [(cells[where == k], weight[where == k]) for k in values]
@@ -243,19 +243,19 @@ def _few(result: FeatureResult) -> str:
 
 
 def _scattered(result: FeatureResult) -> bool:
-    return isinstance(result.meeting, OwnDonors) and not result.meeting.binned
+    return isinstance(result.layout, OwnDonors) and not result.layout.binned
 
 
 def _cell_weights(result: FeatureResult, rows: Indices) -> Floats:
     """Weights of the cells of these rows, (1, c) or (b, c); equal on a grid without donors."""
-    if result.meeting.has_mass:
-        return result.meeting.weights(result.sample, rows)
-    return np.ones((1, result.meeting.width))
+    if result.layout.has_mass:
+        return result.layout.weights(result.sample, rows)
+    return np.ones((1, result.layout.width))
 
 
 def _row_means(result: FeatureResult, cells: Floats) -> Floats:
     weights = _cell_weights(result, result.cells.rows)
     with np.errstate(invalid="ignore"):  # 0 / 0: a row without a donor
-        if len(weights) == 1 and isinstance(result.meeting, CommonGrid):
+        if len(weights) == 1 and isinstance(result.layout, CommonGrid):
             return np.asarray(cells @ weights[0] / weights.sum())
         return np.asarray((cells * weights).sum(axis=1) / weights.sum(axis=1))

@@ -48,7 +48,7 @@ class FeatureEffect(FeatureResult, Tabular):
     @property
     def ice(self) -> NDArray[Any]:
         """One curve a kept row, (n, g): the row's prediction with the value replaced; NaN without a cell."""
-        return self._shaped(curves(self.cells.predictions, self.meeting, self.sample, self.cells.rows))
+        return self._shaped(curves(self.cells.predictions, self.layout, self.sample, self.cells.rows))
 
     def band(self, level: float = 0.95) -> Band:
         """Confidence band of the whole PD curve, for this model on new data."""
@@ -62,7 +62,7 @@ class FeatureEffect(FeatureResult, Tabular):
         """The position of the grid value at which curves are centred: the first, or the one nearest to `at`."""
         if len(self.values) == 2:
             raise ValueError("centred curves need a single feature, and this is a pair")
-        if isinstance(self.meeting, OwnDonors) and not self.meeting.binned:
+        if isinstance(self.layout, OwnDonors) and not self.layout.binned:
             raise ValueError(f"no common grid: {self.design!r} gives each row its own donors; use Grid(m)")
         return 0 if at is None else _nearest(self.grid, at)
 
@@ -128,7 +128,7 @@ class FeatureEffect(FeatureResult, Tabular):
 
     def __repr__(self) -> str:
         of = f" of {self.target!r}" if self.target is not None else ""
-        return f"<FeatureEffect {self.name!r}{of}: {len(self.at)} rows, {self.meeting.size} values, {self.design}>"
+        return f"<FeatureEffect {self.name!r}{of}: {len(self.at)} rows, {self.layout.size} values, {self.design}>"
 
 
 def of_class(effect: FeatureEffect, k: int) -> FeatureEffect:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import comb
 
 from losslens.donors.conditional import Conditioning
-from losslens.donors.told_apart import LEVEL
+from losslens.donors.exchangeability import LEVEL
 from losslens.uncertainty.standard_errors import degrees_of_freedom, skewness_limit
 
 FEW_GROUPS = 30  # below, intervals cover less than they say, most where groups differ much in size

@@ -27,12 +27,12 @@ def leave_one_out(
             "no row_influence: values were drawn given the other columns, so the effect of leaving out a donor is no "
             "sum of cells; use drop(rows), which averages the remaining cells"
         )
-    if means.local is None or means.caused is None or means.lent is None:
+    if means.local is None or means.caused is None or means.donor_weight is None:
         raise ValueError("no row_influence: the mean of each donor's cells was not kept")
     weight, total = sample.weight, means.mass.sum()
     mass, row = np.zeros(sample.n), np.zeros(sample.n)
     mass[rows], row[rows] = means.mass, means.mass * np.where(means.mass > 0, means.local, 0.0)
-    lent = means.lent * total
+    lent = means.donor_weight * total
     column = lent * np.where(lent > 0, means.caused, 0.0)
     own, squares = _own(layout, sample, rows)  # own cells have weight, but their change is 0
     if whole_groups:

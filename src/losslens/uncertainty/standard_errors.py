@@ -129,7 +129,7 @@ def _by_all_rows(means: Means, layout: CommonGrid, sample: Sample) -> tuple[Mean
     Its donors are no sample of m rows: they are where they are because of all rows. A row moves the quantiles beside
     its own value, and so the mean over them as far as the curve rises there; beyond the last quantile no farther.
     """
-    if layout.steps is None or means.caused is None or means.lent is None or not layout.has_mass:
+    if layout.steps is None or means.caused is None or means.donor_weight is None or not layout.has_mass:
         return means, layout
     curve, place = np.full(layout.size, np.nan), layout.own[layout.donors]
     curve[place] = means.caused[layout.donors]
@@ -137,7 +137,7 @@ def _by_all_rows(means: Means, layout: CommonGrid, sample: Sample) -> tuple[Mean
     caused, lent = np.interp(layout.steps, known, curve[known]), sample.weight / sample.weight.sum()
     somewhere = lent * np.isfinite(caused)
     caused = _centred(np.where(somewhere > 0, caused, 0.0), somewhere) + means.pfi
-    return replace(means, caused=caused, lent=lent), replace(layout, donors=np.arange(sample.n))
+    return replace(means, caused=caused, donor_weight=lent), replace(layout, donors=np.arange(sample.n))
 
 
 def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Floats:
@@ -146,11 +146,11 @@ def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Flo
     `given` leaves r units as observations and all as donors, a grid may have few donors: the roles are samples of
     different sizes, and each has the jackknife's factor of its own size. With all rows in both roles it is one factor.
     """
-    if means.local is None or means.caused is None or means.lent is None:
+    if means.local is None or means.caused is None or means.donor_weight is None:
         raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
     mass = np.zeros(sample.n)
     mass[rows] = means.mass
-    observed, lends = sample.by_unit(mass) > 0, sample.by_unit(means.lent) > 0
+    observed, lends = sample.by_unit(mass) > 0, sample.by_unit(means.donor_weight) > 0
     if lends.sum() < 2:
         raise ValueError(ONE_DONOR)
     up = 1.0
@@ -236,9 +236,9 @@ def influence_on_error(sample: Sample, rows: Indices) -> Influence:
 
 def _of_all_rows(means: Means, sums: InfluenceSums, units: int) -> Influence:
     """Sums over all rows of files; influences of the kept rows are scaled so that their squares sum to the variance."""
-    if means.local is None or means.caused is None or means.lent is None:
+    if means.local is None or means.caused is None or means.donor_weight is None:
         raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
-    moved = means.lent * (means.caused - means.pfi) + means.mass / means.mass.sum() * (means.local - means.pfi)
+    moved = means.donor_weight * (means.caused - means.pfi) + means.mass / means.mass.sum() * (means.local - means.pfi)
     factor = jackknife_factor(units)
     variance, square = factor * sums.square + sums.noise, float(moved @ moved)
     return Influence(
@@ -292,14 +292,14 @@ def grid_influence(means: Means, design: Design, sample: Sample) -> Influence:
     """Influence of each donor of a grid on the PFI: donors are sampled from the rows without replacement."""
     if design.ranked:
         raise ValueError(f"no Monte-Carlo error: {design!r} is not random; use Latin(m) or Grid(m)")
-    if means.caused is None or means.lent is None:
+    if means.caused is None or means.donor_weight is None:
         raise ValueError("no Monte-Carlo error: the mean of each donor's cells was not kept")
-    donors = means.lent > 0
+    donors = means.donor_weight > 0
     d = int(donors.sum())
     if d < 2:
         raise ValueError("no Monte-Carlo error: there is one donor only, and donors must be compared; use more")
     left = max(1 - d / sample.units(), 0.0)
-    return Influence(np.sqrt(d / (d - 1) * left) * means.lent[donors] * (means.caused[donors] - means.pfi))
+    return Influence(np.sqrt(d / (d - 1) * left) * means.donor_weight[donors] * (means.caused[donors] - means.pfi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,12 +322,12 @@ def _influence_of(fit: RowColumnFit, means: Means, sample: Sample, rows: Indices
     shares: beside it each unit is scaled by ``(1 - 1/u) / (1 - s_g)``. A role of u < n units, such as the rows of
     `given`, has the variance of a mean of u, larger than that of n by ``u (n - 1) / ((u - 1) n)``.
     """
-    assert means.lent is not None  # `Averages` sets it for OwnDonors
+    assert means.donor_weight is not None  # `Averages` sets it for OwnDonors
     mass, row = np.zeros(sample.n), np.zeros(sample.n)
     mass[rows], row[rows] = means.mass / means.mass.sum(), fit.row  # a row without donors has effect 0
     n = sample.units()
     moved = np.zeros(len(sample.by_unit(mass)))
-    for share, effect in ((mass, row), (means.lent, fit.donor)):
+    for share, effect in ((mass, row), (means.donor_weight, fit.donor)):
         each, pull = sample.by_unit(share), sample.by_unit(share * effect)
         u = int(np.sum(each > 0))
         if u < 2:

@@ -126,7 +126,7 @@ class Modules(BlackBox):
 
     def averages(self, ask: Ask) -> bool:
         """Whether `averaged` takes a feature: rows have donors of their own, and every cell is predicted."""
-        return self.is_remote and ask.met is not None and not is_sparing(ask)
+        return self.is_remote and ask.donor_values is not None and not is_sparing(ask)
 
     def averaged(
         self, rows: Indices, questions: Sequence[Question], sample: Sample, loss: Loss | None, tick: Tick, *, kept: bool

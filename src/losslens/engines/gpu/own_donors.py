@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from losslens.cells.matrix import NEARLY, CellSums, has_own_values
-from losslens.donors.designs import Lending, Shifts
+from losslens.donors.designs import DonorMatrix, Shifts
 from losslens.donors.layout import OwnDonors
 from losslens.donors.questions import Ask, Question
 from losslens.engines.base import Averaged
@@ -174,7 +174,7 @@ def row_weights(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Any:
     return torch.where(total > 0, weight / total, 0.0)
 
 
-def lent_to(on_device: DeviceTable, lending: Lending, rows: Indices) -> Any:
+def lent_to(on_device: DeviceTable, lending: DonorMatrix, rows: Indices) -> Any:
     """The donors of these rows, (b, m); shifts are computed on the device."""
     if not isinstance(lending, Shifts):
         return on_device.index(np.asarray(lending[rows]))
@@ -216,9 +216,9 @@ class OwnDonorCells:
         self.rows = on_device.rows.index_select(0, self.sent.rows)
         self.donors, self.asked = [], []
         for question in questions:
-            assert question.ask.met is not None
-            assert isinstance(question.meeting, OwnDonors)
-            ask, met, lent = question.ask, question.ask.met, question.meeting.donors
+            assert question.ask.donor_values is not None
+            assert isinstance(question.layout, OwnDonors)
+            ask, met, lent = question.ask, question.ask.donor_values, question.layout.donors
             donors = lent_to(on_device, lent, rows)
             drawn = donors if met.donors is lent else lent_to(on_device, met.donors, rows)
             values = on_device.index(met.codes)[drawn]
@@ -270,7 +270,7 @@ class OwnDonorCells:
         own = 0.0 if judge is None else judge(self.sent.y, base[:, None])[:, :, None]
         averaged: dict[int, Callable[[], Averaged]] = {}
         for alike in _alike(questions):
-            layouts: Any = tuple(questions[k].meeting for k in alike)
+            layouts: Any = tuple(questions[k].layout for k in alike)
             donors, predictions = (torch.stack([part[k] for k in alike], dim=1) for part in (self.donors, cells))
             losses = None
             if judge is not None:
@@ -310,7 +310,7 @@ def _alike(questions: Sequence[Question]) -> list[list[int]]:
     """Positions of questions whose cells can be read together."""
     found: dict[tuple[Any, ...], list[int]] = {}
     for k, question in enumerate(questions):
-        layout = question.meeting
+        layout = question.layout
         assert isinstance(layout, OwnDonors)
         kind = (layout.width, layout.binned, layout.alone, layout.even, has_own_values(layout))
         found.setdefault(kind, []).append(k)

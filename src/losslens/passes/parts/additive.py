@@ -201,8 +201,8 @@ def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sampl
         constant = float(moments.variance[k] + 2 * moments.covariance[k])
         means = replace(
             means, local=sums.kept.local[:, k], pi=second - 2 * first * moments.residual + constant,
-            caused=adds**2 - 2 * adds * moments.residual + constant, lent=sample.weight, total=float(moments.pfi[k]),
-            influences=InfluenceSums.of_powers(work.deletion.units, powers),
+            caused=adds**2 - 2 * adds * moments.residual + constant, donor_weight=sample.weight,
+            total=float(moments.pfi[k]), influences=InfluenceSums.of_powers(work.deletion.units, powers),
         )  # fmt: skip
     return filled(grid, own, means, cells)
 

@@ -430,7 +430,7 @@ def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample) -> Outcome:
     deletion = Deletion(sample.totals.squares, sample.totals.units)
     means = replace(
         curves_only(sample, mass, pd[:, 0] if one else pd),
-        local=column.local, pi=pi, caused=curve[column.place], lent=sample.weight,
+        local=column.local, pi=pi, caused=curve[column.place], donor_weight=sample.weight,
         clipped=float(clipped.sum() / mass.sum()), total=pfi,
         influences=sums.rows.influences(pfi, curve, sample.totals.error, deletion, noise),
     )  # fmt: skip

@@ -27,18 +27,20 @@ EXCHANGES = 499
 LEVEL = 0.05
 
 
-class ToldApart(NamedTuple):
+class ExchangeTest(NamedTuple):
     """The share of rows in which drawn and real value are told apart, 1/2 by chance; the p-value of no difference."""
 
     share: float
     p: float
 
 
-UNKNOWN = ToldApart(np.nan, np.nan)
+UNKNOWN = ExchangeTest(np.nan, np.nan)
 
 
 @one_thread()
-def told_apart(columns: Sequence[ColumnCopy], others: Sequence[ColumnCopy], block: Indices | None = None) -> ToldApart:
+def exchange_test(
+    columns: Sequence[ColumnCopy], others: Sequence[ColumnCopy], block: Indices | None = None
+) -> ExchangeTest:
     """Compare real and drawn values.
 
     Parameters
@@ -65,7 +67,7 @@ def told_apart(columns: Sequence[ColumnCopy], others: Sequence[ColumnCopy], bloc
     for _ in range(EXCHANGES):
         signs = 1.0 - 2.0 * rng.integers(0, 2, len(along), np.int8)
         as_far += np.square(signs @ along).sum() >= whole @ whole * (1 - 1e-9)
-    return ToldApart(float(np.mean((guess > 0) + 0.5 * (guess == 0))), float((1 + as_far) / (1 + EXCHANGES)))
+    return ExchangeTest(float(np.mean((guess > 0) + 0.5 * (guess == 0))), float((1 + as_far) / (1 + EXCHANGES)))
 
 
 def _differences(columns: Sequence[ColumnCopy], others: Sequence[ColumnCopy]) -> Floats:
