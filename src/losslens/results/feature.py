@@ -56,7 +56,7 @@ class FeatureResult(Grouped):
 
     @property
     def _unread(self) -> str:
-        """Why the model was asked, but for a sample that the caller wanted."""
+        """Why the model was asked, but for samplers, which draw values that no engine knows."""
         return self.declined if self.declined != self.design.declined else ""
 
     @property

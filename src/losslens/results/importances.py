@@ -237,7 +237,6 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         first = self._first
         kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
         notes = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
-        # Where numbers are sampled, and not because the caller wanted a sample.
         sampled = [f for f in self.features.values() if not f.exact and len(f.values) == 1]
         notes += dict.fromkeys(
             f._unread if f._unread.startswith("sampled") else f"no exact engine: {f._unread}"
