@@ -24,9 +24,7 @@ ITS_GRID = "the grid is scikit-learn's; losslens takes observed values, quantile
 RECURSION = "recursion weights the branches of a tree by its training rows, which is no mean over rows of X"
 INTEGERS = "losslens keeps the type of integer columns, where scikit-learn raises an error"
 NOT_APPLICABLE = {
-    of_importance: {
-        "test_permutation_importance_equivalence_array_dataframe": "a category draws other donors than a number",
-    },
+    of_importance: {},
     of_dependence: {
         "test_grid_from_X": ITS_GRID,
         "test_grid_from_X_with_categorical": ITS_GRID,

@@ -135,7 +135,7 @@ def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> 
         assert isinstance(layout, CommonGrid)  # designs in which all rows have the same donors
         if question.design.sampled_grid:
             weight = weight[layout.donors]
-            weight = weight / weight.sum()
+            weight = weight / (weight.sum() or 1.0)
         donor_mass.append(np.bincount(of.each[layout.own[layout.donors]], weight, of.size).astype(float))
     return Axes(len(asks), class_of, donor_mass)
 
@@ -342,18 +342,19 @@ class ClassCurves:
         donor_weight, place = np.zeros(len(weight)), layout.own[layout.donors]
         donor_weight[layout.donors] = weight[layout.donors]
         total = donor_weight.sum()
+        with np.errstate(invalid="ignore"):  # 0 / 0: no donor has weight, hence NaN
+            share = donor_weight / total
         shared: dict[str, Any] = {
             "mass": weight * total,
-            "weights": deferred(np.bincount, place, weight[layout.donors] / total, layout.size) if total else None,
+            "weights": deferred(np.bincount, place, share[layout.donors], layout.size) if layout.has_mass else None,
             "pd": deferred(self.pd),
             "pi": deferred(self.pi) if has_loss else None,
         }
         if not (has_loss and layout.has_mass):
             return Means(local=None, **shared)
         caused = deferred(_at_donors, deferred(self.pi), layout.donors, place, len(weight))
-        return Means(
-            local=local, **shared, caused=caused, donor_weight=donor_weight / total, square=0.0, clipped=clipped
-        )
+        local = local if total else np.full(len(weight), np.nan)
+        return Means(local=local, **shared, caused=caused, donor_weight=share, square=0.0, clipped=clipped)
 
     def _value_mass(self) -> Floats:
         return self.rows.at_values(self.layout.own, self.layout.size, apart=self.apart)

@@ -123,6 +123,9 @@ def design_of(
 ) -> Design:
     """The design of a feature; for "auto" all rows if the engine is exact (`all_exact`), else by the rule, as pairs."""
     if task.design is not None:
+        if task.design.unless_exact and route(task, subject).exact:
+            automatic = design_of(replace(task, design=None), subject, rule, all_exact=all_exact)
+            return automatic if automatic.all_pairs else task.design
         return task.design
     if all_exact and subject.feature.kind != "pair" and route(task, subject).exact:
         return All()
