@@ -146,7 +146,7 @@ class Lazy(Bunch):  # type: ignore[misc]  # scikit-learn has no types
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of this name."""
-        return self[name] if name in self.keys() else default  # noqa: SIM118, SIM401 - `get` of a dictionary is this
+        return self[name] if name in self.keys() else default
 
     def pop(self, name: str, *default: Any) -> Any:
         """The value of this name, which leaves."""

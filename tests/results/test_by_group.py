@@ -431,10 +431,10 @@ def test_labels_of_other_types_are_text_in_files(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"codes": np.full(N, 3)}, "groups are outside"),
+        ({"codes": np.full(N, 3)}, "codes are outside 0 to 2"),
         ({"codes": np.zeros(N, int)}, "a group without rows"),
         ({"codes": np.zeros(N - 1, int)}, "one label for each"),
-        ({"labels": np.array(["a", "a", "b"], object)}, "a group twice"),
+        ({"labels": np.array(["a", "a", "b"], object)}, "one of them twice"),
         ({"every": "nothing"}, "no result that has rows"),
         ({"name": " "}, "without a name"),
     ],

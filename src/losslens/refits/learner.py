@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from losslens.passes.task import Options
 from losslens.progress import Tick, bar
-from losslens.results.refits import Refits, Variance, numbers
+from losslens.results.refits import Refits, Variance
 from losslens.results.selection import split as by_label
 from losslens.tables import checks
 from losslens.tables.frames import Table, as_table
@@ -66,7 +66,7 @@ class Learner:
     def fold(self, k: int, explain: Explain) -> Any:
         """The result of one fold."""
         result = self.explained_by(self.fitted(self.splits[k][0], self.y), k, explain)
-        numbers(result)  # results with curves only are an error before the other folds are fitted
+        result._importance  # noqa: B018 - results with curves only are an error before the other folds are fitted
         return result
 
     def without(self, pair: tuple[int, ...], explain: Explain) -> Floats:
@@ -76,7 +76,7 @@ class Learner:
         """
         first, second = pair
         model = self.fitted(np.setdiff1d(self.splits[first][0], self.splits[second][1]), self.y)
-        return np.stack([numbers(self.explained_by(model, k, explain), unbiased=True) for k in pair])
+        return np.stack([self.explained_by(model, k, explain).unbiased for k in pair])
 
     def explained_by(self, model: Any, k: int, explain: Explain) -> Any:
         """The explanation of a model on the test rows of a fold."""

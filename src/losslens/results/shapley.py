@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens import game_theory, plots
 from losslens.cells.matrix import Cells, Means, means
@@ -407,11 +408,24 @@ class ShapleyImportance(Grouped, Result, Inference):
         both = Influence(moved, total=float(moved @ moved + drawn**2))
         return between(self.estimates(), other.estimates(), feature, called, level, "same", both)
 
-    _measure = "error"
+    @property
+    def _measure(self) -> Literal["score", "error"]:  # type: ignore[override]
+        return "error" if self.is_error else "score"
 
     @property
     def _base(self) -> float:
-        return self.error_all
+        return self.error_all if self.is_error else -self.error_all
+
+    doubted = ()  # features whose drawn values differ from real ones: values come from rows
+
+    @property
+    def _importance(self) -> Floats:
+        return self.sfimp
+
+    def _by_own_value(self, feature: str) -> tuple[NDArray[Any], Floats, bool]:
+        """The values of a feature, the curve by own value there, and whether they have an order."""
+        curve = self.curve(feature)
+        return curve.grid, curve.importance, curve.ordered
 
     @property
     def _base_estimates(self) -> Estimates:
@@ -646,7 +660,7 @@ class ShapleyImportance(Grouped, Result, Inference):
             "depend"
         )
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
         return [self.caution[self.features.index(name)] for name in names]
 
     @property
