@@ -217,10 +217,8 @@ def drop_in(rounds: int, n: int = 2_000, p: int = 20) -> Iterator[Line]:
     from losslens.sklearn import permutation_importance as ours
 
     for name, scoring, bar in DROPPED_IN:
-        work, against = (
-            f"drop-in, {name}, {scoring or 'score'}, n = {n:,}, p = {p}",
-            "permutation_importance, 5 repeats",
-        )
+        work = f"drop-in, {name}, {scoring or 'score'}, n = {n:,}, p = {p}"
+        against = "permutation_importance, 5 repeats"
         try:
             X_fit, y_fit, X, y = rows(n, n, p)
             kind = DROPPED_IN_CLASSIFIERS.get(name)

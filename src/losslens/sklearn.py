@@ -142,7 +142,7 @@ class Lazy(Bunch):  # type: ignore[misc]  # scikit-learn has no types
         return repr(self._whole())
 
     def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        return self._whole() | other
+        return dict(self.items()) | dict(other)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of this name."""
