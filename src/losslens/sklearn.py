@@ -82,14 +82,14 @@ def permutation_importance(
     several, scorers = _scorers(estimator, X, y, scoring)
     options = Options(sample_weight=sample_weight, random_state=seed, n_jobs=n_jobs)
     explain = partial(importances_by_loss, estimator, X, y, scorers)
-    results = explain(replace(options, donors=ExactOrRepeats(n_repeats, seed)))
-    repeats = Deferred(explain, replace(options, donors=Repeats(n_repeats, seed)))
+    results = explain(replace(options, donors=ExactOrShuffles(n_repeats, seed)))
+    repeats = Deferred(explain, replace(options, donors=Shuffles(n_repeats, seed)))
     found = {name: _bunch(result, name, repeats) for name, result in results.items()}
     return found if several else found[BY_NAME]
 
 
 @dataclass(frozen=True, repr=False)
-class Repeats(Permutations):
+class Shuffles(Permutations):
     """The permutations that scikit-learn draws, the same for all features."""
 
     seed: int
@@ -109,7 +109,7 @@ class Repeats(Permutations):
         return Permutations(self.m)
 
 
-class ExactOrRepeats(Repeats):
+class ExactOrShuffles(Shuffles):
     """All pairs of what an exact engine supports, and for the other features these permutations."""
 
     unless_exact = True
