@@ -241,7 +241,7 @@ class SumCurves:
 
     @property
     def _ceiling(self) -> float | None:
-        """At which log losses are clipped, in the precision of the predictions."""
+        """The value at which log losses are clipped, in the precision of the predictions."""
         return None if self.loss is None else self.loss.ceiling(self._dtype)
 
     @property
@@ -294,7 +294,7 @@ class SumCurves:
         return predictions
 
     def changes(self, rows: Indices, predictions: NDArray[Any]) -> Floats:
-        """Their changes of loss, (r, g)."""
+        """The changes of loss in the cells of some rows, (r, g)."""
         assert self.loss is not None  # only needed with a loss
         changes = np.empty(predictions.shape[:2])
         for part in chunks(rows, predictions.shape[1]):

@@ -26,7 +26,7 @@ CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(frozen=True)
 class Budget:
-    """The rows and cells that fit into memory."""
+    """How many rows and cells a call may keep and process at a time."""
 
     memory: int
     cell_bytes: int  # a cell's prediction and its change of loss
