@@ -356,8 +356,8 @@ class ClassCurves:
 
     def pd(self) -> NDArray[Any]:
         """The mean prediction at each value, (g,) or (g, K)."""
-        one = self.sample.prediction.ndim == 1 and self.sample.prediction.dtype.kind != "i"
-        return np.asarray(self.by_class[self.class_of.each, 1] if one else self.by_class[self.class_of.each, 1:])
+        single = self.sample.prediction.ndim == 1 and self.sample.prediction.dtype.kind != "i"
+        return np.asarray(self.by_class[self.class_of.each, 1] if single else self.by_class[self.class_of.each, 1:])
 
     def pi(self) -> Floats:
         """The mean change at each value, (g,)."""

@@ -306,8 +306,8 @@ def _gather(stream: Stream, work: BoxWork, parts: Sequence[Job], store: Store) -
     cells = sum(24 * len(grid) for grid in work.grids.values())
     most = int(np.clip(stream.memory // 8 // cells, FEWEST_CURVES, CURVES))
     rng = np.random.default_rng([stream.entropy, stream.n])
-    at = np.sort(rng.choice(stream.n, min(most, stream.n), replace=False))
-    arguments, kept = Gather(work.data, work.bins, work.grids, stream.data.weight is not None, at), []
+    kept_rows = np.sort(rng.choice(stream.n, min(most, stream.n), replace=False))
+    arguments, kept = Gather(work.data, work.bins, work.grids, stream.data.weight is not None, kept_rows), []
     with bar(stream.n, "gathering", stream.progress, "rows") as tick:
         for part, gathered in zip(parts, stream.workers.map(gather, arguments, parts, tick), strict=True):
             store.put(part.start, gathered.columns)
@@ -316,7 +316,7 @@ def _gather(stream: Stream, work: BoxWork, parts: Sequence[Job], store: Store) -
     table = concatenate(tables, work.book)
     y = None if ys[0] is None else np.concatenate(ys)
     rows = PartRows(parts[0].parts[0], table, y, np.concatenate(weights), 0)
-    return KeptTable(at, rows, places(table, work.grids, stream.feature_columns, work.bins))
+    return KeptTable(kept_rows, rows, places(table, work.grids, stream.feature_columns, work.bins))
 
 
 def _curves(stream: Stream, work: BoxWork, kept: KeptTable) -> dict[int, Answer]:

@@ -68,7 +68,7 @@ class TreeBins:
         if image is None:  # no tree splits on it
             return np.zeros(len(distinct), np.int64)
         columns, numbers = image
-        bins = np.stack([self._between(int(c), numbers[:, k]) for k, c in enumerate(columns)], axis=1)
+        bins = np.stack([self._bins_between(int(c), numbers[:, k]) for k, c in enumerate(columns)], axis=1)
         if bins.shape[1] == 1:
             return bins[:, 0]
         # The model derives several columns from this one: combine their bins into one number.
@@ -81,7 +81,7 @@ class TreeBins:
         feature, threshold = self.ensemble.feature, self.ensemble.threshold
         return {int(c): np.unique(threshold[feature == c]) for c in np.unique(feature[feature >= 0])}
 
-    def _between(self, column: int, numbers: Floats) -> NDArray[np.int64]:
+    def _bins_between(self, column: int, numbers: Floats) -> NDArray[np.int64]:
         thresholds = self._thresholds.get(column, np.empty(0))
         side = "right" if self.ensemble.strict else "left"
         bins = np.searchsorted(thresholds, numbers, side)  # type: ignore[call-overload]
