@@ -5,17 +5,18 @@ import io
 import re
 import shlex
 import tomllib
+import warnings
 from contextlib import chdir, redirect_stdout
 from doctest import ELLIPSIS, OutputChecker
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from losslens.cli import app
-from losslens.results import ShapleyImportance
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -76,14 +77,45 @@ def test_numbers_in_comments_are_those_that_come_out(readme):
         assert not expected or numbers(readme[1][line]) == expected, line
 
 
-def test_calls_in_the_table_of_questions_exist(readme):
-    """Names of the library, and methods of the results that the README makes; what they take is tested elsewhere."""
-    rows = [line.split(" | ")[1] for line in (ROOT / "README.md").read_text("utf-8").splitlines() if " | `" in line]
-    calls = [call for row in rows for call in re.findall(r"`([^`]+)`", row)]
-    names = readme[0] | {"shares": ShapleyImportance}
-    heads = [re.search(r"(?:^|= )((?:ll|imp|shares)(?:\[[^]]+\])?\.\w+)", call) for call in calls]
-    assert [call for call, head in zip(calls, heads, strict=True) if not head] == ["donors=ll.Within()"]
-    assert len([eval(head[1], names) for head in heads if head]) > 15
+@pytest.fixture(scope="module")
+def asked(readme, tmp_path_factory):
+    """What the calls in tables of questions are about: a model of few rows and columns, and results of the README."""
+    ll, few = readme[0]["ll"], ["hr", "workingday", "temp"]
+    X, y = readme[0]["X_test"][few][:300], readme[0]["y_test"][:300]
+    learner = HistGradientBoostingRegressor(max_iter=10, categorical_features="from_dtype", random_state=0)
+    model, labels = learner.fit(X, y), y > np.median(y)
+    classifier = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype").fit(X, labels)
+    names = {"ll": ll, "model": model, "a": model, "b": model, "learner": learner, "X": X, "y": y, "X_train": X}
+    names |= {"groups": X["workingday"], "rows": (X["workingday"] == 1).to_numpy(), "times": np.arange(300)}
+    names |= {"imp": ll.feature_importance(model, X, y), "classifier": classifier, "labels": labels}
+    names |= {"shares": ll.shapley_importance(model, X, y, rows=True), "estimator": learner}
+    with chdir(tmp_path_factory.mktemp("asked")):
+        yield names
+
+
+TABLES = {page: (ROOT / page).read_text("utf-8").splitlines() for page in ("README.md", "docs/index.md")}
+CALLS = {
+    (page, call)
+    for page, lines in TABLES.items()
+    for line in lines
+    if line.startswith("|")
+    for call in re.findall(r"`((?:\w+ = )?(?:ll|imp|shares|refits)\b[^`]*\(.*?\))`", line)
+}
+
+
+@pytest.mark.parametrize(("page", "call"), sorted(CALLS))
+def test_calls_in_tables_of_questions_run_as_written(asked, page, call):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a few rows are too few for
+        exec(call, dict(asked))
+
+
+def test_tables_of_questions_are_read_as_a_whole():
+    """Every piece of code in a row that names the library or a result is one of the calls that are run."""
+    lines = [line for lines in TABLES.values() for line in lines if re.match(r"\| .*`(ll|imp|shares)\b", line)]
+    code = [one for line in lines for one in re.findall(r"`([^`]+)`", line) if re.search(r"\b(ll|imp|shares)\.", one)]
+    assert {one for one in code if "..." not in one} <= {call for _, call in CALLS}
+    assert len(CALLS) > 35
 
 
 def test_words_in_comments_are_true(readme):

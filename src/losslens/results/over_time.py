@@ -195,7 +195,11 @@ class OverTime(Result):
 
 def over_time(features: Mapping[str, Any], times: Any, bins: int | None, width: Any, level: float) -> OverTime:
     """Importances, each a `FeatureImportance` of the same rows, in stretches of time."""
-    first, known = next(iter(features.values())), read_times(times)
+    first = next(iter(features.values()))
+    if isinstance(times, str):
+        holds = (one for one in features.values() if one._values_held(times) is not None)
+        times = next(holds, first)._column(times, "times")
+    known = read_times(times)
     first._need_rows("over")
     if len(known) != len(first.at):
         raise ValueError(f"times has {len(known):,} values, but the result has {len(first.at):,} rows")
