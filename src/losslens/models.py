@@ -76,7 +76,7 @@ class Model:
         if source in self.responses:
             n_classes = None if self.classes is None else len(self.classes)
             return Responder(self.responses[source], response, n_classes)
-        advice = "use loss=" + " or ".join(repr(_LOSSES[given]) for given in self.responses)
+        advice = "use loss=" + " or ".join(repr(_LOSSES[one]) for one in self.responses)
         if response == "probabilities" and self.kind == "classifier":
             advice += ", or wrap it in CalibratedClassifierCV"
         raise ValueError(f"{self.name} gives {' and '.join(self.responses)}, not {response}; {advice}")
@@ -141,12 +141,12 @@ def _predict_texts(predict: Predict, table: Any) -> Any:
     return predict(texts_of(table))
 
 
-def one_output(model: Model, output: int | str, of: int | None = None) -> Model:
+def one_output(model: Model, output: int | str, count: int | None = None) -> Model:
     """One output of several as a model of numbers: the column at a position, or of a name where frames are returned.
 
-    The only one `of` one is what the model predicts.
+    Where their `count` is one, it is what the model predicts.
     """
-    if of == 1:
+    if count == 1:
         return model
     predict, native = model.responses["outputs" if "outputs" in model.responses else "values"], model.native
     position = output if isinstance(output, int) else None
@@ -164,8 +164,8 @@ def _column(predict: Predict, output: int | str, table: Any) -> Any:
     names = getattr(returned, "columns", None)  # of a frame
     if isinstance(output, str):
         if names is None or output not in list(names):
-            known = "its predictions have no names" if names is None else f"they are {', '.join(map(str, names))}"
-            raise ValueError(f"target={output!r} is no output of the model: {known}; pass its position, 0, 1, ...")
+            listing = "its predictions have no names" if names is None else f"they are {', '.join(map(str, names))}"
+            raise ValueError(f"target={output!r} is no output of the model: {listing}; pass its position, 0, 1, ...")
         return np.asarray(returned[output])
     array = _as_array(returned)
     if array.ndim != 2 or not 0 <= output < array.shape[1]:

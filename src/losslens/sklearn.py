@@ -57,22 +57,22 @@ def permutation_importance(
     >>> from sklearn.linear_model import LinearRegression
     >>> from losslens.sklearn import permutation_importance
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> found = permutation_importance(LinearRegression().fit(X, X[:, 0]), X, X[:, 0], random_state=0)
-    >>> found.importances.shape, bool(found.low[0] > 1)
+    >>> result = permutation_importance(LinearRegression().fit(X, X[:, 0]), X, X[:, 0], random_state=0)
+    >>> result.importances.shape, bool(result.low[0] > 1)
     ((2, 5), True)
     """
     check_whole(n_repeats, "n_repeats")
     seed = random_state.randint(2**31 - 1) if isinstance(random_state, np.random.RandomState) else random_state
     X, y, sample_weight = _some(X, y, sample_weight, max_samples, seed)
 
-    def found(loss: Any) -> Any:
+    def scored(loss: Any) -> Any:
         return _bunch(feature_importance(
             estimator, X, y, loss=loss, donors=Permutations(n_repeats), n_jobs=n_jobs, random_state=seed,
             sample_weight=sample_weight,
         ))  # fmt: skip
 
     several, scorers = _scorers(estimator, X, y, scoring)
-    results = {name: found(scorer) for name, scorer in scorers.items()}
+    results = {name: scored(scorer) for name, scorer in scorers.items()}
     return results if several else results[BY_NAME]
 
 
@@ -101,8 +101,8 @@ def _named(scoring: Callable[..., Any], name: str, estimator: Any, X: Any, y: An
 def _some(X: Any, y: Any, weight: Any, max_samples: float, seed: Any) -> tuple[Any, Any, Any]:
     """A part of the rows, drawn without replacement."""
     n = as_table(X).n
-    whole = isinstance(max_samples, (int, np.integer)) and not isinstance(max_samples, bool)
-    count = int(max_samples) if whole else int(max_samples * n)
+    integer = isinstance(max_samples, (int, np.integer)) and not isinstance(max_samples, bool)
+    count = int(max_samples) if integer else int(max_samples * n)
     if not 0 < count <= n:
         raise ValueError(f"max_samples must be <= n_samples: a number of rows up to {n}, or a share; got {max_samples}")
     if count == n:

@@ -21,10 +21,10 @@ class Sentence(str):
 
 
 def claim(level: float) -> Callable[[Callable[P, str]], Callable[P, Sentence]]:
-    """Register a function that makes a sentence, or "" where its precondition is not met.
+    """Register a function that makes a sentence, or "" where its precondition does not hold.
 
-    Each of them is tried on simulated data with a known truth (`benchmarks.sentences`): one that is not registered, or
-    has no truth there, fails the test.
+    Each of them is tried on simulated data (`benchmarks.sentences`): one that is not registered, or has no truth
+    there, fails the test.
 
     >>> @claim(level=0)
     ... def rows_in_words(n):

@@ -96,7 +96,7 @@ def test_another_loss_of_the_same_predictions(found):
 
 
 def test_outputs_are_saved_with_their_importances(found, tmp_path):
-    with pytest.raises(TypeError, match=r"imp\.save\(path\), and load\(path\)\.outputs"):
+    with pytest.raises(ValueError, match=r"imp\.save\(path\), and load\(path\)\.outputs"):
         found.outputs.save(tmp_path / "outputs.losslens")
 
 

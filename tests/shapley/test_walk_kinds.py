@@ -107,7 +107,7 @@ def test_both_readings_make_shares_of_rows_and_donors(monkeypatch, options):
     """Every walk is two pairs; rows and donors average to SFIMP, and half the sum of a walk is all that errors know."""
     _, sweeps, found = kind_of_walk(monkeypatch, budget=N + 7 * N * (P - 1), **options)
     shares, (n, R) = found.shares, (N, len(sweeps))
-    pairs = shares.meeting
+    pairs = shares.layout
     assert shares.cells.shape == (n, 2 * R, P)
     for r in range(R):  # the second half holds the first with row and donor swapped
         np.testing.assert_array_equal(pairs.donors[pairs.donors[:, r], R + r], np.arange(n))
@@ -129,7 +129,7 @@ def test_walks_are_read_one_way_where_columns_are_left_out_or_donors_given(monke
     for options in ({"features": ["x0", "x2"]}, {"donors": ll.Latin(6)}):
         _, sweeps, found = kind_of_walk(monkeypatch, **options)
         assert all(one.back is None for one in sweeps)
-        assert not found.shares.meeting.mirrored
+        assert not found.shares.layout.mirrored
 
 
 def test_both_readings_take_half_of_the_noise(monkeypatch):

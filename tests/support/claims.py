@@ -563,7 +563,7 @@ TRUTHS: dict[str, Truth] = {
     "errors_of_models": holds,
     "how_importances": lambda case, text: f"{len(case.y):,} rows" in text,
     "how_shares": holds,
-    "how_found": holds,
+    "how_computed": holds,
     "about_intervals": holds,
     "about_training_rows": holds,
     "only_a_sample": lambda case, text: False,  # every row is explained here

@@ -223,8 +223,8 @@ def test_donors_of_the_same_hour_come_from_other_blocks():
         groups=blocks, random_state=0, progress=False,
     )  # fmt: skip
     one = imp["load"]
-    donors = one.meeting.donors
-    counted = one.meeting.weights(one.sample, one.at) > 0
+    donors = one.layout.donors
+    counted = one.layout.weights(one.sample, one.at) > 0
     assert counted.any(axis=1).all()
     assert (hour[donors] == hour[:, None])[counted].all()
     assert (blocks.labels[donors] != blocks.labels[:, None])[counted].all()

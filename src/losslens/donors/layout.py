@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens.donors.designs import Lending
+from losslens.donors.designs import DonorMatrix
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 
@@ -114,7 +114,7 @@ class CommonGrid:
 class OwnDonors:
     """Each row has donors of its own."""
 
-    donors: Lending  # (n, m); -1 where a cell is left out
+    donors: DonorMatrix  # (n, m); -1 where a cell is left out
     place: Indices  # (n,): grid position of each row's value; (m,): of a column that is a rank bin; (n, m): of a cell
     size: int
     binned: bool = False

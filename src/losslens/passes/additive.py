@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.donors.questions import Subject, all_rows
-from losslens.engines.additive import Additive, centred
+from losslens.engines.additive import Additive, SumRows, centred
 from losslens.engines.linked_sums import LinkedSums, mean_losses, mean_response, respond
 from losslens.engines.sum_losses import Link
 from losslens.losses import Loss, Response
@@ -37,17 +37,17 @@ from losslens.workers import in_process
 
 def run(task: Task, engine: Additive | LinkedSums, designs: Sequence[FeatureDesign]) -> Passed:
     """All features: the means of their cells and the cells, nearly all of them computed on access."""
-    n, y, sample, loss = task.n, None, task.sample, task.loss
-    if loss is not None and loss.name == "squared_error" and sample.y is not None:
+    total, n, y, sample, loss = engine.sums[0], task.n, None, task.sample, task.loss
+    if not engine.inside_link and loss is not None and loss.name == "squared_error" and sample.y is not None:
         y = np.asarray(sample.y, float)
     task.budget.check_machine([1] * len(designs), n)  # cells are computed when they are looked at
-    read = engine.read(sorted({j for s, _ in designs for j in s.feature.columns}), y, sample.weight)
+    read = SumRows.read(total, sorted({j for s, _ in designs for j in s.feature.columns}), y, sample.weight)
     sample = replace(sample, prediction=respond(engine.link, engine.response, read.sums[:, None], engine.dtype))
     if loss is not None:
         loss.check_prediction(sample.prediction)
         sample = sample.with_loss(loss)
     columns, squared = read.columns, read.moments
-    grids = [_grid(subject, engine, columns) for subject, _ in designs]
+    grids = [_grid(subject, total, columns) for subject, _ in designs]
     kept = deferred(_rows_to_keep, task.budget, n, task.entropy, *(distinct for distinct, _ in grids))
     rows, curves = RowMass(sample), []
     for subject, design in designs:
@@ -55,10 +55,10 @@ def run(task: Task, engine: Additive | LinkedSums, designs: Sequence[FeatureDesi
         shared = (read.sums, engine.link, engine.response, sample, loss, apart, rows, read.residual)
         j, *others = subject.feature.columns
         if others:
-            curves.append(SumCurves(engine.added([j, *others]), 1.0, *shared))
+            curves.append(SumCurves(total.added([j, *others]), 1.0, *shared))
         else:
             moments = () if squared is None else (squared.mean[j], squared.variance[j], squared.pfi[j])
-            curves.append(SumCurves(columns[j], float(engine.scale[j]), *shared, *map(float, moments)))
+            curves.append(SumCurves(columns[j], float(total.scale[j]), *shared, *map(float, moments)))
     if loss is not None and engine.inside_link:
         known: list[tuple[Floats | None, float]] = list(in_process(task.n_jobs).map(_local_and_clipped, None, curves))
     else:
@@ -70,7 +70,7 @@ def run(task: Task, engine: Additive | LinkedSums, designs: Sequence[FeatureDesi
         outcome = Outcome(
             values=deferred(_values, distinct),
             ordered=ordered,
-            meeting=deferred(_layout, distinct, n, design.leaves_out_own),
+            layout=deferred(_layout, distinct, n, design.leaves_out_own),
             means=one.means(distinct, *means),
             cells=Cells(kept, predictions, changes),
         )
@@ -83,9 +83,9 @@ def _local_and_clipped(_: None, curves: SumCurves, tick: Tick) -> tuple[Floats |
     return curves.local(), curves.clipped()
 
 
-def _grid(subject: Subject, engine: Additive | LinkedSums, columns: Mapping[int, Floats]) -> tuple[Distinct, bool]:
+def _grid(subject: Subject, total: Additive, columns: Mapping[int, Floats]) -> tuple[Distinct, bool]:
     """The distinct values of a feature, and whether they are ordered; sorted on first access if numeric."""
-    if all(np.may_share_memory(column.array, engine.parts) for column in subject.columns):
+    if all(np.may_share_memory(column.array, total.parts) for column in subject.columns):
         own = [columns[j] for j in subject.feature.columns]
         return deferred(_distinct, *own), len(own) == 1
     return subject.distinct, subject.distinct.ordered
@@ -150,7 +150,7 @@ class SumCurves:
             weights=deferred(self.weights, distinct),
             pd=deferred(self.pd, distinct),
             caused=deferred(self.caused) if has_loss else None,
-            lent=(rows.lent if self.apart else weight) if has_loss else None,
+            donor_weight=(rows.donor_weight if self.apart else weight) if has_loss else None,
             clipped=clipped,
             # Without a row's own cell, its mass is no longer its weight.
             total=None if self.apart else self.pfi,

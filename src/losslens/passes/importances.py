@@ -183,7 +183,7 @@ def _split(task: Task, results: ByFeature) -> list[ByFeature]:
 
 def _beside(task: Task, designs: dict[Subject, Design], results: ByFeature) -> Task:
     """The task with the memory that earlier features leave; these keep cells of no more rows than the next."""
-    cells = {name: of[0].meeting.width for name, of in results.items() if of[0].engine == task.engine.name}
+    cells = {name: of[0].layout.width for name, of in results.items() if of[0].engine == task.engine.name}
     if not cells:
         return task
     budget = replace(task.budget, beside=tuple(cells.values()))

@@ -219,7 +219,7 @@ def _from_cells(
                 name: pose(subjects[name], design, task.n, task.entropy, same_for_all=True) for name in _features(turn)
             }
             if layout is None:
-                layout = _layout(next(iter(questions.values())).meeting, task.n)
+                layout = _layout(next(iter(questions.values())).layout, task.n)
                 mass = _Mass(layout, task.sample)
             found = {(a, b): _PairSums(names, mass) for a, b, _ in turn}
             for rows, own, cells, count in _predicted(task, questions, exact, tick):
@@ -272,11 +272,11 @@ def _turns(
     yield turn
 
 
-def _layout(meeting: Layout, n: int) -> Layout:
+def _layout(layout: Layout, n: int) -> Layout:
     """One column of cells a donor, not a value: these differ between features."""
-    if isinstance(meeting, OwnDonors):
-        return meeting
-    return CommonGrid(all_rows(n), all_rows(n), n, meeting.leaves_out_own)
+    if isinstance(layout, OwnDonors):
+        return layout
+    return CommonGrid(all_rows(n), all_rows(n), n, layout.leaves_out_own)
 
 
 def _predicted(
@@ -327,11 +327,11 @@ def _add(
         sums = found[a, b]
         sums.compared += size[a] + size[b] + size[both]
         for some in chunks(at, sums.mass.layout.width):
-            first, second, together = (_by_donor(changes[name][some], questions[name].meeting) for name in (a, b, both))
+            first, second, together = (_by_donor(changes[name][some], questions[name].layout) for name in (a, b, both))
             whole = first + second - together
             quantities = {"whole": whole}
             if scale is not None:
-                shown = (_by_donor(cells[name][some], questions[name].meeting) for name in (a, b, both))
+                shown = (_by_donor(cells[name][some], questions[name].layout) for name in (a, b, both))
                 replaced = ReplacedPredictions(own[some], *shown)
                 one = split(replaced, sample, at[some], loss, scale)
                 quantities |= _parts("", whole, one.interaction, one.strength)
@@ -358,9 +358,9 @@ def _brier(cells: ReplacedPredictions, sample: Sample, rows: Indices) -> Floats:
     return first + second - both - losses.brier(sample.y[rows], cells.own)[:, None]
 
 
-def _by_donor(cells: NDArray[Any], meeting: Layout) -> NDArray[Any]:
+def _by_donor(cells: NDArray[Any], layout: Layout) -> NDArray[Any]:
     """Cells by donor: those of a common grid are by value."""
-    return cells if isinstance(meeting, OwnDonors) else cells[:, meeting.own]
+    return cells if isinstance(layout, OwnDonors) else cells[:, layout.own]
 
 
 class _Mass:
@@ -427,7 +427,7 @@ class _PairSums:
                 local=self.row[q] / mass.row,
                 mass=mass.row * sample.weight,
                 caused=np.where(mass.donor > 0, self.donor[q] / mass.donor, 0.0),
-                lent=mass.donor / total,
+                donor_weight=mass.donor / total,
                 square=float(self.square[q] / total),
             )
         value, at = means.pfi, all_rows(sample.n)

@@ -41,7 +41,7 @@ class RowMass:
         return self.weight * self.met
 
     @cached_property
-    def lent(self) -> Floats:
+    def donor_weight(self) -> Floats:
         """The weight of each row as donor."""
         return np.asarray(self.mass / self.mass.sum())
 

@@ -56,7 +56,7 @@ def run(task: Task, engine: Products, designs: Sequence[FeatureDesign]) -> Passe
 
 def _cells(question: Question, half: Halves, at: Indices, sample: Sample, loss: Loss) -> Cells:
     """On access."""
-    shown = half.kept[at], half.lent, question.ask.own[at], sample.prediction[at]
+    shown = half.kept[at], half.replaced, question.ask.own[at], sample.prediction[at]
     predictions = deferred(_predictions, *shown)
     return Cells(at, predictions, deferred(_changes, at, predictions, sample, loss))
 
@@ -78,7 +78,7 @@ def _means(subject: Subject, design: Design, half: Halves, sample: Sample, loss:
     """All means; `half.kept` is overwritten."""
     weight, codes, g, own = sample.weight, subject.distinct.codes, len(subject.distinct), sample.loss
     assert own is not None
-    kept, lent, rows = half.kept, half.lent, RowMass(sample)
+    kept, lent, rows = half.kept, half.replaced, RowMass(sample)
     mass = rows.at_values(codes, g, apart=False)
     pd = lent @ (weight @ kept)
     kept[:, -1] -= sample.target(loss)
@@ -86,12 +86,13 @@ def _means(subject: Subject, design: Design, half: Halves, sample: Sample, loss:
     changes = _squared_norms(lent, _triangle(kept, weight)) - weight @ own
     if not design.leaves_out_own:
         return Means(
-            local=local, mass=weight, pi=changes, weights=mass / mass.sum(), pd=pd, caused=changes[codes], lent=weight
-        )
+            local=local, mass=weight, pi=changes, weights=mass / mass.sum(), pd=pd, caused=changes[codes],
+            donor_weight=weight,
+        )  # fmt: skip
     others = rows.at_values(codes, g, apart=True)
     return Means(
         local=local / rows.met, mass=rows.mass, pi=ratio(changes * mass, others), weights=others / others.sum(), pd=pd,
-        caused=changes[codes] / rows.met, lent=rows.lent,
+        caused=changes[codes] / rows.met, donor_weight=rows.donor_weight,
     )  # fmt: skip
 
 

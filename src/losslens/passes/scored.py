@@ -75,7 +75,7 @@ def _predicted(task: Task, method: ScorerMethod, known: Sequence[FeatureImportan
     subjects = {s.feature.name: s for s in task.subjects}
     for one in known:
         subject = subjects[one.name]
-        calls = task.n + len(subject.distinct) if one.design.all_pairs else one.meeting.width
+        calls = task.n + len(subject.distinct) if one.design.all_pairs else one.layout.width
         exact = task.exact is not None and route(task, subject, task.design or All()).exact
         if (
             one.name in answered or one.loss.reads != method.response or one.engine != task.engine.name or exact
@@ -83,7 +83,7 @@ def _predicted(task: Task, method: ScorerMethod, known: Sequence[FeatureImportan
         ):  # fmt: skip
             continue
         declined = one.declined if one.declined == UNSTEADY else task.declined
-        outcome = Outcome(values=one.values, ordered=one.ordered, meeting=one.meeting, means=one.means, cells=one.cells)
+        outcome = Outcome(values=one.values, ordered=one.ordered, layout=one.layout, means=one.means, cells=one.cells)
         answered[one.name] = Evaluated(subject.feature, one.design, one.engine, one.sample, outcome, declined)
     return answered
 
@@ -95,7 +95,7 @@ def _with_donors(
     found = {}
     for (subject, _), (answer,) in zip(asked, answered, strict=True):
         question = pose(subject, answer.design, task.n, task.entropy)
-        outcome = replace(answer.outcome, values=question.values, meeting=question.meeting)
+        outcome = replace(answer.outcome, values=question.values, layout=question.layout)
         found[answer.feature.name] = replace(answer, outcome=outcome)
     return found
 
@@ -191,7 +191,7 @@ def _feature_score(
         design=answer.design.remembered,
         engine=answer.engine,
         declined=answer.declined or _why_sampled(task, method, answer),
-        exact=answer.design.is_exact(task.n) and number.meeting.has_mass and answer.declined != UNSTEADY,
+        exact=answer.design.is_exact(task.n) and number.layout.has_mass and answer.declined != UNSTEADY,
         n_predictions=answer.outcome.n_predictions + (0 if drawn is None else drawn.outcome.n_predictions),
         shares=on_grid.outcome.means.weights,
         backend=task.table.backend,
@@ -219,4 +219,4 @@ def _why_sampled(task: Task, method: ScorerMethod, answer: Evaluated) -> str:
 
 def _cells(task: Task, method: ScorerMethod, answer: Evaluated) -> ScoredCells:
     cells = method.tied(answer.outcome.cells.predictions, exact=answer.engine != task.engine.name)
-    return ScoredCells(answer.outcome.meeting, cells, answer.design.has_columns)
+    return ScoredCells(answer.outcome.layout, cells, answer.design.has_columns)

@@ -43,7 +43,7 @@ def run(task: Task, engine: StepEngine, designs: Sequence[FeatureDesign]) -> Pas
 
 def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: Tick) -> Passed:
     n, sample, loss = task.n, task.sample, task.loss
-    widths = [question.meeting.width for question in questions]
+    widths = [question.layout.width for question in questions]
     task.budget.check_machine(widths, n)
     kept = task.budget.rows_to_keep(widths, n, task.entropy)
     places = _in_engine_order(questions)
@@ -79,12 +79,12 @@ def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: T
     for question in questions:
         k = at[question.ask.columns]
         within = None if groups is None else groups.undo(np.concatenate([chunk.within[:, k] for chunk in chunks]))
-        assert isinstance(question.meeting, CommonGrid)  # designs in which all rows are donors
+        assert isinstance(question.layout, CommonGrid)  # designs in which all rows are donors
         by_class = np.cumsum(curve[axes.part(k)], axis=0)
-        curves = ClassCurves(by_class, axes.class_of[k], question.meeting, sample, mass, within)
+        curves = ClassCurves(by_class, axes.class_of[k], question.layout, sample, mass, within)
         cells = spread_cells(k, axes, sample, loss, [part for chunk in chunks for part in chunk.cells], kept, back)
         clipped = float(sum(chunk.clipped[k] for chunk in chunks))
-        if loss is not None and question.meeting.leaves_out_own and groups is None:  # the cells of rows with themselves
+        if loss is not None and question.layout.leaves_out_own and groups is None:  # the cells of rows with themselves
             clipped -= float(sample.weight**2 @ (losses >= _ceiling(loss, work.like)))
         outcomes.append([Outcome.of(question, curves.means(local[k], clipped), cells)])
     return Passed([sample], outcomes)
@@ -315,7 +315,7 @@ class ClassCurves:
 
     by_class: Floats  # (classes, 1 + outputs): the change of loss, then the predictions
     class_of: ClassRuns  # of g values
-    meeting: CommonGrid
+    layout: CommonGrid
     sample: Sample
     rows: RowMass
     within: Floats | None = None  # (n,): the sum of the changes that each row causes in its own group, left out
@@ -323,7 +323,7 @@ class ClassCurves:
     @property
     def apart(self) -> bool:
         """Whether pairs inside groups, or of a row with itself, are left out."""
-        return self.meeting.leaves_out_own or self.sample.block is not None
+        return self.layout.leaves_out_own or self.sample.block is not None
 
     def means(self, local: Floats, clipped: float) -> Means:
         """The means of all cells, from sums over each row's donors and their mass at the loss's ceiling."""
@@ -340,12 +340,12 @@ class ClassCurves:
             **shared,
             pi=deferred(self.pi),
             caused=deferred(self.caused),
-            lent=rows.lent if self.apart else weight,
+            donor_weight=rows.donor_weight if self.apart else weight,
             clipped=share_left(clipped, float(rows.mass.sum() if self.apart else weight.sum())),
         )
 
     def _value_mass(self) -> Floats:
-        return self.rows.at_values(self.meeting.own, self.meeting.size, apart=self.apart)
+        return self.rows.at_values(self.layout.own, self.layout.size, apart=self.apart)
 
     def weights(self) -> Floats:
         """The share of the cells at each value, (g,)."""
@@ -361,7 +361,7 @@ class ClassCurves:
         """The mean change at each value, (g,)."""
         if not self.apart:
             return np.asarray(self.by_class[self.class_of.each, 0])
-        sums = np.bincount(self.meeting.own, self.sample.weight * self._sums(), self.meeting.size)
+        sums = np.bincount(self.layout.own, self.sample.weight * self._sums(), self.layout.size)
         return ratio(sums.astype(float), self._value_mass())
 
     def caused(self) -> Floats:
@@ -372,7 +372,7 @@ class ClassCurves:
 
     def _sums(self) -> Floats:
         """The sum of the changes that each row causes, (n,)."""
-        changes = self.by_class[self.class_of.each[self.meeting.own], 0]
+        changes = self.by_class[self.class_of.each[self.layout.own], 0]
         return np.asarray(changes if self.within is None else changes - self.within)
 
 

@@ -301,7 +301,7 @@ def _with_outputs(loss: OutputsLoss, respond: Responder, table: Table, y: Any, t
     if not loss.custom:
         loss.check_prediction(predicted)
         return loss
-    returned = np.asarray(call_read_only(loss.known_function, f"the loss {loss.name!r}", target[rows], predicted))
+    returned = np.asarray(call_read_only(loss.formula, f"the loss {loss.name!r}", target[rows], predicted))
     if returned.ndim != 2:
         return loss
     names, count = checks.output_names(y) or (), returned.shape[1]

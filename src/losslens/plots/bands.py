@@ -71,8 +71,8 @@ def draw_bands(
 
 
 def _limits(values: Floats) -> tuple[float, float]:
-    """Of the axis: few groups in a stretch have a band so wide that the lines would look flat."""
-    values = np.append(values[np.isfinite(values)], 0.0)  # a stretch whose rows have no donors has none
+    """The limits of the axis: where groups are few, a band may be so wide that the lines would look flat."""
+    values = np.append(values[np.isfinite(values)], 0.0)  # a block of time whose rows have no donors has none
     reach = REACH * float(np.ptp(values)) or np.inf
     return float(values.min()) - reach, float(values.max()) + reach
 

@@ -69,16 +69,16 @@ def plot_extrapolation(extrapolations: Extrapolations, ax: Axes | None, look: Lo
     return ax
 
 
-def plot_segments(found: WeakSegments, ax: Axes | None, look: Look) -> Axes:
+def plot_segments(result: WeakSegments, ax: Axes | None, look: Look) -> Axes:
     """The error of all rows and of each segment, in the order of the table."""
-    bars = [Bar(f"all {found.n:,} rows", found.error, found.low, found.high)]
-    bars += [Bar(one.rule, one.error, one.low, one.high) for one in found.segments]
+    bars = [Bar(f"all {result.n:,} rows", result.error, result.low, result.high)]
+    bars += [Bar(one.rule, one.error, one.low, one.high) for one in result.segments]
     own, total = ax is None, len(bars)
     check_scale(look.scale, np.array([bar.value for bar in bars]))
     ax, most = named_rows.open_rows(ax, 1 + most_of(look.top, total - 1), below=3)
     width = draw_bars(ax, bars[:most], own, look, what="segment")
-    named_rows.label_across(ax, found.title, width)
-    notes = [f"no segment: {found.why}"] if found.why else ["of rows that had no part in finding the rule"]
+    named_rows.label_across(ax, result.title, width)
+    notes = [f"no segment: {result.why}"] if result.why else ["of rows that had no part in finding the rule"]
     canvas.caption(ax, ["lines: 95% intervals", *notes, *not_shown(total - most, "segment")])
     return ax
 
@@ -116,7 +116,7 @@ def ranked_bars(
     ax: Axes | None, bars: Sequence[Bar], look: Look, *, start: float = 0.0,
     shares: Callable[[Sequence[Bar]], Sequence[str]] = lambda _: (), by_size: bool = False,
 ) -> tuple[Axes, Indices, float]:  # fmt: skip
-    """The bars that are asked for and fit; of those in the given order, the largest, or those furthest from 0.
+    """The bars that are requested and fit; of those in the given order, the largest, or those furthest from 0.
 
     Returns the axes, the positions of the bars that are drawn, from top to bottom, and the width of the axes in points.
     """
@@ -126,13 +126,13 @@ def ranked_bars(
     ax, most = named_rows.open_rows(ax, len(ranked), below=3)
     drawn = arrange(look.names.all([bar.name for bar in bars]), ranked[:most], look.sort)
     chosen = [bars[j] for j in drawn]
-    width = draw_bars(ax, chosen, own, look, start=start, shares=shares(chosen), known=[bar.name for bar in bars])
+    width = draw_bars(ax, chosen, own, look, start=start, shares=shares(chosen), all_names=[bar.name for bar in bars])
     return ax, drawn, width
 
 
 def draw_bars(
     ax: Axes, bars: Sequence[Bar], own: bool, look: Look, *, start: float = 0.0, shares: Sequence[str] = (),
-    known: Sequence[str] = (), what: str = "feature",
+    all_names: Sequence[str] = (), what: str = "feature",
 ) -> float:  # fmt: skip
     """Named bars, the first on top, each with its number and, where they fit, its share.
 
@@ -142,7 +142,7 @@ def draw_bars(
     values, low, high = np.array([bar[1:4] for bar in bars]).T
     thickness = min(0.62, THICKEST * len(bars) / canvas.size_in_points(ax)[1])
     bend(ax.xaxis, look.scale, values)
-    fill = colours(look.colors, names, [SKY] * len(names), what, known)
+    fill = colours(look.colors, names, [SKY] * len(names), what, all_names)
     ax.barh(rows, values - start, left=start, height=thickness, color=fill)
     finite = np.isfinite(low)
     if finite.any():
@@ -183,7 +183,7 @@ def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
         if np.isfinite(value):
             extrapolation = feature.known_extrapolation
             mark = WARNS if extrapolation is not None and extrapolation.warns else ""
-            bars.append(Bar(feature.name, feature.ratio if ratio else value, *known_interval(feature, ratio), mark))
+            bars.append(Bar(feature.name, feature.ratio if ratio else value, *interval_or_nan(feature, ratio), mark))
     if not bars:
         if isinstance(importances, Scores) and importances._first.undefined:
             raise ValueError(importances._first.undefined)
@@ -191,7 +191,7 @@ def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
     return bars
 
 
-def known_interval(feature: FeatureImportance, ratio: bool = False) -> tuple[float, float]:
+def interval_or_nan(feature: FeatureImportance, ratio: bool = False) -> tuple[float, float]:
     """The 95% interval of a feature's importance, or of its ratio; NaN where there is none."""
     return or_else(lambda: feature.ratio_interval() if ratio else feature.interval(), (np.nan, np.nan))
 

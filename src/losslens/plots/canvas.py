@@ -62,6 +62,15 @@ def new_axes(rows: int | None = None) -> Axes:
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
+def panels(count: int, figure: Any = None) -> list[Axes]:
+    """Axes of several small plots, up to three beside each other."""
+    across = min(3, count)
+    down = -(-count // across)
+    if figure is None:
+        figure = plt.figure(figsize=(3.6 * across, 3.0 * down), layout="constrained")
+    return [figure.add_subplot(down, across, place + 1) for place in range(count)]
+
+
 def size_in_points(ax: Axes) -> tuple[float, float]:
     """Width and height of the axes."""
     extent, dpi = ax.get_window_extent(), ax.figure.dpi

@@ -40,10 +40,10 @@ def extent(mean: Floats, singles: Floats, band: Floats | None = None) -> tuple[f
     rows = singles[np.isfinite(singles)]
     if span == 0 or len(rows) == 0 or np.ptp([*core, rows.min(), rows.max()]) <= NEAR * span:
         return EVERYTHING
-    known = np.array([]) if band is None else band[np.isfinite(band)]
-    if len(known):
-        low = min(low, max(float(known.min()), low - FAR_BAND * span))
-        high = max(high, min(float(known.max()), high + FAR_BAND * span))
+    finite = np.array([]) if band is None else band[np.isfinite(band)]
+    if len(finite):
+        low = min(low, max(float(finite.min()), low - FAR_BAND * span))
+        high = max(high, min(float(finite.max()), high + FAR_BAND * span))
     return low - REACH * span, high + REACH * span
 
 
@@ -64,7 +64,7 @@ def check_scale(scale: AxisScale, values: Floats) -> None:
 
 
 def bend(axis: Axis, scale: AxisScale, values: Floats) -> None:
-    """Give an axis the asked scale; the part around 0 of "symlog" depends on these values."""
+    """Give an axis the requested scale; the part around 0 of "symlog" depends on these values."""
     if scale == "linear":
         return
     size = np.abs(values[np.isfinite(values) & (values != 0)])
@@ -104,7 +104,7 @@ def _powers(axis: Axis, multiples: Sequence[int]) -> list[float]:
 
 
 def _fitting(axis: Axis, ticks: Sequence[float], points: float) -> list[float]:
-    """Those ticks on the axis that don't overlap an earlier one."""
+    """The ticks on the axis that don't overlap an earlier one."""
     size = font_size(mpl.rcParams["xtick.labelsize"])
     bent, (low, high) = axis.get_transform(), sorted(axis.get_view_interval())
     start, end = bent.transform([low, high])

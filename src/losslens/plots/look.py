@@ -81,7 +81,7 @@ class Look:
 
 
 def draws(kind: Kind) -> Callable[[Callable[P, Axes]], Callable[P, Axes]]:
-    """Of a method that draws such a picture: its docstring describes every option, and each is checked first.
+    """Decorate a method that draws such a picture: its docstring describes every option, and each is checked first.
 
     Options that the docstring leaves out have the text that all such pictures share.
 

@@ -109,9 +109,7 @@ def _picture(result: Displayed, table: ResultTable) -> str:
 
 def _draw(result: Any, figure: Figure) -> None:
     if isinstance(result, Effects):
-        down, across = _tiles(result)
-        for place, feature in enumerate(list(result.values())[:MOST_EFFECTS]):
-            feature.plot(ax=figure.add_subplot(down, across, place + 1))
+        result.plot(figure, top=MOST_EFFECTS)
     elif isinstance(result, Regions) and not result.found:  # the curve of all rows
         result.plot(next(iter(result.features)), ax=figure.add_subplot())
     else:

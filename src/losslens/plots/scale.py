@@ -200,11 +200,11 @@ class MissingFormatter(ticker.Formatter):
         self.inner.set_axis(axis)
 
     def __call__(self, x: float, pos: int | None = None) -> str:
-        """One label."""
+        """The label of one tick."""
         return self.inner(x, pos)
 
     def format_ticks(self, values: Any) -> list[str]:
-        """All labels; missing values are the last."""
+        """The labels of all ticks; missing values are the last."""
         below = ["\n" * line + name for line, name in enumerate(self.names, start=1)]
         return [*self.inner.format_ticks(values[: len(values) - len(below)]), *below]
 

@@ -56,11 +56,11 @@ def _intervals(result: ShapleyImportance) -> tuple[Floats, Floats, str]:
     what = "lines: 95% intervals"
     try:
         low, high = result.interval()
-    except ValueError:  # without importances of single rows, only the Monte-Carlo error is known
+    except ValueError:  # without importances of single rows, there is only the Monte-Carlo error
         low, high = result.interval(target="sample")
         what = "lines: 95% intervals of the Monte-Carlo error alone, not for new data"
-    known = low < high
-    return np.where(known, low, np.nan), np.where(known, high, np.nan), what
+    visible = low < high
+    return np.where(visible, low, np.nan), np.where(visible, high, np.nan), what
 
 
 def _shares(result: ShapleyImportance, bars: Sequence[Bar]) -> list[str]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from losslens.results.selection import Grouped, Numbers
 from losslens.results.table import ResultTable
+from losslens.tables.checks import is_one_of
 from losslens.tables.features import pair_name, unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.tables.frozen import Frozen
@@ -35,6 +36,15 @@ class Stored(Frozen):
             Stored.kinds[cls.__name__] = cls
 
 
+# Words that every result answers to, with what is said where one makes no sense.
+WORDS = {
+    "estimates": "its numbers have no standard errors on new rows",
+    "interval": "its numbers have no standard errors on new rows",
+    "test": "its numbers have no standard errors on new rows",
+    "save": "it is part of another result, which files hold as a whole",
+}
+
+
 class Absent(AttributeError, ValueError):  # noqa: N818 - said of a name
     """What other results have and this one has not."""
 
@@ -42,9 +52,42 @@ class Absent(AttributeError, ValueError):  # noqa: N818 - said of a name
 class Displayed(Stored):
     """A result that is shown as a table, in notebooks with a plot beside it."""
 
+    _of_one: ClassVar[bool] = False  # whether it is the result of one feature
+    _refused: ClassVar[Mapping[str, str]] = {}  # why one of `WORDS` makes no sense for it
+
     def _why_absent(self, name: str) -> str:
         """Why it has no attribute that others have, in one sentence; "" for a name that none has."""
-        return ""
+        why = self._refused.get(name, WORDS.get(name, ""))
+        return why and f"a result of the class {type(self).__name__} has no {name}: {why}"
+
+    # -- its parts by name ----------------------------------------------------------------------------------------
+
+    @property
+    def _names(self: Any) -> tuple[Any, ...]:
+        """What it has parts of: by default the features."""
+        names = (self.name,) if self._of_one else getattr(self, "features", None)
+        if names is None:
+            raise TypeError(f"a result of the class {type(self).__name__} has no parts with names; see to_frame()")
+        return tuple(names)
+
+    def _part(self: Any, name: Any) -> Any:
+        """The part of one name: a result of one feature is its own, another has a number with its interval."""
+        return self if self._of_one else self.estimates()[name]
+
+    def __getitem__(self, name: Any) -> Any:
+        names = self._names
+        if not is_one_of(name, names):
+            raise KeyError(unknown_feature(name, [*map(str, names)], "names").replace("feature", "name", 1))
+        return self._part(name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __bool__(self) -> bool:
+        return True  # also without parts
 
     if not TYPE_CHECKING:  # which knows what there is
 
@@ -155,7 +198,7 @@ class ResultMapping(Mapping[str, T], Grouped, Result):
         return {name: numbers for feature in self.features.values() for name, numbers in feature._numbers.items()}
 
     def _why_absent(self, name: str) -> str:
-        return str(self._first._why_absent(name))
+        return str(self._first._why_absent(name) if name not in WORDS else super()._why_absent(name))
 
     @property
     def _measure(self) -> str:  # type: ignore[override]

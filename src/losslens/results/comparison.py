@@ -58,6 +58,13 @@ class Comparison(Result):
         return tuple(self.importances)
 
     @property
+    def _names(self) -> tuple[str, ...]:
+        return self.names
+
+    def _part(self, name: str) -> Importances:
+        return self.importances[name]
+
+    @property
     def features(self) -> tuple[str, ...]:
         """Names of the features."""
         return tuple(self._first)

@@ -48,7 +48,7 @@ class FeatureEffect(FeatureResult, Tabular):
     @property
     def ice(self) -> NDArray[Any]:
         """One curve a kept row, (n, g): the row's prediction with the value replaced; NaN without a cell."""
-        return self._shaped(curves(self.cells.predictions, self.meeting, self.sample, self.cells.rows))
+        return self._shaped(curves(self.cells.predictions, self.layout, self.sample, self.cells.rows))
 
     def band(self, level: float = 0.95) -> Band:
         """Confidence band of the whole PD curve, for this model on new data."""
@@ -62,7 +62,7 @@ class FeatureEffect(FeatureResult, Tabular):
         """The position of the grid value at which curves are centred: the first, or the one nearest to `at`."""
         if len(self.values) == 2:
             raise ValueError("centred curves need a single feature, and this is a pair")
-        if isinstance(self.meeting, OwnDonors) and not self.meeting.binned:
+        if isinstance(self.layout, OwnDonors) and not self.layout.binned:
             raise ValueError(f"no common grid: {self.design!r} gives each row its own donors; use Grid(m)")
         return 0 if at is None else _nearest(self.grid, at)
 
@@ -128,7 +128,7 @@ class FeatureEffect(FeatureResult, Tabular):
 
     def __repr__(self) -> str:
         of = f" of {self.target!r}" if self.target is not None else ""
-        return f"<FeatureEffect {self.name!r}{of}: {len(self.at)} rows, {self.meeting.size} values, {self.design}>"
+        return f"<FeatureEffect {self.name!r}{of}: {len(self.at)} rows, {self.layout.size} values, {self.design}>"
 
 
 def of_class(effect: FeatureEffect, k: int) -> FeatureEffect:
@@ -209,11 +209,42 @@ class Effects(ResultMapping[FeatureEffect]):
     def _table(self) -> ResultTable:
         columns = {
             "feature": list(self.features),
+            **{name: [numbers[name] for numbers in self._numbers.values()] for name in ("smallest", "largest")},
             "rows": [len(feature.at) for feature in self.features.values()],
             "values": [grid_size(feature.values) for feature in self.features.values()],
             "design": [repr(feature.design) for feature in self.features.values()],
         }
         return ResultTable("Effects", columns, view=[(name, f"{{{name}}}") for name in columns])
 
-    def __repr__(self) -> str:
-        return "\n".join(map(repr, self.features.values()))
+    def plot(
+        self, figure: Any = None, *, top: int = 6, curves: bool = True, colors: Colors | None = None,
+        labels: FeatureLabels | None = None,
+    ) -> list[Axes]:  # fmt: skip
+        """Draw the curves of the features that the predictions depend on most, in small panels with one axis each.
+
+        Parameters
+        ----------
+        figure
+            Where to draw; a new figure by default.
+        top
+            How many features to draw: those whose PD curves have the widest range.
+        curves
+            Whether single rows are drawn: their ICE curves, points or ranges.
+        colors
+            Colour of the PD curves and their bands.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> effects = ll.feature_effect(lambda X: X[:, 0] + 2 * X[:, 1], np.eye(5))
+        >>> [ax.get_xlabel() for ax in effects.plot(top=2)]
+        ['x1', 'x0']
+        """
+        ranges = {name: numbers["largest"] - numbers["smallest"] for name, numbers in self._numbers.items()}
+        leading = sorted(ranges, key=lambda name: -np.nan_to_num(ranges[name], nan=-1.0))[:top]
+        return [
+            self[name].plot(ax, curves=curves, colors=colors, labels=labels)
+            for name, ax in zip(leading, plots.canvas.panels(len(leading), figure), strict=True)
+        ]

@@ -44,7 +44,7 @@ class FeatureResult(Grouped):
     engine: str  #: the engine that computed the cells
     exact: bool  #: whether the number is the mean over all pairs
     n_predictions: int  #: rows that the model predicted
-    meeting: Layout = lazy()
+    layout: Layout = lazy()
     sample: Sample
     at: Indices  # positions in the sample of the rows of this result
     means: Means
@@ -151,7 +151,7 @@ class FeatureResult(Grouped):
         at, observed = self.at[chosen], None if self.observed is None else self.observed[chosen]
         if self.complete:
             cells = take_rows(self.cells, chosen)
-            numbers = self._means(cells, self.meeting, self.sample)
+            numbers = self._means(cells, self.layout, self.sample)
             return replace(self, at=at, cells=cells, means=numbers, observed=observed).trimmed()
         kept = np.flatnonzero(np.isin(self.cells.rows, at))
         cells, numbers = take_rows(self.cells, kept), self._streamed(chosen, kept)
@@ -167,11 +167,11 @@ class FeatureResult(Grouped):
         kept = np.flatnonzero(weights > 0)
         if len(kept) in (0, len(weights)):
             return self
-        cells = take_columns(self.cells, kept) if isinstance(self.meeting, CommonGrid) else self.cells
+        cells = take_columns(self.cells, kept) if isinstance(self.layout, CommonGrid) else self.cells
         pi, pd = (None if curve is None else curve[kept] for curve in (self.means.pi, self.means.pd))
         return replace(
             self,
-            meeting=self.meeting.keep(kept),
+            layout=self.layout.keep(kept),
             values=(self.values[0][kept],),
             cells=cells,
             means=replace(self.means, pi=pi, pd=pd, weights=weights[kept]),
@@ -195,8 +195,8 @@ class FeatureResult(Grouped):
         leaf = given.leaf[self.at]
         return {given.rules[k]: self.given(leaf == k) for k in np.unique(leaf).tolist()}
 
-    def _means(self, cells: Cells, meeting: Layout, sample: Sample) -> Means:
-        return means(cells, meeting, sample)
+    def _means(self, cells: Cells, layout: Layout, sample: Sample) -> Means:
+        return means(cells, layout, sample)
 
     def _streamed(self, chosen: Indices, kept: Indices) -> Means:
         """Means of some rows of a streamed result: exact numbers, and curves of the kept rows shifted to them."""
@@ -206,13 +206,13 @@ class FeatureResult(Grouped):
             local=local,
             mass=every.mass[chosen],
             pi=None,
-            weights=None if every.weights is None else shares(self.meeting, self.sample, self.at[chosen]),
+            weights=None if every.weights is None else shares(self.layout, self.sample, self.at[chosen]),
             pd=None,
             clipped=float("nan"),
         )
         if len(kept) < MIN_CURVES:
             return numbers
-        of_kept = self._means(take_rows(self.cells, kept), self.meeting, self.sample)
+        of_kept = self._means(take_rows(self.cells, kept), self.layout, self.sample)
         pi = of_kept.pi
         if pi is not None and local is not None and of_kept.local is not None:
             pi = pi + (numbers.pfi - of_kept.pfi)
@@ -225,14 +225,14 @@ class FeatureResult(Grouped):
     def _band(self, cells: NDArray[Any], curve: Any, what: str, level: float) -> Band:
         """A confidence band around the mean of the kept rows' curves."""
         mean, rows = np.asarray(self._required(curve, what), float), self.cells.rows
-        if isinstance(self.meeting, OwnDonors) and not self.meeting.binned:
+        if isinstance(self.layout, OwnDonors) and not self.layout.binned:
             raise ValueError(
                 f"no band: {self.design!r} gives each row its own donors, so few rows have a cell at each value; "
                 "use donors='all', Grid(m) or Systematic(m)"
             )
         if not self.complete and len(rows) < MIN_CURVES:
             raise ValueError(f"no band: {len(rows)} rows have kept curves, {MIN_CURVES} are needed; raise memory=")
-        single = np.asarray(curves(cells, self.meeting, self.sample, rows), float)
+        single = np.asarray(curves(cells, self.layout, self.sample, rows), float)
         block = None if self.sample.block is None else self.sample.block[rows]
         flat = band(single, mean, self.sample.weight[rows], block, self.sample.units(self.at), level)
         low, high, error = map(self._shaped, (flat.low, flat.high, flat.std_error))
@@ -250,7 +250,7 @@ class FeatureResult(Grouped):
     def full_size(self) -> int:
         """The `memory` that keeps every cell of this feature, in bytes: a change and its predictions a cell."""
         per_cell = 8 + 8 * int(np.prod(self.sample.prediction.shape[1:]))
-        n, m = self.sample.n, self.meeting.width
+        n, m = self.sample.n, self.layout.width
         drawn = 0 if self.conditioning is None else drawn_cells(n, m)
         return 2 * n * m * per_cell + besides_cells(n, 1) + drawn
 

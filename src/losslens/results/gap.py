@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from losslens.text import in_digits
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 from losslens.uncertainty import contrasts
 from losslens.uncertainty.cautions import noted, small_group
-from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
+from losslens.uncertainty.inference import Adjustment, Difference, Estimates, adjusted, difference
 from losslens.uncertainty.standard_errors import Influence, check_level, welch
 
 NOTHING, NONE_OF_THESE = "(without any feature)", "(without these features)"
@@ -88,6 +89,13 @@ class Gap(Result):
         known = abs(apart) > 1e-12 * np.abs(self.without).sum()  # beyond rounding
         return np.concatenate([[apart if known else 0.0], self.shares[1] - self.shares[0]])
 
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self.lines
+
+    def _part(self, name: str) -> Difference:
+        return self.part(name)
+
     def part(self, line: str, level: float = 0.95) -> Difference:
         """One line with its interval and the two-sided p-value of no difference."""
         if not is_one_of(line, self.lines):
@@ -98,10 +106,22 @@ class Gap(Result):
         """The whole difference with its interval and the two-sided p-value of no difference."""
         return self._difference(len(self.lines), level)
 
+    @cached_property
+    def _estimates(self) -> Estimates:
+        if self.why:
+            raise ValueError(self.why)
+        return Estimates(
+            self.lines, self.centre[:-1], self.std_error[:-1], self.freedom[:-1] + 1, self.skewness[:-1],
+            "groups" if self.grouped else "rows", doubts=self.caution, scale=self.total, two_sided=True,
+        )  # fmt: skip
+
+    def estimates(self) -> Estimates:
+        """The lines by name, with the two-sided p-values of no difference."""
+        return self._estimates
+
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Low and high ends of each line, (p + 1,): each at this level, for this model on new rows."""
-        found = [self._difference(k, level) for k in range(len(self.lines))]
-        return np.array([one.low for one in found]), np.array([one.high for one in found])
+        return self._estimates.intervals(level)
 
     def _difference(self, k: int, level: float) -> Difference:
         check_level(level)
@@ -129,8 +149,7 @@ class Gap(Result):
 
     def test(self, adjust: Adjustment | None = "holm") -> Any:
         """Two-sided tests of no difference in a line; a data frame, the smallest p first. `adjust` as elsewhere."""
-        found = [self.part(line) for line in self.lines]
-        p = np.array([one.p_value for one in found])
+        p = self._estimates.p_values()
         order = np.argsort(p, kind="stable")
         data = {"line": [self.lines[k] for k in order], "part": self.parts[order], "p": p[order]}
         return self._frame(data if adjust is None else data | {"p_adjusted": adjusted(p, adjust)[order]})
@@ -168,7 +187,7 @@ class Gap(Result):
         low, high, p, error = none, none, none, none
         if not self.why:
             (low, high), error = self.interval(), self.std_error[:-1]
-            p = np.array([self._difference(k, 0.95).p_value for k in range(len(self.lines))])
+            p = self._estimates.p_values()
         columns = {
             "line": self.lines,
             "part": self.parts,

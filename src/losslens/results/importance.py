@@ -68,7 +68,7 @@ class FeatureImportance(FeatureResult, OneNumber):
     @property
     def unbiased(self) -> float:
         """The U-statistic, without pairs of a row with itself: the centre of intervals."""
-        if self.sample.block is not None or self.meeting.leaves_out_own:
+        if self.sample.block is not None or self.layout.leaves_out_own:
             return self.pfi
         return self.pfi / self.sample.others_share(self.at, self.means.mass)
 
@@ -113,7 +113,7 @@ class FeatureImportance(FeatureResult, OneNumber):
     @property
     def ici(self) -> Floats:
         """Individual conditional importance, one curve a kept row, (n, g); NaN at values without a cell."""
-        return self._shaped(curves(self._changes, self.meeting, self.sample, self.cells.rows))
+        return self._shaped(curves(self._changes, self.layout, self.sample, self.cells.rows))
 
     @property
     def clipped(self) -> float:
@@ -126,7 +126,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         self._need_donors("standard error")
         if len(self.at) < self.sample.n and not self.complete:
             raise ValueError("no standard error for some rows of a streamed result; raise memory=")
-        return standard_errors.influence(self.means, self.meeting, self.sample, self.at)
+        return standard_errors.influence(self.means, self.layout, self.sample, self.at)
 
     @cached_property
     def row_influence(self) -> RowInfluence:
@@ -134,7 +134,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         self._need_donors("importance")
         self._need_rows("row_influence")
         self._need_both_roles("row_influence")
-        roles = leave_one_out(self.means, self.meeting, self.sample, self.at, self.unbiased)
+        roles = leave_one_out(self.means, self.layout, self.sample, self.at, self.unbiased)
         return RowInfluence(self.name, self.loss.title, self.unbiased, *roles, self.backend, self.row_labels)
 
     @property
@@ -214,21 +214,21 @@ class FeatureImportance(FeatureResult, OneNumber):
 
     def _subset(self, chosen: Indices) -> Self:
         self._need_all_cells("subset")
-        if not self.meeting.has_mass:  # no donors: only the curve over these rows
+        if not self.layout.has_mass:  # no donors: only the curve over these rows
             return self.at_positions(chosen)
-        meeting, kept = self.meeting.subset(self.at[chosen])
+        layout, kept = self.layout.subset(self.at[chosen])
         if len(kept) == 0:
             raise ValueError(f"no donor of {self.name!r} is among the chosen rows")
         sample = self.sample.at(self.at[chosen])
         cells = replace(take_rows(self.cells, chosen), rows=np.arange(len(chosen)))
-        if isinstance(meeting, CommonGrid):
+        if isinstance(layout, CommonGrid):
             cells = take_columns(cells, kept)
         new = replace(
-            self, meeting=meeting, sample=sample, at=np.arange(len(chosen)), cells=cells,
-            values=(self.values[0][kept],), exact=self.exact and isinstance(meeting, CommonGrid),
+            self, layout=layout, sample=sample, at=np.arange(len(chosen)), cells=cells,
+            values=(self.values[0][kept],), exact=self.exact and isinstance(layout, CommonGrid),
             conditioning=None if self.conditioning is None else self.conditioning.at(self.at[chosen]),
         )  # fmt: skip
-        return replace(new, means=new._means(cells, meeting, sample)).trimmed()
+        return replace(new, means=new._means(cells, layout, sample)).trimmed()
 
     @brief
     def drop(self, rows: Any) -> Self:
@@ -253,7 +253,7 @@ class FeatureImportance(FeatureResult, OneNumber):
             sample = self.sample.with_loss(loss)
         changes = cell_changes(loss, sample, self.cells.rows, self.cells.predictions)
         new = replace(self, loss=loss, sample=sample, cells=replace(self.cells, changes=changes))
-        return replace(new, means=new._means(new.cells, self.meeting, sample))
+        return replace(new, means=new._means(new.cells, self.layout, sample))
 
     @brief
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
@@ -415,7 +415,7 @@ class FeatureImportance(FeatureResult, OneNumber):
             units = len(of_donors.moved)
             return standard_errors.interval(self.pfi, of_donors.std_error, units, level, of_donors.skewness)
         noise = (
-            0.0 if self.exact else standard_errors.monte_carlo_variance(self.means, self.meeting, self.sample, self.at)
+            0.0 if self.exact else standard_errors.monte_carlo_variance(self.means, self.layout, self.sample, self.at)
         )
         if not np.isfinite(noise):
             raise ValueError("no Monte-Carlo error: too few cells to separate rows and donors from noise")
@@ -428,13 +428,13 @@ class FeatureImportance(FeatureResult, OneNumber):
         sampled design can be subtracted; that of two, which may have donors in common, is not, which makes intervals
         conservative.
         """
-        if not (isinstance(self.meeting, OwnDonors) and isinstance(other.meeting, OwnDonors)):
+        if not (isinstance(self.layout, OwnDonors) and isinstance(other.layout, OwnDonors)):
             return super()._influence_less(other)
-        same = self.meeting.donors.shape == other.meeting.donors.shape and self.complete and other.complete
-        if not (same and np.array_equal(self.meeting.donors[self.at], other.meeting.donors[other.at])):
+        same = self.layout.donors.shape == other.layout.donors.shape and self.complete and other.complete
+        if not (same and np.array_equal(self.layout.donors[self.at], other.layout.donors[other.at])):
             return Influence(self.influence.moved - other.influence.moved)
         cells = Cells(self.cells.rows, np.zeros(self._changes.shape), self._changes - other._changes)
-        return standard_errors.influence(means(cells, self.meeting, self.sample), self.meeting, self.sample, self.at)
+        return standard_errors.influence(means(cells, self.layout, self.sample), self.layout, self.sample, self.at)
 
     def _need_both_roles(self, what: str) -> None:
         if len(self.at) < self.sample.n:
@@ -447,8 +447,8 @@ class FeatureImportance(FeatureResult, OneNumber):
         if not self.means.has_weights:
             raise ValueError(f"{self.name!r} has no {what}, only curves: {self._no_donors}")
 
-    def _means(self, cells: Cells, meeting: Layout, sample: Sample) -> Means:
-        return means(cells, meeting, sample, self.loss.ceiling(cells.predictions.dtype))
+    def _means(self, cells: Cells, layout: Layout, sample: Sample) -> Means:
+        return means(cells, layout, sample, self.loss.ceiling(cells.predictions.dtype))
 
     def _effect(self, pick: Pick, target: str | None, pick_mean: Pick | None = None) -> FeatureEffect:
         """The effect on one output, which `pick` selects from predictions and `pick_mean` from their means."""

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens import plots
 from losslens.donors.conditional import common_condition
@@ -17,11 +18,11 @@ from losslens.plots.look import Look, draws
 from losslens.results.base import ResultMapping
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import CURVES_ONLY, FeatureImportance
-from losslens.results.one_number import NUMBERS, numbers_of
+from losslens.results.one_number import NUMBERS, numbers_of, together
 from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
 from losslens.results.regions import Regions, RegionTarget
-from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else, why_not
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
 from losslens.text import claim, in_digits, size_in_words
@@ -105,6 +106,27 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         return np.asarray(self.local.sum(axis=1))
 
     @property
+    def _importance(self) -> Floats:
+        return np.array([one.pfi for one in self.features.values()])
+
+    @property
+    def unbiased(self) -> Floats:
+        """The importances without pairs of a row with itself: the centres of intervals, (p,)."""
+        return np.array([one.unbiased for one in self.features.values()])
+
+    @property
+    def doubted(self) -> tuple[str, ...]:
+        """The features whose drawn values differ from real ones."""
+        given = {name: one.conditioning for name, one in self.features.items()}
+        return tuple(name for name, one in given.items() if one is not None and one.in_doubt)
+
+    def _by_own_value(self, feature: str) -> tuple[NDArray[Any], Floats, bool]:
+        """The values of a feature, the PI curve there, and whether they have an order."""
+        one = self[feature]
+        grid: Any = one.grid
+        return grid, one.pi, one.ordered
+
+    @property
     def extrapolation(self) -> Extrapolations:
         """How far the replaced rows of each feature are from real ones; computed on first access."""
         results = {name: feature.extrapolation for name, feature in self.features.items()}
@@ -113,16 +135,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
     @cached_property
     def _estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance, for features with a standard error."""
-        absent = {name: why for name, f in self.features.items() if (why := why_not(partial(getattr, f, "std_error")))}
-        features = [f for name, f in self.features.items() if name not in absent]
-        if not features:
-            raise ValueError(f"no feature has a standard error; {self._first.name!r}: {absent[self._first.name]}")
-        first, whole = features[0], self._first.whole
-        return Estimates.of_influences(
-            tuple(f.name for f in features), [f.unbiased for f in features], [f.influence for f in features],
-            first._units, first._unit, 0.0 if whole is None else whole.units, doubts=tuple(f._doubts for f in features),
-            absent=absent, scale=first.base, sampled=first._sampled,
-        )  # fmt: skip
+        return together(self.features)
 
     @brief
     def subset(self, rows: Any) -> Self:
@@ -160,6 +173,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
     @brief
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
         """The importances over time, with a band for each feature; arguments as in `FeatureImportance.over`."""
+        self._first.over  # noqa: B018 - a score says why it has none
         features = {name: one for name, one in self.features.items() if one.means.has_weights}
         if not features:
             self._first._need_donors("importance over time")
@@ -275,7 +289,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         order = self._ranked
         return noted([f.name for f in order], [f.caution for f in order])
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
         return [self.features[name].caution for name in names]
 
     def _table(self) -> ResultTable:

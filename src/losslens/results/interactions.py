@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from itertools import combinations
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,11 +14,10 @@ from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.checks import is_one_of
-from losslens.tables.features import position_of
+from losslens.tables.features import pair_name, position_of
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
-from losslens.uncertainty.cautions import noted, of_estimate
-from losslens.uncertainty.inference import adjusted
-from losslens.uncertainty.standard_errors import interval, p_value
+from losslens.uncertainty.cautions import noted
+from losslens.uncertainty.inference import Adjustment, Estimates, adjusted
 
 Part = Literal["shared", "interaction", "strength"]
 PAIRS_IN_TEXT = 10
@@ -106,6 +106,10 @@ class Interactions(Result):
         nothing = np.full(self.index.shape, np.nan)
         return replace(self, index=nothing, kind=name, unbiased=None, std_error=None, absent=NO_PARTS)
 
+    @property
+    def _names(self) -> tuple[tuple[str, str], ...]:
+        return tuple((self.features[j], self.features[k]) for j, k in self._pairs)
+
     def __getitem__(self, pair: tuple[str, str]) -> float:
         return float(self.index[self._at(pair)])
 
@@ -121,37 +125,36 @@ class Interactions(Result):
 
     def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Low and high ends of the confidence interval of every pair, each at this level."""
-        low, high = np.full(self.index.shape, np.nan), np.full(self.index.shape, np.nan)
-        for pair, (value, error, skewness) in self._estimates.items():
-            low[pair], high[pair] = interval(value, error, self.units, level, skewness)
-        return _symmetric(low), _symmetric(high)
+        low, high = self._estimates.intervals(level)
+        return self._matrix(low), self._matrix(high)
 
     def interval(self, first: str, second: str, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of one pair's interaction, for this model on new data."""
         at = self._at((first, second))
-        pair = min(at), max(at)
-        if pair not in self._estimates:
-            raise ValueError(f"no interval: {self.absent or 'the standard error is unknown'}")
-        value, error, skewness = self._estimates[pair]
-        return interval(value, error, self.units, level, skewness)
+        number = self._estimates.number(self._called((min(at), max(at))), level)
+        return number.low, number.high
 
     @cached_property
     def p(self) -> Floats:
         """p-values of the two-sided tests of no interaction, not adjusted."""
-        p = np.full(self.index.shape, np.nan)
-        for pair, (value, error, skewness) in self._estimates.items():
-            towards = skewness if value > 0 else -skewness
-            p[pair] = float(value == 0) if error == 0 else min(1.0, 2 * p_value(abs(value), error, self.units, towards))
-        return _symmetric(p)
+        return self._matrix(self._estimates.p_values())
 
     @cached_property
     def p_adjusted(self) -> Floats:
         """p-values adjusted for the number of pairs by Holm's method, against any false rejection."""
-        p, pairs = np.full(self.index.shape, np.nan), list(self._estimates)
-        if pairs:
-            first, second = np.array(pairs).T
-            p[first, second] = adjusted(self.p[first, second], "holm")
-        return _symmetric(p)
+        return self._matrix(adjusted(self._estimates.p_values(), "holm"))
+
+    def estimates(self) -> Estimates:
+        """The numbers of the pairs that have a standard error; that of a and b is called "a x b"."""
+        return self._estimates
+
+    def test(self, adjust: Adjustment | None = "holm") -> Any:
+        """Two-sided tests of no interaction of a pair; a data frame, the smallest p first. `adjust` as elsewhere."""
+        pairs = sorted(self._with_error, key=lambda pair: self.p[pair])
+        p = np.array([self.p[pair] for pair in pairs])
+        names = {what: [self.features[pair[k]] for pair in pairs] for k, what in enumerate(("first", "second"))}
+        data = names | {"interaction": [self.index[pair] for pair in pairs], "p": p}
+        return self._frame(data if adjust is None else data | {"p_adjusted": adjusted(p, adjust)})
 
     def _table(self) -> ResultTable:
         first, second = np.array(self._pairs, np.intp).reshape(-1, 2).T
@@ -171,15 +174,15 @@ class Interactions(Result):
         alike = ["interaction", "std_error", "low", "high"]
         line, view = "{interaction}[ ± {std_error} ({low} to {high}), p = {p_adjusted}]", [("pair", "{pair}")]
         view.append((self._name, "{interaction}[ ± {std_error}]"))
-        if self._estimates:
+        if self._with_error:
             view += [INTERVAL, ("p", "{p_adjusted}")]
         if self._is_split:
             of, model = "model_interaction", "[{model_interaction_low} to {model_interaction_high}]"
             words = "; " if self._is_whole_split else f"; {self.interaction.title}: "
             line += f"[{words}{{shared}} {self.shared._name} + {{{of}}} interaction"
-            line += f" ({model[1:-1]}), p = {{{of}_p_adjusted}}]" if self.interaction._estimates else "]"
+            line += f" ({model[1:-1]}), p = {{{of}_p_adjusted}}]" if self.interaction._with_error else "]"
             view += [(self.shared._name, "{shared}"), ("interaction", f"{{{of}}}")]
-            if self.interaction._estimates:
+            if self.interaction._with_error:
                 view += [(INTERVAL[0], model), ("p", f"{{{of}_p_adjusted}}")]
             alike += ["shared", of, f"{of}_low", f"{of}_high"]
         return ResultTable(
@@ -190,10 +193,12 @@ class Interactions(Result):
 
     def _caution(self, pair: tuple[int, int]) -> str:
         """Why the interval of a pair is to be taken with caution; empty if it is not."""
-        if pair not in self._estimates:
-            return ""
-        _, error, skewness = self._estimates[pair]
-        return of_estimate(skewness, self.units, grouped=self.grouped) if error > 0 else ""
+        return self._cautions.get(pair, "")
+
+    @cached_property
+    def _cautions(self) -> dict[tuple[int, int], str]:
+        known = zip(self._with_error, self._estimates.std_error, self._estimates.cautions, strict=True)
+        return {pair: said for pair, error, said in known if error > 0}
 
     @property
     def _tested(self) -> dict[str, Floats]:
@@ -297,7 +302,7 @@ class Interactions(Result):
     def notes(self) -> list[str]:
         """What the numbers mean, and how they were computed."""
         notes = [self.meaning] if self.meaning else []
-        if self._estimates:
+        if self._with_error:
             notes.append("± standard error of this model on new data; p: it is 0, adjusted for all pairs")
         if self._is_split:
             of = "it" if self._is_whole_split else f"the {self.interaction.title} instead: {CLIPPED}"
@@ -307,9 +312,9 @@ class Interactions(Result):
             notes.append(f"no parts: {self.interaction.absent}")
         if self.n_predictions:
             notes.append(f"{self.n_predictions:,} predictions")
-        without = len(self._pairs) - len(self._estimates)
+        without = len(self._pairs) - len(self._with_error)
         if without and self.absent:
-            notes.append(f"no interval for {without if self._estimates else 'any'} of the pairs: {self.absent}")
+            notes.append(f"no interval for {without if self._with_error else 'any'} of the pairs: {self.absent}")
         return notes + self.cautions
 
     @property
@@ -326,23 +331,36 @@ class Interactions(Result):
         return [pair for pair in pairs if np.isfinite(self.index[pair])]
 
     @cached_property
-    def _estimates(self) -> dict[tuple[int, int], tuple[float, float, float]]:
-        """Estimate, standard error and skewness of the pairs that have them."""
+    def _with_error(self) -> list[tuple[int, int]]:
+        """The pairs that have a standard error."""
         if self.std_error is None or self.unbiased is None:
-            return {}
-        skewness = np.zeros_like(self.index) if self.skewness is None else self.skewness
-        return {
-            pair: (float(self.unbiased[pair]), float(self.std_error[pair]), float(np.nan_to_num(skewness[pair])))
-            for pair in self._pairs
-            if np.isfinite(self.std_error[pair])
-        }
+            return []
+        return [pair for pair in self._pairs if np.isfinite(self.std_error[pair])]
+
+    @cached_property
+    def _estimates(self) -> Estimates:
+        each = tuple(np.array(self._with_error, np.intp).reshape(-1, 2).T)
+        value, error = (np.zeros(0) if one is None else one[each] for one in (self.unbiased, self.std_error))
+        skewness = np.zeros(len(self._with_error)) if self.skewness is None else np.nan_to_num(self.skewness[each])
+        why = f"no interval: {self.absent or 'the standard error is unknown'}"
+        every = set(combinations(range(len(self.features)), 2))
+        absent = {self._called(pair): why for pair in every.difference(self._with_error)}
+        return Estimates(
+            tuple(map(self._called, self._with_error)), value, error, self.units, skewness,
+            "groups" if self.grouped else "rows", absent=absent, two_sided=True,
+        )  # fmt: skip
+
+    def _called(self, pair: tuple[int, int]) -> str:
+        return pair_name(*(self.features[j] for j in pair))
+
+    def _matrix(self, numbers: Floats) -> Floats:
+        """The numbers of `_estimates` as a symmetric matrix; NaN elsewhere."""
+        found = np.full(self.index.shape, np.nan)
+        for (j, k), number in zip(self._with_error, numbers, strict=True):
+            found[j, k] = found[k, j] = number
+        return found
 
     def _at(self, pair: tuple[str, str]) -> tuple[int, int]:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise KeyError(f"interactions are indexed by two names, such as interactions['a', 'b']; got {pair!r}")
         return position_of(pair[0], self.features), position_of(pair[1], self.features)
-
-
-def _symmetric(upper: Floats) -> Floats:
-    """A symmetric matrix from its upper triangle."""
-    return np.where(np.isnan(upper), upper.T, upper)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -102,6 +102,22 @@ class OneNumber(Grouped, Tabular, Inference):
         """Influence of each row on the difference of two importances on the same rows."""
         both: Influence = self.influence - other.influence
         return both
+
+
+def together(features: Mapping[str, Any]) -> Estimates:
+    """The numbers of several results of one feature each, on the same rows, by these names, with their covariance."""
+    absent = {name: why for name, f in features.items() if (why := why_not(partial(getattr, f, "std_error")))}
+    known = {name: f for name, f in features.items() if name not in absent}
+    if not known:
+        name, why = next(iter(absent.items()))
+        raise ValueError(f"no feature has a standard error; {name!r}: {why}")
+    each = known.values()
+    first = next(iter(each))
+    return Estimates.of_influences(
+        tuple(known), [f.unbiased for f in each], [f.influence for f in each], first._units, first._unit,
+        0.0 if first.whole is None else first.whole.units, doubts=tuple(f._doubts for f in each), absent=absent,
+        scale=first.base, sampled=first._sampled,
+    )  # fmt: skip
 
 
 NUMBERS: dict[str, Callable[[Any], float]] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,21 +15,24 @@ from losslens.losses import OutputLoss, OutputsLoss
 from losslens.plots.look import Look, draws
 from losslens.results.base import Tabular
 from losslens.results.importance import FeatureImportance
-from losslens.results.one_number import NUMBERS, number_of, numbers_of
-from losslens.results.table import FEATURE, RANKED, ResultTable
+from losslens.results.one_number import NUMBERS, number_of, numbers_of, together
+from losslens.results.table import FEATURE, RANKED, ResultTable, or_else
+from losslens.tables.features import pair_name
 from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
+from losslens.uncertainty.inference import Estimates, Inference
 
 if TYPE_CHECKING:
     from losslens.results.importances import Importances
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Outputs(Mapping["str | float", "Importances"], Tabular):
+class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
     """A mapping from outputs, points in time or quantiles to the importances for each.
 
-    `to_frame()` has one row an output and feature.
+    `to_frame()` has one row an output and feature. In `estimates()`, `difference` and `test` the importance of x1 for
+    the output y0 is called "y0 x x1".
 
     Examples
     --------
@@ -56,6 +59,22 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
     def importance(self) -> Floats:
         """Importance of each feature for each output, (p, K); NaN where a feature has curves only."""
         return np.array([[number_of(one[name], "importance") for one in self.of.values()] for name in self.features])
+
+    def given(self, rows: Any) -> Outputs:
+        """The same for these rows (a mask, row labels or positions) as observations, with donors from all rows."""
+        return Outputs({output: one.given(rows) for output, one in self.of.items()})
+
+    @cached_property
+    def _estimates(self) -> Estimates:
+        """The importances of all features for all outputs, and their covariance: the rows are the same."""
+        return together({pair_name(str(k), name): f for k, one in self.of.items() for name, f in one.features.items()})
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Low and high ends for each feature and output, (p, K); NaN where there is no standard error."""
+        ends = [[or_else(partial(one[name].interval, level), (np.nan, np.nan)) for one in self.of.values()]
+                for name in self.features]  # fmt: skip
+        low, high = np.moveaxis(np.array(ends), -1, 0)
+        return low, high
 
     @property
     def error(self) -> Floats:
@@ -120,9 +139,9 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
         """
         return plots.outputs.plot_output_lines(self, ax, Look(top, sort, scale, colors, labels))
 
-    def save(self, path: Any) -> NoReturn:
-        """Raises: files hold all outputs with the importances for their mean."""
-        raise TypeError("outputs are part of their importances: imp.save(path), and load(path).outputs")
+    _refused: ClassVar[Mapping[str, str]] = {
+        "save": "outputs are part of their importances: imp.save(path), and load(path).outputs"
+    }
 
     def __getitem__(self, output: Any) -> Importances:
         if output not in self.of:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -70,6 +70,13 @@ class OverTime(Result):
     grouped: bool  # whether standard errors leave out groups of rows
     why: str  #: why there is no band; empty if there is one
     backend: str
+
+    def _part(self, name: str) -> OverTime:
+        """That of one feature."""
+        j = [self.features.index(name)]
+        by_stretch = {what: getattr(self, what)[:, j] for what in ("importance", "std_error", "low", "high")}
+        of_feature = {what: getattr(self, what)[j] for what in ("overall", "step", "before", "after", "p")}
+        return replace(self, features=(name,), **by_stretch, **of_feature)
 
     @property
     def p_adjusted(self) -> Floats:
@@ -155,9 +162,9 @@ class OverTime(Result):
         return notes
 
     def _table(self) -> ResultTable:
-        return self._of_one() if len(self.features) == 1 else self._of_several()
+        return self._table_of_one() if len(self.features) == 1 else self._of_several()
 
-    def _of_one(self) -> ResultTable:
+    def _table_of_one(self) -> ResultTable:
         columns = {
             "start": self.edges[0], "end": self.edges[1],
             "rows": self.rows, "importance": self.importance[:, 0], "std_error": self.std_error[:, 0],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,11 @@ class PermutedTarget(Result):
     null: Floats  #: importances with the target permuted, (B, p)
     what: str  # what the numbers are, such as "increase in squared error"
     backend: str
+
+    def _part(self, name: str) -> PermutedTarget:
+        """That of one feature."""
+        j = [self.features.index(name)]
+        return replace(self, features=(name,), importance=self.importance[j], null=self.null[:, j])
 
     @property
     def p_values(self) -> Floats:

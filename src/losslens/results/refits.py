@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,12 @@ from losslens import plots
 from losslens.plots.look import Look, draws
 from losslens.results.base import Result, Tabular
 from losslens.results.importances import Importances
-from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, facts
 from losslens.tables.checks import is_one_of
 from losslens.tables.columns import count_missing, key, places_of
 from losslens.tables.features import position_of
-from losslens.text import in_digits, measured
+from losslens.text import in_digits
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 from losslens.uncertainty.cautions import doubted_folds, noted
 from losslens.uncertainty.inference import Estimates, Inference, cross_products
@@ -56,6 +55,8 @@ class RefitCurve(Tabular):
     reach: Floats  #: half the width of the learner's interval at each value, (g,); NaN where only one fold has a curve
     backend: str
     caution: str = ""  #: why the intervals are to be taken with caution; empty if they are not
+
+    _of_one = True
 
     @property
     def importance(self) -> Floats:
@@ -146,13 +147,12 @@ class Refits(Result, Inference):
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the features."""
-        first = self.folds[0]
-        return first.features if isinstance(first, ShapleyImportance) else tuple(first)
+        return tuple(self.folds[0])
 
     @cached_property
     def per_fold(self) -> Floats:
         """PFI, or SFIMP, of each fold and feature, (M, p)."""
-        return np.stack([numbers(fold) for fold in self.folds])
+        return np.stack([fold._importance for fold in self.folds])
 
     @property
     def importance(self) -> Floats:
@@ -167,7 +167,7 @@ class Refits(Result, Inference):
     @property
     def errors(self) -> Floats:
         """Each fold's error with nothing replaced, (M,); scores for a scorer that does not negate an error."""
-        return np.array([_error(fold) for fold in self.folds])
+        return np.array([fold._base for fold in self.folds])
 
     @property
     def variance(self) -> Variance:
@@ -212,7 +212,7 @@ class Refits(Result, Inference):
     @cached_property
     def _corrected(self) -> Estimates:
         """The importances with the corrected covariance of the folds."""
-        per_fold = np.stack([numbers(fold, unbiased=True) for fold in self.folds])
+        per_fold = np.stack([fold.unbiased for fold in self.folds])
         estimates = Estimates.of_folds(self.features, per_fold, self.correction)
         return replace(estimates, doubts=self.caution)
 
@@ -220,19 +220,15 @@ class Refits(Result, Inference):
     def _tested(self) -> Estimates:
         return self._corrected
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
         said = dict(zip(self.features, self.caution, strict=True))
         return [said[name] for name in names]
 
     @property
     def caution(self) -> tuple[str, ...]:
         """Why each number or its p-value is to be taken with caution, (p,): draws that differ from real values."""
-        doubted = np.zeros(len(self.features), np.intp)
-        for fold in self.folds:
-            if isinstance(fold, Importances):
-                draws = [fold[name].conditioning for name in self.features]
-                doubted += [one is not None and one.in_doubt for one in draws]
-        return tuple(doubted_folds(k, len(self.folds)) for k in doubted.tolist())
+        doubted = [sum(name in fold.doubted for fold in self.folds) for name in self.features]
+        return tuple(doubted_folds(k, len(self.folds)) for k in doubted)
 
     @property
     def cautions(self) -> list[str]:
@@ -258,7 +254,7 @@ class Refits(Result, Inference):
         feature = self.features[position_of(feature, self.features)]
         from scipy.stats import t
 
-        parts = [_curve(fold, feature) for fold in self.folds]
+        parts = [fold._by_own_value(feature) for fold in self.folds]
         if parts[0][0].ndim > 1:
             raise ValueError(f"{feature!r} is a group of columns: its values have no common axis")
         ordered = all(part[2] for part in parts)
@@ -271,7 +267,7 @@ class Refits(Result, Inference):
         share = self.correction - 1 / len(self.folds) + 1 / count
         reach = t.ppf((1 + check_level(level)) / 2, np.maximum(count - 1, 1)) * np.sqrt(share) * spread
         reach = np.where(count > 1, reach, np.nan)
-        what, said = self.headline.split(";")[0], self._said_of([feature])[0]
+        what, said = self.headline.split(";")[0], self._cautions_of([feature])[0]
         return RefitCurve(feature, grid, folds, ordered, what, level, reach, self.backend, said)
 
     @property
@@ -282,10 +278,7 @@ class Refits(Result, Inference):
     @property
     def measure(self) -> str:
         """Whether `errors` holds errors, or the scores of a scorer."""
-        first = self.folds[0]
-        if isinstance(first, ShapleyImportance):
-            return "error" if first.is_error else "score"
-        return "score" if isinstance(first, Scores) and not measured(first.title)[1] else "error"
+        return self.folds[0]._measure
 
     @property
     def headline(self) -> str:
@@ -330,28 +323,6 @@ class Refits(Result, Inference):
         ['x1', 'x0']
         """
         return plots.refits.plot_refits(self, ax, Look(top, sort, scale, colors, labels))
-
-
-def numbers(fold: Fold, unbiased: bool = False) -> Floats:
-    """PFI, or SFIMP, of one fold's features, (p,); or the U-statistics."""
-    if isinstance(fold, ShapleyImportance):
-        return fold.unbiased if unbiased else fold.sfimp
-    return np.array([feature.unbiased if unbiased else feature.pfi for feature in fold.values()])
-
-
-def _error(fold: Fold) -> float:
-    if isinstance(fold, ShapleyImportance):
-        return fold.error_all if fold.is_error else -fold.error_all
-    return fold.base
-
-
-def _curve(fold: Fold, feature: str) -> tuple[NDArray[Any], Floats, bool]:
-    """The values of one fold's curve, the curve, and whether they have an order."""
-    if isinstance(fold, ShapleyImportance):
-        curve = fold.curve(feature)
-        return curve.grid, curve.importance, curve.ordered
-    one = fold[feature]
-    return cast(NDArray[Any], one.grid), one.pi, one.ordered
 
 
 def _common_grid(grids: list[NDArray[Any]], ordered: bool) -> NDArray[Any]:

@@ -97,6 +97,9 @@ class RowChanges(Result, Inference):
         """Which intervals are to be taken with caution, and why; empty if none is."""
         return noted(self.features, self.caution)
 
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
+        return [self.caution[self.features.index(name)] for name in names]
+
     @property
     def _doubts(self) -> tuple[str, ...]:
         """Why each number, not only its interval, is to be taken with caution."""

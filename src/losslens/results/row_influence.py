@@ -50,6 +50,8 @@ class RowInfluence(Result):
     backend: str
     row_labels: Labels | None = None  # (n,), of a pandas index
 
+    _of_one = True
+
     @property
     def total(self) -> Floats:
         """The sum of both roles, (n,): the decrease of the importance when the row is left out."""

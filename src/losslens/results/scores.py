@@ -32,7 +32,7 @@ NEED_A_LOSS = {
     "ici": "an ICI curve", "band": "a band", "effect": "the effect", "effect_of": "the effect",
     "subset": "the importance on a subset", "with_loss": "another loss", "rows": "the list of kept rows",
     "cells": "a matrix of changes of loss", "drop": "the importance without some rows",
-    "row_influence": "the influence of single rows", "over": "importance over time", "regions": "a search for regions",
+    "row_influence": "the influence of single rows", "regions": "a search for regions",
     **dict.fromkeys(("ratio", "ratio_std_error", "ratio_interval"), "the ratio of errors"),
 }  # fmt: skip
 
@@ -104,8 +104,11 @@ class FeatureScore(OneNumber):
             return (
                 "a score doesn't hold the rows: the importances by a loss tell which replaced rows are unlike real ones"
             )
+        if name == "over":
+            need = f"over needs a loss of each row, and {self.title} is a score"
+            return f"{need}: use given(rows), or by(time_blocks(...))"
         if name not in NEED_A_LOSS:
-            return ""
+            return super()._why_absent(name)
         return (
             f"{NEED_A_LOSS[name]} doesn't exist for the scorer {self.title}: it gives one number for all rows "
             "together; use a loss, such as loss='log_loss' or 'squared_error'"

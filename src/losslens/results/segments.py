@@ -16,6 +16,7 @@ from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.row_labels import Labels
 from losslens.text import in_digits, share_in_words
 from losslens.typing import Axes, AxisScale, Colors, Mask
+from losslens.uncertainty.inference import Estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,9 @@ class Segment(Stored):
     ratio_high: float  #: high end
     p: float  #: one-sided, of no larger error there; allows for all rules that were tested
     judged: int  #: rows of the segment that the numbers are of
+    std_error: float = np.nan  #: standard error of the difference
+    units: float = np.nan  # the rows, or groups, of the side that has fewer, as so many of equal weight
+    skewness: float = 0.0  # of the difference
 
     @property
     def n(self) -> int:
@@ -102,6 +106,20 @@ class WeakSegments(Result):
         chosen = np.zeros(self.n, bool)
         chosen[positions(self.segments[segment].rows, self.n, self.row_labels, self.backend)] = True
         return chosen
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(one.rule for one in self.segments)
+
+    def _part(self, name: str) -> Segment:
+        return self.segments[self._names.index(name)]
+
+    def estimates(self) -> Estimates:
+        """By rule, how much larger the error is than elsewhere; its p-value is of this rule alone, unlike `p`."""
+        value, error, units, skewness = np.array(
+            [(one.difference, one.std_error, one.units, one.skewness) for one in self.segments]
+        ).reshape(-1, 4).T  # fmt: skip
+        return Estimates(self._names, value, error, units, skewness, doubts=("",) * len(value), scale=self.error)
 
     @property
     def sentences(self) -> list[str]:

@@ -36,7 +36,6 @@ class Grouped(Frozen):
     """
 
     _measure: str = ""  # what rows have with nothing replaced, "error" or "score"; "": nothing, as of effects
-    _of_one: ClassVar[bool] = False  # whether it is the result of one feature
     _has_curves: ClassVar[bool] = False
     _is_ranked: ClassVar[bool] = True  # whether features are shown by their numbers, and not in the order asked for
     _heading: ClassVar[str] = "importance"

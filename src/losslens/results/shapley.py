@@ -47,19 +47,19 @@ class Shares(Stored):
 
     local: Floats  # (r, p): mean over the donors of each row
     caused: Floats | None  # (n, p): mean over the rows of each donor; None where donors are averaged first
-    meeting: Layout  # the pairs of rows and donors
+    layout: Layout  # the pairs of rows and donors
     cells: Floats | None = None  # (r, m, p): of every pair; None where there are too many
     local_error: Floats | None = None  # (r, p): Monte-Carlo error of local; None: known from the pairs of all rows
 
     @property
     def leaves_out_own(self) -> bool:
         """Whether no row is its own donor."""
-        return self.meeting.leaves_out_own
+        return self.layout.leaves_out_own
 
     @property
     def is_complete(self) -> bool:
         """Whether they are means over all pairs, and not over drawn ones."""
-        return isinstance(self.meeting, CommonGrid)
+        return isinstance(self.layout, CommonGrid)
 
     def of(self, j: int | tuple[int, int]) -> Floats:
         """Shares of each row, of one feature or the difference of two."""
@@ -73,15 +73,15 @@ class Shares(Stored):
         """
         if self.cells is not None:
             changes = np.ascontiguousarray(_pick(j, self.cells))
-            if alike and isinstance(self.meeting, OwnDonors) and self.meeting.mirrored:
-                changes = self.meeting.mean_with_swapped(changes, at)
-            return means(Cells(at, np.broadcast_to(0.0, changes.shape), changes), self.meeting, sample)
-        if isinstance(self.meeting, OwnDonors) and self.meeting.alone:
+            if alike and isinstance(self.layout, OwnDonors) and self.layout.mirrored:
+                changes = self.layout.mean_with_swapped(changes, at)
+            return means(Cells(at, np.broadcast_to(0.0, changes.shape), changes), self.layout, sample)
+        if isinstance(self.layout, OwnDonors) and self.layout.alone:
             return Means(local=self.of(j), mass=sample.weight[at])
         if self.caused is None or len(at) < sample.n:
             raise ValueError("the shares of each donor in these rows were not kept")
         mass = sample.weight * donor_mass(sample, leaves_out_own=self.leaves_out_own)
-        return Means(local=self.of(j), mass=mass, caused=_pick(j, self.caused), lent=mass / mass.sum())
+        return Means(local=self.of(j), mass=mass, caused=_pick(j, self.caused), donor_weight=mass / mass.sum())
 
 
 def _pick(j: int | tuple[int, int], shares: Floats) -> Floats:
@@ -111,7 +111,7 @@ def monte_carlo_error(shares: Shares, sample: Sample, at: Indices) -> Floats:
     p = shares.local.shape[1]
     try:
         variance = [
-            standard_errors.monte_carlo_variance(shares.means(j, sample, at), shares.meeting, sample, at)
+            standard_errors.monte_carlo_variance(shares.means(j, sample, at), shares.layout, sample, at)
             for j in range(p)
         ]
     except ValueError:
@@ -248,20 +248,20 @@ class ShapleyImportance(Grouped, Result, Inference):
         known, sample = self._row_shares, self.sample
         if known.local_error is not None:
             return known.local_error
-        if isinstance(known.meeting, CommonGrid):
+        if isinstance(known.layout, CommonGrid):
             return np.full(known.local.shape, 0.0 if self.exact else np.nan)
         if known.cells is None or self.gains is None or len(self.at) < sample.n:
             return np.full(known.local.shape, np.nan)
-        m = known.meeting.width
-        sweep, donors = np.arange(m) % (m // 2 if known.meeting.mirrored else m), known.meeting.donors[self.at]
-        mass, cells, local, gains = known.meeting.weights(sample, self.at), known.cells, known.local, self.gains
+        m = known.layout.width
+        sweep, donors = np.arange(m) % (m // 2 if known.layout.mirrored else m), known.layout.donors[self.at]
+        mass, cells, local, gains = known.layout.weights(sample, self.at), known.cells, known.local, self.gains
         if self.both is not None and known.caused is not None:  # both roles together are exact: half their gap is drawn
             each = (np.ascontiguousarray(_pick(j, cells)) for j in range(local.shape[1]))
-            cells = np.stack([one - known.meeting.mean_with_swapped(one, self.at) for one in each], axis=2)
+            cells = np.stack([one - known.layout.mean_with_swapped(one, self.at) for one in each], axis=2)
             local = (known.local - known.caused) / 2
             gains = local.sum(axis=1)
         errors = row_errors(cells, sweep, donors, mass, local, gains, sample.weight)
-        if known.meeting.repeats:
+        if known.layout.repeats:
             return errors
         others = sample.n - 1 - int(known.leaves_out_own)  # donors are drawn without replacement: all leave no error
         return np.asarray(errors * np.sqrt(max(0.0, 1 - (m - 1) / max(1, others))))
@@ -410,11 +410,24 @@ class ShapleyImportance(Grouped, Result, Inference):
         both = Influence(moved, total=float(moved @ moved + drawn**2))
         return between(self.estimates(), other.estimates(), feature, called, level, "same", both)
 
-    _measure = "error"
+    @property
+    def _measure(self) -> Literal["score", "error"]:  # type: ignore[override]
+        return "error" if self.is_error else "score"
 
     @property
     def _base(self) -> float:
-        return self.error_all
+        return self.error_all if self.is_error else -self.error_all
+
+    doubted = ()  # features whose drawn values differ from real ones: values come from rows
+
+    @property
+    def _importance(self) -> Floats:
+        return self.sfimp
+
+    def _by_own_value(self, feature: str) -> tuple[NDArray[Any], Floats, bool]:
+        """The values of a feature, the curve by own value there, and whether they have an order."""
+        curve = self.curve(feature)
+        return curve.grid, curve.importance, curve.ordered
 
     @property
     def _base_estimates(self) -> Estimates:
@@ -474,8 +487,8 @@ class ShapleyImportance(Grouped, Result, Inference):
             second = positions(rows_b, len(self.at), self.row_labels, self.backend)
         known, local = self._row_shares, np.zeros((self.sample.n, len(self.features)))
         local[self.at] = known.local
-        drawn_alone = isinstance(known.meeting, OwnDonors) and known.meeting.alone
-        pairs = None if known.cells is None or drawn_alone else (known.cells, known.meeting, self.at)
+        drawn_alone = isinstance(known.layout, OwnDonors) and known.layout.alone
+        pairs = None if known.cells is None or drawn_alone else (known.cells, known.layout, self.at)
         donors_as_they_are = pairs is None and known.is_complete and self.aggregate == "loss"
         remark = f"intervals of lines take the donors as they are; otherwise {self._needs_pairs}"
         return gap_between(
@@ -653,7 +666,7 @@ class ShapleyImportance(Grouped, Result, Inference):
             "depend"
         )
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
         return [self.caution[self.features.index(name)] for name in names]
 
     @property
@@ -793,7 +806,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         if known.cells is None and len(self.at) < self.sample.n:
             raise ValueError(f"no standard error for some rows: {self._needs_pairs}")
         averages = known.means(j, self.sample, self.at)
-        moved = standard_errors.influence(averages, known.meeting, self.sample, self.at)
+        moved = standard_errors.influence(averages, known.layout, self.sample, self.at)
         return replace(moved, excess=moved.excess + moved.noise, noise=0.0)  # the Monte-Carlo error is separate
 
     def _both_means(self, j: int | tuple[int, int]) -> tuple[Means, Layout]:
@@ -802,10 +815,10 @@ class ShapleyImportance(Grouped, Result, Inference):
         half, n = _pick(j, self.both) / 2, self.sample.n
         mass = self.sample.weight * donor_mass(self.sample, leaves_out_own=self.leaves_out_own)
         pairs = CommonGrid(np.arange(n), np.arange(n), n, self.leaves_out_own)
-        return Means(local=half, mass=mass, caused=half, lent=mass / mass.sum()), pairs
+        return Means(local=half, mass=mass, caused=half, donor_weight=mass / mass.sum()), pairs
 
     def _monte_carlo(self, unknown: Floats) -> Floats:
         """Monte-Carlo error for these rows; 0 where all pairs were used."""
-        if self.shares is None or isinstance(self.shares.meeting, CommonGrid) or self.shares.cells is None:
+        if self.shares is None or isinstance(self.shares.layout, CommonGrid) or self.shares.cells is None:
             return np.zeros(len(self.features)) if self.exact else np.full_like(unknown, np.nan)
         return monte_carlo_error(self.shares, self.sample, self.at)

@@ -84,6 +84,8 @@ class ShapleyCurve(Tabular):
             values.ordered[j], title, backend,
         )  # fmt: skip
 
+    _of_one = True
+
     @property
     def sfimp(self) -> float:
         """The weighted mean of the curve."""

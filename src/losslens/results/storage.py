@@ -54,6 +54,8 @@ FORMAT = "losslens result"
 VERSION = 4  # 2: rows for the extrapolation, sums over files; 3: labels of rows; 4: parts of interactions
 # Files refer to classes by name; these two were renamed after the first files were written.
 NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
+FIELDS_IN_FILES = {"layout": "meeting", "donor_weight": "lent"}  # likewise of fields
+FIELDS = {in_files: name for name, in_files in FIELDS_IN_FILES.items()}
 # Results register themselves; these are the classes of other rooms that they contain.
 Stored.kinds |= {
     NAMES_IN_FILES.get(kind, kind.__name__): kind
@@ -121,7 +123,7 @@ def _opened(file: IO[bytes]) -> zipfile.ZipFile:
 
 
 def _release() -> str:
-    """Of the library that runs; it may do so from a folder, without having been installed."""
+    """The version of the library; "unknown" where it runs from a folder, without having been installed."""
     from importlib.metadata import PackageNotFoundError, version  # slow to import
 
     with suppress(PackageNotFoundError):
@@ -205,7 +207,7 @@ def _referenced(thing: Any, level: int = 0) -> Iterator[str]:
 
 
 class _Archive:
-    """The members of a file, none of which is read before its size is known to be true and within a limit."""
+    """The members of a file; none is read before its size has been compared with its header and with a limit."""
 
     def __init__(self, archive: zipfile.ZipFile, limit: int) -> None:
         self.archive, self.left, self.limit = archive, limit, limit
@@ -227,8 +229,8 @@ class _Archive:
         with _decoding(), self.archive.open(info) as member:
             shape, dtype = _header(member)
             held = info.file_size - member.tell()
-        known = dtype.kind in "biufmMUS" and (dtype.itemsize > 0 or math.prod(shape) == 0)
-        need(known, f"{name} is an array of {dtype}, which results don't have")
+        usual = dtype.kind in "biufmMUS" and (dtype.itemsize > 0 or math.prod(shape) == 0)
+        need(usual, f"{name} is an array of {dtype}, which results don't have")
         fits = min(shape, default=0) >= 0 and math.prod(shape) * dtype.itemsize == held
         need(fits, f"{name} declares shape {shape} of {dtype}, but the file holds {held} bytes")
         with _decoding(), self.archive.open(info) as member:
@@ -303,7 +305,7 @@ class _Packer:
         if name not in Stored.kinds:
             raise TypeError(f"{thing!r} can't be saved: loading it would need your code")
         number = self.seen.setdefault(id(thing), (len(self.seen), thing))[0]
-        content = {field.name: self.pack(getattr(thing, field.name)) for field in fields(thing)}
+        content = {FIELDS_IN_FILES.get(f.name, f.name): self.pack(getattr(thing, f.name)) for f in fields(thing)}
         return {"object": name, "number": number, "fields": content}
 
 
@@ -336,7 +338,7 @@ def _absent(name: str) -> Any:
 
 
 def _moment(text: str, zone: str | None) -> dt.datetime:
-    """A time; of pandas where that is installed and more than Python's are able to tell apart.
+    """A time; of pandas where that is installed and finer than Python's, or in a zone.
 
     Those of Python have no nanoseconds, and those of one zone are equal in the hour that occurs twice.
     """
@@ -346,7 +348,7 @@ def _moment(text: str, zone: str | None) -> dt.datetime:
     import pandas as pd
 
     exact = pd.Timestamp(moment) + pd.Timedelta(int(finer[1]) if finer else 0, "ns")
-    with suppress(ZoneInfoNotFoundError, OSError):  # its offset is known, on any machine
+    with suppress(ZoneInfoNotFoundError, OSError):  # its offset is in the text, on any machine
         exact = exact if zone is None else exact.tz_convert(ZoneInfo(zone))
     return cast("dt.datetime", exact)
 
@@ -358,7 +360,7 @@ class _ResultReader:
         archive.claim(names)
         self.archive = archive
         self.arrays: dict[str, NDArray[Any]] = {}
-        self.known: dict[int, Any] = {}
+        self.objects: dict[int, Any] = {}
 
     def unpack(self, thing: Any) -> Any:
         if not isinstance(thing, dict):
@@ -393,8 +395,8 @@ class _ResultReader:
             return tuple(self.unpack(item) for item in _part(thing, "tuple", list))
         if "same" in thing:
             number = _part(thing, "same", int)
-            need(number in self.known, f"there is no object {number}")
-            return self.known[number]
+            need(number in self.objects, f"there is no object {number}")
+            return self.objects[number]
         return self._object(thing)
 
     def _objects(self, items: list[Any], shape: list[Any]) -> NDArray[Any]:
@@ -412,7 +414,7 @@ class _ResultReader:
 
     def _object(self, thing: dict[str, Any]) -> Any:
         name, number = _part(thing, "object", str), _part(thing, "number", int)
-        content = {key: self.unpack(value) for key, value in _part(thing, "fields", dict).items()}
+        content = {FIELDS.get(key, key): self.unpack(value) for key, value in _part(thing, "fields", dict).items()}
         block = content.get("block")
         if isinstance(block, np.ndarray) and block.dtype.kind in "iu" and block.size and block.max() >= len(block):
             content["block"] = np.unique(block, return_inverse=True)[1]  # matrices have a row for each number
@@ -424,5 +426,5 @@ class _ResultReader:
         with refusing():
             made = cast("type", kind)(**content)
         check(made)
-        self.known[number] = made
+        self.objects[number] = made
         return made

@@ -15,7 +15,7 @@ from losslens.typing import Floats, Indices
 
 
 def rank_rows(shapley: ShapleyImportance, importances: Importances | None) -> Observations:
-    """Rows by how much all features together reduce their loss, with what they are and, if asked, their influence."""
+    """Rows by how much all features together reduce their loss, with what they are and, on request, their influence."""
     if shapley.loss is None or shapley.sample.loss is None:
         raise ValueError(f"{shapley.title} is a score of all rows together, which single rows do not have; use a loss")
     if shapley.aggregate == "prediction":

@@ -44,8 +44,8 @@ def find_regions(
         _explained(X, first), first, len(features), depth=int(depth), level=level,
         permutations=int(permutations), seed=entropy(random_state),
     )  # fmt: skip
-    found = [region for one in features.values() for region in search.of(one, target)]
-    return Regions(tuple(found), dict(features), target)
+    regions = [region for one in features.values() for region in search.of(one, target)]
+    return Regions(tuple(regions), dict(features), target)
 
 
 def _explained(X: Any, first: FeatureImportance) -> Table:
@@ -130,7 +130,7 @@ class _Contrast:
     """One side of a split against the other."""
 
     p: float = np.nan
-    found: float = np.nan
+    found: float = np.nan  # p-value of the split in the search
     difference: tuple[float, float, float] = (np.nan, np.nan, np.nan)  # and its interval
     ratio: tuple[float, float, float] = (np.nan, np.nan, np.nan)
     level: float = LEVEL  # of the interval of a single rule, such that those of all candidates hold together
@@ -177,15 +177,15 @@ class _Searched:
         level = LEVEL
         if not self.by_model:
             level = float(np.clip(2 * t.cdf(np.quantile(best.largest, LEVEL), freedom) - 1, LEVEL, 1 - 1e-12))
-        apart = difference(("", ""), a.unbiased - b.unbiased, between, freedom, level)
-        p = apart.p_value if self.by_model else best.p_of(abs(apart.value) / between if between > 0 else np.inf)
+        gap = difference(("", ""), a.unbiased - b.unbiased, between, freedom, level)
+        p = gap.p_value if self.by_model else best.p_of(abs(gap.value) / between if between > 0 else np.inf)
         p, reach = min(p * tests, 1.0), float(t.ppf((1 + level) / 2, freedom))
         covariance = np.array([[a.influence.variance, 0.0], [0.0, b.influence.variance]])
         covariance[0, 1] = covariance[1, 0] = (np.trace(covariance) - between**2) / 2
         return (
-            _Contrast(p, best.p, (apart.value, apart.low, apart.high),
+            _Contrast(p, best.p, (gap.value, gap.low, gap.high),
                       ratio((a.unbiased, b.unbiased), covariance, reach), level),
-            _Contrast(p, best.p, (-apart.value, -apart.high, -apart.low),
+            _Contrast(p, best.p, (-gap.value, -gap.high, -gap.low),
                       ratio((b.unbiased, a.unbiased), covariance[::-1, ::-1], reach), level),
         )  # fmt: skip
 

@@ -227,7 +227,7 @@ class LossWalk(_PerformanceWalk):
         sample, gain = self.setup.sample, self.gain
         if gain is None or sample.units() < 3:
             return np.inf
-        means = Means(local=gain.by_row, mass=sample.weight, caused=gain.by_donor, lent=sample.weight)
+        means = Means(local=gain.by_row, mass=sample.weight, caused=gain.by_donor, donor_weight=sample.weight)
         return standard_errors.std_error(means, all_pairs(sample.n), sample, np.arange(sample.n))
 
     @property
@@ -250,8 +250,8 @@ class LossWalk(_PerformanceWalk):
         sfimp, shares, cells = control_variates.gather(
             setup, sweeps, gain, leaves_out_own=self.leaves_out_own, xp=setup.loss_arrays.xp
         )
-        assert isinstance(shares.meeting, OwnDonors)
-        fits = _fits(setup.loss_arrays.pairs(shares.meeting, sample, cells), shares.meeting, sample)
+        assert isinstance(shares.layout, OwnDonors)
+        fits = _fits(setup.loss_arrays.pairs(shares.layout, sample, cells), shares.layout, sample)
         noise = np.sqrt([fit.noise for _, fit in fits]) if fits else np.full(setup.p, np.nan)
         total = float(sfimp.sum()) if self.total is None else self.total
         gains = shares.local.sum(axis=1) if gain is None else gain.by_row
@@ -262,11 +262,11 @@ class LossWalk(_PerformanceWalk):
         return sampling_error(self.setup, summary.shares, summary.monte_carlo_error, summary.fits)
 
 
-def _fits(pairs: Pairs, meeting: OwnDonors, sample: Sample) -> tuple[tuple[Means, RowColumnFit], ...]:
+def _fits(pairs: Pairs, layout: OwnDonors, sample: Sample) -> tuple[tuple[Means, RowColumnFit], ...]:
     """The means of each player over pairs, and the effects of rows and donors; none where there are too few pairs."""
     try:
         means, weights = pairs.means(), pairs.weights
-        fits = standard_errors.fit_several(means, meeting, sample, np.arange(sample.n), weights)
+        fits = standard_errors.fit_several(means, layout, sample, np.arange(sample.n), weights)
     except ValueError:
         return ()
     return tuple(zip(means, fits, strict=True))
@@ -283,7 +283,7 @@ def sampling_error(
     if sample.units() < 3:
         return np.full(setup.p, np.inf)
     known = fits or [(shares.means(j, sample, every), None) for j in range(setup.p)]
-    errors = [standard_errors.influence(means, shares.meeting, sample, every, fit).std_error for means, fit in known]
+    errors = [standard_errors.influence(means, shares.layout, sample, every, fit).std_error for means, fit in known]
     return np.asarray(np.sqrt(np.maximum(np.square(errors) - np.square(noise), 0.0)))
 
 

@@ -23,12 +23,12 @@ def block_length(series: Floats) -> tuple[float, bool]:
     """
     n = len(series)
     longest = _longest(n)
-    apart = series - series.mean()
-    square = float(apart @ apart)
+    deviations = series - series.mean()
+    square = float(deviations @ deviations)
     if not square > 1e-18 * float(series @ series) or n <= IN_A_ROW + 1:
         return 1.0, False
     last = min(int(np.ceil(np.sqrt(n))) + IN_A_ROW, n - 1)
-    R = np.array([apart[k:] @ apart[: n - k] for k in range(1, last + 1)]) / square
+    R = np.array([deviations[k:] @ deviations[: n - k] for k in range(1, last + 1)]) / square
     significant = np.abs(R) >= 2 * np.sqrt(np.log10(n) / n)
     reached, settled = _reached(significant)
     M = min(2 * max(1, reached), last)

@@ -115,7 +115,7 @@ def mean_changes(
     """The mean change of each row's loss over the draws, (n,), and how values were drawn."""
     columns, base = subject.feature.columns, setup.sample.loss
     assert base is not None
-    lent = design.lend_to(columns, subject.generator(task.entropy), m=draws)
+    lent = design.draw_values(columns, subject.generator(task.entropy), m=draws)
     losses = drawn_losses(setup, columns, lent, tick)
     counted = draw_weights(lent, setup.sample.weight)
     with np.errstate(invalid="ignore"):  # a row without a donor: NaN

@@ -206,7 +206,7 @@ def _scores(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Pl
         curves = count(task, on_grid)
         more = dict(zip(curves.features, curves.predictions or (), strict=True))
         each = zip(counted.features, counted.predictions or (), strict=True)
-        again = curves.n_predictions - (min(task.n, CHECKED) if set(curves.engines) != {BlackBox.name} else 0)
+        again = curves.n_predictions - (min(task.n, CHECKED) if set(curves.engines) != {task.engine.name} else 0)
         counted = replace(
             counted, predictions=tuple(many + more.get(name, 0) for name, many in each),
             n_predictions=counted.n_predictions + again, calls=(counted.calls or 0) + (curves.calls or 0),
@@ -215,7 +215,7 @@ def _scores(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Pl
     counted = replace(counted, n_predictions=counted.n_predictions + method.probed)
     some = _first(task, SOME_PLAYERS)
     few, times = _on_few(feature_importance, known, task, y, given | {"features": some}), len(asked) / len(some)
-    by_model = BlackBox.name in counted.engines
+    by_model = task.engine.name in counted.engines
     seconds = _seconds(task, int(counted.n_predictions * by_model / times), few, within)
     return replace(counted, seconds=times * seconds)  # in proportion to rows: the scorer takes longer than predictions
 
@@ -244,14 +244,14 @@ def _pairs(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
         counted = count_importances(replace(task, design=Latin(ways.FIXED_DONORS)))
     some = pairs[:: ceil(len(pairs) / SOME_PAIRS)]
     few = _on_few(pair_interactions, known, task, y, given | {"pairs": some})
-    times = 1.0 if BlackBox.name in counted.engines else len(pairs) / len(some)
+    times = 1.0 if task.engine.name in counted.engines else len(pairs) / len(some)
     counted = _of_cells(task, counted, few, within)
     return replace(counted, seconds=times * counted.seconds)
 
 
 def _of_cells(task: Task, counted: Plan, few: OnFew, within: float) -> Plan:
     """With seconds in proportion to predictions; of engines to rows, or to pairs where these fill all cells."""
-    by_model, predictions = BlackBox.name in counted.engines, counted.n_predictions
+    by_model, predictions = task.engine.name in counted.engines, counted.n_predictions
     all_pairs = task.design is None or task.design.all_pairs
     power = 1 + (all_pairs and any(route(task, subject).way == "cells" for subject in task.subjects))
 

@@ -312,7 +312,7 @@ def _where(table: Table, first: Importances) -> tuple[Callable[[FeatureImportanc
     if table.n > REGION_ROWS:  # the same for every seed: so are the regions
         some = np.sort(np.random.default_rng(13).choice(table.n, REGION_ROWS, replace=False))
     part = table if len(some) == table.n else as_table(table.rows(some))
-    cells = np.cumsum([len(some) * one.meeting.size for one in first._ranked])
+    cells = np.cumsum([len(some) * one.layout.size for one in first._ranked])
     count = max(1, int(np.sum(cells <= REGION_CELLS)))
     looked = {one.name for one in first._ranked[:count]}
 

@@ -118,9 +118,9 @@ SCALED = StandardScaler().fit_transform(X)
 def test_coefficients_give_the_predictions(estimator):
     estimator.fit(SCALED, Y)
     linear = read_linear(estimator, "values")
-    assert linear.coef.shape == (4,)
-    assert isinstance(linear.intercept, float)
-    np.testing.assert_allclose(SCALED @ linear.coef + linear.intercept, estimator.predict(SCALED), **rounding(Y))
+    assert linear.coef.shape == (1, 4)
+    assert linear.intercept.shape == (1,)
+    np.testing.assert_allclose(SCALED @ linear.coef[0] + linear.intercept, estimator.predict(SCALED), **rounding(Y))
     assert read_linear(estimator, "scores") is None
 
 
@@ -133,7 +133,7 @@ def rounding(values):
 def test_coefficients_give_the_scores_of_two_classes(estimator, classes):
     estimator.fit(SCALED, classes[BINARY])
     linear, scores = read_linear(estimator, "scores"), estimator.decision_function(SCALED)
-    np.testing.assert_allclose(SCALED @ linear.coef + linear.intercept, scores, **rounding(scores))
+    np.testing.assert_allclose(SCALED @ linear.coef[0] + linear.intercept, scores, **rounding(scores))
     for response in ("values", "labels", "probabilities"):
         assert read_linear(estimator, response) is None
 
@@ -153,7 +153,7 @@ def test_several_targets_are_declined(estimator):
 @pytest.mark.parametrize("estimator", [LinearRegression(), Ridge()])
 def test_one_target_in_a_column_is_one_target(estimator):
     linear = read_linear(estimator.fit(SCALED, Y[:, None]), "values")
-    found = SCALED @ linear.coef + linear.intercept
+    found = SCALED @ linear.coef[0] + linear.intercept
     np.testing.assert_allclose(found, estimator.predict(SCALED).ravel(), **rounding(Y))
 
 
@@ -161,7 +161,7 @@ def test_sparse_coefficients_and_descendants():
     estimator = SGDRegressor(penalty="l1", random_state=0).fit(SCALED, Y)
     expected = estimator.predict(SCALED)
     linear = read_linear(estimator.sparsify(), "values")
-    np.testing.assert_allclose(SCALED @ linear.coef + linear.intercept, expected, **rounding(Y))
+    np.testing.assert_allclose(SCALED @ linear.coef[0] + linear.intercept, expected, **rounding(Y))
 
     class Mine(SGDRegressor):
         """Somebody's own, by descent."""
@@ -174,7 +174,7 @@ def test_sparse_coefficients_and_descendants():
 def test_passive_aggressive():
     estimator = PassiveAggressiveRegressor(random_state=0).fit(SCALED, Y)
     linear = read_linear(estimator, "values")
-    np.testing.assert_allclose(SCALED @ linear.coef + linear.intercept, estimator.predict(SCALED), **rounding(Y))
+    np.testing.assert_allclose(SCALED @ linear.coef[0] + linear.intercept, estimator.predict(SCALED), **rounding(Y))
 
 
 @pytest.mark.parametrize(

@@ -202,12 +202,12 @@ class _Game:
             side[:] = loss(np.repeat(self.target[target_rows], task.cells), sample.shown(loss, prediction))
         return values
 
-    def _sum(self, task: _Task, given: Floats, buffers: _Buffers, shares: Floats, errors: Floats) -> None:
+    def _sum(self, task: _Task, losses: Floats, buffers: _Buffers, shares: Floats, errors: Floats) -> None:
         weight = self.sample.weight
         mass = np.zeros((len(task.rows), 2))
         mass[:, : self.sides] = (weight[task.rows] * weight[task.donors])[:, None]
         pair_kernels.play(
-            self.kind, task.rows, task.donors, task.differ, self.y, mass, given, self.scale, self.shift,
+            self.kind, task.rows, task.donors, task.differ, self.y, mass, losses, self.scale, self.shift,
             self.bound.trees, tuple(self.packed), buffers.walk, buffers.sums, shares, errors,
         )  # fmt: skip
 
@@ -226,10 +226,10 @@ def _stripes(game: _Game, keep_cells: bool) -> Iterator[tuple[NDArray[np.int64],
     for start in range(0, n, step):
         stop = min(n, start + step)
         rows, donors = np.repeat(np.arange(start, stop), n), np.tile(np.arange(n), stop - start)
-        wanted = donors > rows if game.sides == 2 else donors != rows
+        mask = donors > rows if game.sides == 2 else donors != rows
         if not keep_cells:
-            wanted &= counts[rows] | counts[donors]
-        yield rows[wanted], donors[wanted]
+            mask &= counts[rows] | counts[donors]
+        yield rows[mask], donors[mask]
 
 
 def _work(
@@ -265,8 +265,8 @@ def _is_symmetric(bound: BoundEnsemble, players: Players) -> bool:
 
 def _kind(bound: BoundEnsemble, loss: Loss) -> int:
     """How a loss is computed; a link is recognised by its values at a few scores."""
-    known = loss in (losses.squared_error, losses.brier, losses.log_loss)
-    if bound.ensemble.outputs != 1 or not known or not bound.ensemble.is_tried:
+    compiled = loss in (losses.squared_error, losses.brier, losses.log_loss)
+    if bound.ensemble.outputs != 1 or not compiled or not bound.ensemble.is_tried:
         return pair_kernels.PRECOMPUTED
     response = bound.ensemble.link(PROBE[:, None].copy())
     if response.dtype != np.float64 or (response.ndim == 2 and response.shape[1] != 2):

@@ -57,12 +57,12 @@ def compare(codes, player, rows, donors, differ, cells):
 def add_leaf(value, leaf, out, holds, lacks, cells, table):
     """Add a leaf that is reached by the coalitions that contain all of some players and none of others."""
     for w in range(U(value.shape[1])):
-        at, amount, part = (out + w) * cells + holds, value[leaf, w], lacks
+        place, amount, part = (out + w) * cells + holds, value[leaf, w], lacks
         while part != NONE:
             sign = i8(count_bits(part) & 1)
-            table[at + part] += (amount ^ -sign) + sign
+            table[place + part] += (amount ^ -sign) + sign
             part = (part - ONE) & lacks
-        table[at] += amount
+        table[place] += amount
 
 
 @njit(forceinline=True)
@@ -81,11 +81,11 @@ def add_small(i, k, bits, cells, trees, packed, parts, table):
             reached &= allowed[i, e] | allowed[k, e]
         active = NONE
         for e in range(start, stop):
-            mine, theirs = allowed[i, e], allowed[k, e]
-            parts[active, 0] = mine
-            parts[active, 1] = theirs
+            of_row, of_donor = allowed[i, e], allowed[k, e]
+            parts[active, 0] = of_row
+            parts[active, 1] = of_donor
             parts[active, 2] = bits[U(owner[e])]
-            active += U((mine ^ theirs) & reached != NONE)
+            active += U((of_row ^ of_donor) & reached != NONE)
         while reached != NONE:
             place = U(trailing_zeros(reached))
             reached &= reached - ONE
@@ -151,7 +151,7 @@ def sum_leaves(i, k, players, trees, packed, outputs, buffers):
 @compiled(types.void(i8[::1], i8[::1], u8[::1], TREES, ROWS, BUFFERS, i8[:, ::1]))
 def sum_leaves_of_pairs(rows, donors, differ, trees, packed, buffers, raw):
     """The sums of leaves of some pairs, their coalitions concatenated: (., outputs)."""
-    outputs, at, players, table = U(raw.shape[1]), NONE, NONE, buffers[0]
+    outputs, position, players, table = U(raw.shape[1]), NONE, NONE, buffers[0]
     for b in range(U(len(rows))):
         if b == NONE or differ[b] != differ[b - ONE]:
             players = number_players(differ[b], buffers[3])
@@ -159,8 +159,8 @@ def sum_leaves_of_pairs(rows, donors, differ, trees, packed, buffers, raw):
         sum_leaves(U(rows[b]), U(donors[b]), players, trees, packed, outputs, buffers)
         for w in range(outputs):
             for c in range(cells):
-                raw[at + c, w] = table[w * cells + c]
-        at += cells
+                raw[position + c, w] = table[w * cells + c]
+        position += cells
 
 
 # Shapley values.
@@ -258,14 +258,14 @@ def add_errors(differ, by_coalition, places, errors):
         f8[:, :, ::1], f8[::1],
     )
 )  # fmt: skip
-def play(kind, rows, donors, differ, y, mass, given, scale, shift, trees, packed, buffers, sums, shares, errors):
+def play(kind, rows, donors, differ, y, mass, precomputed, scale, shift, trees, packed, buffers, sums, shares, errors):
     """Shares of the players of some pairs, for the row's y and for the donor's; their losses are added to the errors.
 
-    Pairs with the same differing players are adjacent. `given` are the losses of all coalitions, pairs concatenated, if
-    they are precomputed. Of the sums, those by coalition are zero, and left so.
+    Pairs with the same differing players are adjacent. `precomputed` are the losses of all coalitions, pairs
+    concatenated, if `kind` is that. Of the sums, those by coalition are zero, and left so.
     """
     with_player, losses, by_low, weight, by_high, by_coalition, places = sums
-    players, at, table = NONE, NONE, buffers[0]
+    players, position, table = NONE, NONE, buffers[0]
     for b in range(U(len(rows))):
         if b == NONE or differ[b] != differ[b - ONE]:
             if b > NONE:
@@ -289,9 +289,9 @@ def play(kind, rows, donors, differ, y, mass, given, scale, shift, trees, packed
                 log_losses(table, block * side, side, scale, shift, y[i], y[k], losses)
             else:
                 for c in range(side):
-                    losses[NONE, c] = given[NONE, at + c]
-                    losses[ONE, c] = given[ONE, at + c]
-                at += side
+                    losses[NONE, c] = precomputed[NONE, position + c]
+                    losses[ONE, c] = precomputed[ONE, position + c]
+                position += side
             if block == NONE:
                 row_gain, donor_gain = losses[NONE, NONE], losses[ONE, NONE]
             above = U(count_bits(block))

@@ -55,7 +55,7 @@ class TreeGames(PlayerGames):
         return ways
 
     def _leaf_means(self, n: int) -> dict[str, float]:
-        """Where predictions are sums of leaves, so are their means over donors."""
+        """The way by leaves: where predictions are sums of leaves, so are their means over donors."""
         from losslens.engines.trees.effects import linear_response
         from losslens.engines.trees.mean_games import cost
 
@@ -119,8 +119,9 @@ class TreeGames(PlayerGames):
         ends = np.tile(bound.ensemble.offset / bound.ensemble.divisor, (2, 1))
         for t, output in enumerate(bound.output.tolist()):
             leaves = bound.value[bound.leaf_at[t] : bound.leaf_at[t + 1]]
-            at = slice(output, output + leaves.shape[1])
-            ends[:, at] += np.stack([leaves.min(axis=0), leaves.max(axis=0)]) * bound.unit[at] / bound.ensemble.divisor
+            outputs = slice(output, output + leaves.shape[1])
+            extremes = np.stack([leaves.min(axis=0), leaves.max(axis=0)])
+            ends[:, outputs] += extremes * bound.unit[outputs] / bound.ensemble.divisor
         return ends[0], ends[1]
 
     def effects_on_sums(self, weights: Floats, n_jobs: int | None, tick: Tick) -> SumEffects:
@@ -133,7 +134,7 @@ class TreeGames(PlayerGames):
     # Shapley values of predictions.
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
-        """From the leaves if the response is linear in their sum, else coalition by coalition."""
+        """A closed form if the response is linear in the sum of leaves, else coalition by coalition."""
         from losslens.engines.trees.effects import linear_response
 
         if linear_response(self.engine.sums) is not None:

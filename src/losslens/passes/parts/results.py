@@ -63,7 +63,7 @@ def filled(grid: CountedGrid, place: Indices, means: Means, cells: Cells, n_pred
     """One column over all parts; `place` holds the positions of the kept rows' own values on the grid."""
     return Outcome(
         values=(one_missing(grid.values),), ordered=grid.ordered,
-        meeting=CommonGrid(place, np.arange(len(place)), len(grid)), means=means, cells=cells,
+        layout=CommonGrid(place, np.arange(len(place)), len(grid)), means=means, cells=cells,
         n_predictions=n_predictions,
     )  # fmt: skip
 

@@ -248,7 +248,7 @@ def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> O
     if work.loss is not None:
         pfi = float(sums.rows[k].rows[0])
         means = replace(
-            means, local=sums.kept.local[:, k], pi=changes[of], caused=changes[of[own]], lent=sample.weight,
+            means, local=sums.kept.local[:, k], pi=changes[of], caused=changes[of[own]], donor_weight=sample.weight,
             clipped=float(sums.clipped[k]), total=pfi,
             influences=sums.rows[k].influences(pfi, changes, float(sums.losses[0]), work.deletion),
         )  # fmt: skip
