@@ -33,7 +33,7 @@ def brief(function: Callable[A, R]) -> Callable[A, R]:
 
 def users_code(function: F) -> F:
     """Decorator of what calls a function of the user's: of errors there, the calls before it are left out."""
-    _BORDERS.add(function.__code__)  # type: ignore[attr-defined]  # of a function written in Python
+    _BORDERS.add(function.__code__)
     return function
 
 

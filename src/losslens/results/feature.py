@@ -119,7 +119,7 @@ class FeatureResult(Grouped):
         return not isinstance(vars(self.cells)["rows"], Deferred) and not self.complete
 
     def _values_held(self, column: str) -> NDArray[Any] | None:
-        places = self.meeting.own_places
+        places = self.layout.own_places
         if self.columns != (column,) or places is None or len(places) != self.sample.n or (places[self.at] < 0).any():
             return None
         return np.asarray(self.values[0][places[self.at]])

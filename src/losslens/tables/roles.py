@@ -11,9 +11,7 @@ import numpy as np
 
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import Table, as_table, frame_table
-from losslens.tables.leaked_target import target_among
 from losslens.tables.sources import as_source, in_files
-from losslens.workers import warn_once
 
 ROLES = ("y", "sample_weight", "groups", "by")  # arguments of verbs that may name a column of X
 Names = tuple[str, ...]
@@ -26,11 +24,9 @@ def fitted_names(model: Any) -> Names | None:
     """
     for one in model.values() if isinstance(model, Mapping) else (model,):
         names = getattr(getattr(one, "native", one), "feature_names_in_", None)
-        if (
-            names is not None
-            and not isinstance(one, type)
-            and list(names) != [f"Column_{j}" for j in range(len(names))]
-        ):
+        if names is None or isinstance(one, type):
+            continue
+        if list(names) != [f"Column_{j}" for j in range(len(names))]:
             return tuple(map(str, names))
     return None
 
@@ -60,8 +56,6 @@ def with_roles(X: Any, fitted: Names | None, roles: Mapping[str, Any]) -> tuple[
             found[role] = _column(table, j)
         if name not in (fitted or ()) and (known or role != "by"):
             leaving.add(j)
-        elif role == "y":
-            warn_once(target_among(name, "is also y"))
     kept = [j for j in range(len(table.names)) if j not in leaving]
     if not kept:
         raise ValueError(f"X has no columns but {', '.join(named.values())}, which are named as {', '.join(named)}")
