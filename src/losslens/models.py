@@ -212,8 +212,8 @@ def _from_estimator(model: Any) -> Model:
         responses["scores"] = partial(model.predict, **_SCORE_OPTIONS[ancestor])
     if ancestors & {"catboost.CatBoost", "lightgbm.LGBMModel", "xgboost.XGBModel"}:
         responses = {response: partial(_predict_readable, predict) for response, predict in responses.items()}
-    found = _model(model, kind, responses, classes)
-    return on_texts(found) if takes_texts(model) else found
+    adapted = _model(model, kind, responses, classes)
+    return on_texts(adapted) if takes_texts(model) else adapted
 
 
 def _classes(model: Any) -> Array | None:
@@ -429,12 +429,12 @@ class Responder:
 
     def _not_finite(self, table: Table) -> Array:
         """The rows of a table without a finite prediction, by calls as large as those of importances."""
-        batch, found = Batch(table), [np.empty(0, np.intp)]
+        batch, missing = Batch(table), [np.empty(0, np.intp)]
         for start in range(0, table.n, ROWS_A_CALL):
             some = np.arange(start, min(start + ROWS_A_CALL, table.n))
             array = _numbers(_as_array(_fitted(self.predict, batch.fill(some, [])))).reshape(len(some), -1)
-            found.append(some[~np.isfinite(array).all(axis=1)])
-        return np.concatenate(found)
+            missing.append(some[~np.isfinite(array).all(axis=1)])
+        return np.concatenate(missing)
 
 
 def _is_column(part: Any, n: int) -> bool:

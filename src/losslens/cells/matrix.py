@@ -222,8 +222,8 @@ class Averages:
         with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: no cells, hence NaN; to NumPy 1.26 also "divide"
             pd_mass = self.pd_mass if self.pd_sum is None else self.pd_mass.reshape(-1, *[1] * (self.pd_sum.ndim - 1))
             caused, donor_weight = self._of_donors() if counts else (None, None)
-            whole = len(rows) == self.sample.n
-            row_sum, row_mass = (sums if whole else sums[rows] for sums in (self.row_sum, self.row_mass))
+            all_rows = len(rows) == self.sample.n
+            row_sum, row_mass = (sums if all_rows else sums[rows] for sums in (self.row_sum, self.row_mass))
             return Means(
                 local=np.divide(row_sum, row_mass, out=row_sum) if counts else None,
                 mass=_even(np.multiply(row_mass, self.sample.weight[rows], out=row_mass)),

@@ -74,7 +74,7 @@ def _inverse(shifts: Shifts) -> Indices:
 class Redrawn:
     """Donors as results hold them: the seed, from which they are drawn again when they are needed.
 
-    Of all results only the one that was asked last holds its draw.
+    Only the result whose donors were used last holds its draw.
     """
 
     design: Design

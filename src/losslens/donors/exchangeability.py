@@ -20,7 +20,7 @@ from losslens.tables.column_scores import CodedRows, ColumnCopy, FeatureScores
 from losslens.tables.sample import by_unit
 from losslens.typing import Floats, Indices
 
-LEAST_ROWS, MOST_ROWS = 20, 2000  # with fewer rows nothing is said; of more rows some are taken
+LEAST_ROWS, MOST_ROWS = 20, 2000  # with fewer rows there is no test; of more rows some are taken
 MOST_COLUMNS = 8  # other columns: those most related to the feature
 RIDGE = 0.1  # of standardised terms
 EXCHANGES = 499
@@ -60,13 +60,13 @@ def exchange_test(
     if len(differences) < LEAST_ROWS or differences.shape[1] == 0:
         return UNKNOWN
     gram = differences.T @ differences / len(differences) + RIDGE * np.eye(differences.shape[1])
-    along = np.linalg.solve(np.linalg.cholesky(gram), differences.T).T
-    total = along.sum(axis=0)
-    guess = np.einsum("ij,ij->i", along, total - along)  # of each row by the others
+    whitened = np.linalg.solve(np.linalg.cholesky(gram), differences.T).T
+    total = whitened.sum(axis=0)
+    guess = np.einsum("ij,ij->i", whitened, total - whitened)  # of each row by the others
     rng, as_far = np.random.default_rng(20), 0
     for _ in range(EXCHANGES):
-        signs = 1.0 - 2.0 * rng.integers(0, 2, len(along), np.int8)
-        as_far += np.square(signs @ along).sum() >= total @ total * (1 - 1e-9)
+        signs = 1.0 - 2.0 * rng.integers(0, 2, len(whitened), np.int8)
+        as_far += np.square(signs @ whitened).sum() >= total @ total * (1 - 1e-9)
     return ExchangeTest(float(np.mean((guess > 0) + 0.5 * (guess == 0))), float((1 + as_far) / (1 + EXCHANGES)))
 
 

@@ -61,8 +61,8 @@ class CommonGrid:
         from scipy import sparse
 
         shape = (int(block.max()) + 1, self.size)
-        within = sparse.csr_array((donor_weight, (block[self.donors], place)), shape=shape)
-        left = total - within[block[rows]].toarray()
+        group_weight = sparse.csr_array((donor_weight, (block[self.donors], place)), shape=shape)
+        left = total - group_weight[block[rows]].toarray()
         left[left < 1e-12 * total.max()] = 0.0  # rounding error at values that occur in the row's own group only
         return left
 

@@ -108,7 +108,7 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What an engine is asked about one feature, and how its cells are read."""
+    """The request to an engine for one feature, and how its cells are read."""
 
     subject: Subject
     design: Design

@@ -46,8 +46,8 @@ def by_classes(column: Column, name: str) -> bool:
 def rounded_like(values: Floats, column: Column) -> NDArray[Any]:
     """Values rounded to whole numbers if the column holds whole numbers only."""
     observed = column.array[~np.isnan(column.array)] if column.array.dtype.kind == "f" else column.array
-    whole = column.array.dtype.kind in "iu" or bool(np.all(observed == np.round(observed)))
-    if not whole:
+    integers = column.array.dtype.kind in "iu" or bool(np.all(observed == np.round(observed)))
+    if not integers:
         return values
     return np.clip(np.round(values), observed.min(), observed.max())  # within the range of the type
 
@@ -73,10 +73,11 @@ class Residuals:
         else:
             terms = SmoothTerms.of(others[rows])
             expected, smooth = _expected(values, present, others, terms, regressor, folds)
-            off = np.abs(values - expected)
-            size = _smoothed(terms, others, off, present, folds) if smooth or regressor is not None else _out_of_fold(
-                _boosted(len(present)), others, off, present, folds
-            )  # fmt: skip
+            deviation = np.abs(values - expected)
+            if smooth or regressor is not None:
+                size = _smoothed(terms, others, deviation, present, folds)
+            else:
+                size = _out_of_fold(_boosted(len(present)), others, deviation, present, folds)
         residual = values - expected
         spread = values[present].var()
         explained = 1 - float(np.square(residual[present]).mean() / spread) if spread > 0 else 0.0
@@ -105,22 +106,22 @@ def neighbourhoods(likeness: Floats, block: Indices | None) -> Indices:
 
     A half ends at the widest gap in its middle, so that rows with the same values of few-valued columns stay together.
     """
-    number, waiting = np.zeros(len(likeness), np.intp), [np.arange(len(likeness))]
+    label, waiting = np.zeros(len(likeness), np.intp), [np.arange(len(likeness))]
     everyone = len(likeness) if block is None else len(np.unique(block))
     least, count = max(NEIGHBOURS, round(np.sqrt(everyone))), 0
     while waiting:
         rows = waiting.pop()
-        along = likeness[rows, int(np.argmax(likeness[rows].std(axis=0)))]
-        order = np.argsort(along, kind="stable")
+        values = likeness[rows, int(np.argmax(likeness[rows].std(axis=0)))]
+        order = np.argsort(values, kind="stable")
         quarter = len(rows) // 4
-        gaps = np.diff(along[order])[quarter : len(rows) - quarter]
+        gaps = np.diff(values[order])[quarter : len(rows) - quarter]
         halves = np.split(rows[order], [quarter + 1 + int(np.argmax(gaps))]) if len(gaps) and gaps.max() > 0 else []
         sizes = [len(half) if block is None else len(np.unique(block[half])) for half in halves]
         if halves and min(sizes) >= least:
             waiting += halves
         else:
-            number[rows], count = count, count + 1
-    return number
+            label[rows], count = count, count + 1
+    return label
 
 
 def _expected(
@@ -171,8 +172,8 @@ def _ridge(products: Floats) -> Floats:
     mean = products[0] / products[0, 0]
     centred = products[1:, 1:] - products[0, 0] * np.outer(mean[1:], mean[1:])
     size, axes = np.linalg.eigh(centred[:-1, :-1])
-    along = axes.T @ centred[:-1, -1]
-    slopes = axes @ (along[:, None] / (np.maximum(size, 0)[:, None] + PENALTIES))
+    rotated = axes.T @ centred[:-1, -1]
+    slopes = axes @ (rotated[:, None] / (np.maximum(size, 0)[:, None] + PENALTIES))
     return np.vstack([mean[-1] - mean[1:-1] @ slopes, slopes, np.full(len(PENALTIES), -1.0)])
 
 

@@ -45,7 +45,7 @@ from losslens.uncertainty.cautions import few_groups
 from losslens.workers import warn_once
 
 FeatureDesign = tuple[Subject, Design]  # a feature and the design of its donors
-Held = TypeVar("Held")
+Kind = TypeVar("Kind")
 PROBED = 64  # rows that a function predicts first, to see how many classes it has
 SEVERAL_OUTPUTS = "this loss reads several outputs at once"
 
@@ -73,7 +73,7 @@ class Options:
         object.__setattr__(self, "memory", checks.memory_bytes(self.memory))
 
 
-def picked(kind: type[Held], arguments: Mapping[str, Any]) -> Held:
+def picked(kind: type[Kind], arguments: Mapping[str, Any]) -> Kind:
     """A dataclass made of those arguments of a verb that it has fields for."""
     return kind(**{name: arguments[name] for name in signature(kind).parameters if name in arguments})
 
@@ -142,7 +142,7 @@ def prepare(
 ) -> Task:
     """Check every argument against the table; an error says which one is wrong and what to do.
 
-    `any_design`: an exact engine may be asked for single cells, so that it takes every design, not all pairs only.
+    `any_design`: an exact engine may compute single cells, so that it takes every design, not all pairs only.
     `subjects` are the table's features, where results of other models on it share their values.
     """
     model, memory, sample_weight = as_model(model), options.memory, options.sample_weight
@@ -224,7 +224,7 @@ def _losses(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDAr
 
 
 def on_grid(native: Any, loss: Any, y: Any) -> Any:
-    """The loss given; of survival curves, the default of survival models, on the grid that y gives."""
+    """The given loss; that of survival curves, the default of survival models, is put on the grid that y gives."""
     named = isinstance(loss, str) and loss == "brier_survival"
     if named or loss is brier_survival or (loss is None and has_survival_curves(native)):
         loss = brier_survival()
@@ -232,11 +232,11 @@ def on_grid(native: Any, loss: Any, y: Any) -> Any:
 
 
 def for_folds(native: Any, loss: Any, y: Any) -> Any:
-    """The loss given; of survival curves on one grid, with one estimate of censoring, for all folds."""
+    """The given loss; that of survival curves gets one grid and one estimate of censoring for all folds."""
     if isinstance(loss, (list, tuple)):
         resolve_loss(loss)  # type: ignore[arg-type]  # raises: one is needed
-    found = on_grid(native, loss, None)
-    return found.for_folds(y) if isinstance(found, SurvivalLoss) else found
+    chosen = on_grid(native, loss, None)
+    return chosen.for_folds(y) if isinstance(chosen, SurvivalLoss) else chosen
 
 
 def default_loss(model: Model, loss: Any, y: Any = None) -> Loss:
@@ -278,25 +278,25 @@ def _of_outputs(model: Model, loss: Any, names: tuple[str, ...]) -> Loss:
         )
     if loss is None and model.kind == "unknown":
         raise ValueError(_unnamed_loss(model))
-    found = for_outputs(resolve_loss("squared_error" if loss is None else loss, "outputs"), names)
-    if found.reads != "outputs":
+    chosen = for_outputs(resolve_loss("squared_error" if loss is None else loss, "outputs"), names)
+    if chosen.reads != "outputs":
         raise ValueError(
-            f"y has {len(names)} columns, but {found.name} reads {found.reads} of one output; use a loss of numbers "
+            f"y has {len(names)} columns, but {chosen.name} reads {chosen.reads} of one output; use a loss of numbers "
             "such as 'squared_error', which is averaged over columns, losses.pointwise(function, reads='outputs'), or "
             "one column of y"
         )
-    return found
+    return chosen
 
 
 def _with_outputs(loss: OutputsLoss, respond: Responder, table: Table, y: Any, target: NDArray[Any]) -> OutputsLoss:
-    """The loss, once the model is seen to return its outputs; a custom one with names, if it has a loss of each."""
+    """The loss, after a check that the model returns its outputs; a custom loss of each output gets their names."""
     rows = np.unique(np.linspace(0, table.n - 1, PROBED).astype(np.intp))
     predicted, returned_names = respond.with_names(Batch(table).fill(rows, []))
-    wanted = checks.output_names(y) or tuple(map(str, loss.outputs))
-    if returned_names != wanted and sorted(returned_names) == sorted(wanted):
+    expected = checks.output_names(y) or tuple(map(str, loss.outputs))
+    if returned_names != expected and sorted(returned_names) == sorted(expected):
         raise ValueError(
-            f"the model returns the columns {', '.join(returned_names)}, but the outputs are {', '.join(wanted)}: give "
-            "both in the same order"
+            f"the model returns the columns {', '.join(returned_names)}, but the outputs are {', '.join(expected)}: "
+            "give both in the same order"
         )
     if not loss.custom:
         loss.check_prediction(predicted)
@@ -374,7 +374,7 @@ def _target(
 
 def classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
     """The classes of a plain function: the labels of y, or 0..K-1 where it returns more columns than y has labels."""
-    # Several rows, from the whole table: a model that looks for constant columns finds them in a single row.
+    # Several rows, from all over the table: in a single row every column would be constant.
     rows = np.unique(np.linspace(0, table.n - 1, PROBED).astype(np.intp))
     try:
         columns = np.shape(respond(Batch(table).fill(rows, [])))[1:]

@@ -89,9 +89,9 @@ def plot_gap(gap: Gap, ax: Axes | None, look: Look) -> Axes:
     names, own = name_features(look.labels, features), ax is None
     low, high = (np.full(len(gap.lines), np.nan),) * 2 if gap.why else gap.interval()
     lines = [Bar(*line) for line in zip(gap.lines, gap.parts.tolist(), low.tolist(), high.tolist(), strict=True)]
-    whole = Bar("whole difference", gap.total)
+    total = Bar("whole difference", gap.total)
     if not gap.why:
-        whole = whole._replace(low=gap.whole().low, high=gap.whole().high)
+        total = total._replace(low=gap.whole().low, high=gap.whole().high)
     check_scale(look.scale, np.array([gap.total, *gap.parts]))
     ax, most = named_rows.open_rows(ax, 2 + most_of(look.top, len(features)), below=3)
     ranked = np.argsort(-np.abs(gap.parts[1:]), kind="stable")[: max(0, most - 2)]
@@ -99,7 +99,7 @@ def plot_gap(gap: Gap, ax: Axes | None, look: Look) -> Axes:
     shown = [gap.lines[k] for k in drawn]
     parts = colours(look.colors, shown, [SKY] * len(shown), "feature", gap.lines)
     fill = [PALE, *parts]  # the first is the sum of the rest
-    width = draw_bars(ax, [whole, *(lines[k] for k in drawn)], own, replace(look, colors=fill))
+    width = draw_bars(ax, [total, *(lines[k] for k in drawn)], own, replace(look, colors=fill))
     if drawn:
         ax.axhline(0.5, color=PALE, linewidth=0.8)
     first, second = short_labels(gap.names, 30)
@@ -107,8 +107,8 @@ def plot_gap(gap: Gap, ax: Axes | None, look: Look) -> Axes:
     notes = [gap.why] if gap.why else ["lines: 95% intervals"]
     missing = len(gap.lines) - len(drawn)
     notes.append("the bars below the first add up to it" if not missing else "all lines together add up to the first")
-    said = noted([none, *names.all(features)], gap.caution)
-    canvas.caption(ax, [*notes, *said, *not_shown(missing, "smaller line")])
+    cautions = noted([none, *names.all(features)], gap.caution)
+    canvas.caption(ax, [*notes, *cautions, *not_shown(missing, "smaller line")])
     return ax
 
 
@@ -181,7 +181,7 @@ def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
         except ValueError:  # curves only
             continue
         if np.isfinite(value):
-            extrapolation = feature.known_extrapolation
+            extrapolation = feature.computed_extrapolation
             mark = WARNS if extrapolation is not None and extrapolation.warns else ""
             bars.append(Bar(feature.name, feature.ratio if ratio else value, *interval_or_nan(feature, ratio), mark))
     if not bars:
@@ -203,7 +203,7 @@ def _ranking_notes(importances: Importances, bars: Sequence[Bar], total: int, na
     if any(np.isfinite(bar.low) for bar in bars):
         notes.append("lines: 95% intervals")
     if any(bar.mark for bar in bars):
-        marked = [one for one in (f.known_extrapolation for f in importances.values()) if one is not None]
+        marked = [one for one in (f.computed_extrapolation for f in importances.values()) if one is not None]
         notes.append(f"{WARNS.strip()}: {rule_in_words(marked)}")
     by_size = sorted(bars, key=lambda bar: -bar.value)
     notes += noted([names.of(bar.name) for bar in by_size], [importances[bar.name].caution for bar in by_size])

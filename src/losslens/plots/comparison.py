@@ -124,8 +124,8 @@ def _notes(comparison: Comparison, models: int, names: Sequence[str]) -> list[st
     lines = any(np.isfinite(interval_or_nan(next(iter(model.values())))[0]) for model in each)
     notes = ["lines: 95% intervals"] if lines else []
     # Which features, and of which model, is in the table: names take too much space.
-    said = [model[name].caution for model in each for name in names]
-    cautions = noted(["some"] * len(said), said)
+    cautions = [model[name].caution for model in each for name in names]
+    cautions = noted(["some"] * len(cautions), cautions)
     if lines and comparison.paired and not cautions:  # advice is less urgent, and small axes have no space for both
         notes.append("on the same rows: .differences() is often more precise than the lines suggest")
     if models < len(comparison.names):

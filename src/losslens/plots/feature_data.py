@@ -217,7 +217,7 @@ def _importance(result: FeatureImportance, look: Look) -> FeaturePicture:
         singles=Singles(result, result.cells.changes, integral, name, "ICI"),
         scattered=_scattered(result),
         design=repr(result.design),
-        extrapolation=result.known_extrapolation,
+        extrapolation=result.computed_extrapolation,
         caution=result.caution or _few(result),
     )  # fmt: skip
 
@@ -232,7 +232,7 @@ def _effect(result: FeatureEffect, look: Look) -> FeaturePicture:
         singles=Singles(result, cells, _row_means(result, cells), "mean prediction", "ICE"),
         scattered=_scattered(result),
         design=repr(result.design),
-        extrapolation=result.known_extrapolation,
+        extrapolation=result.computed_extrapolation,
         caution=_few(result),
     )  # fmt: skip
 

@@ -56,10 +56,10 @@ def beyond(limits: tuple[float, float], singles: Floats) -> int:
 def check_scale(scale: AxisScale, values: Floats) -> None:
     """Raise ValueError if a logarithmic axis can't hold all of these."""
     finite = values[np.isfinite(values)]
-    under = int(np.sum(finite <= 0))
-    if scale == "log" and under:
+    outside = int(np.sum(finite <= 0))
+    if scale == "log" and outside:
         raise ValueError(
-            f"scale='log' needs values above 0, and {under:,} of {finite.size:,} are not; scale='symlog' shows all"
+            f"scale='log' needs values above 0, and {outside:,} of {finite.size:,} are not; scale='symlog' shows all"
         )
 
 
@@ -81,8 +81,8 @@ def importance_ticks(axis: Axis, width: float | None = None) -> None:
     if axis.get_scale() == "linear":
         canvas.value_ticks(axis, width)
         return
-    across = isinstance(axis, XAxis)
-    points = (width or size_in_points(axis.axes)[0]) if across else canvas.size_left(axis.axes)[1]
+    horizontal = isinstance(axis, XAxis)
+    points = (width or size_in_points(axis.axes)[0]) if horizontal else canvas.size_left(axis.axes)[1]
     ticks = _fitting(axis, _powers(axis, (1,)), points)
     if len(ticks) < FEW:
         ticks = _fitting(axis, [*ticks, *_powers(axis, (2, 5))], points)

@@ -18,7 +18,7 @@ P = ParamSpec("P")
 Kind = Literal["rows", "curve", "map"]
 SECTION, EXAMPLES = "Parameters\n----------\n", "\n\nExamples\n--------\n"
 
-# Of pictures with a row for each feature, and what is said otherwise of curves and of heat maps.
+# Of pictures with a row for each feature, and what differs for curves and heat maps.
 ROWS = {
     "top": "How many features to draw, the most important ones; all that fit by default.",
     "sort": 'Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.',

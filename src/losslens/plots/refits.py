@@ -39,8 +39,8 @@ def plot_refits(refits: Refits, ax: Axes | None, look: Look) -> Axes:
     error = f"mean {refits.measure} with nothing replaced: {number(float(refits.errors.mean()))}"
     lines = f"lines: 95% intervals for the learner ({refits.variance} variance)"
     notes = [error, f"dots: {count(len(refits.folds), 'fold')}", lines]
-    said = _cautions(refits.features, refits.caution, drawn, names)
-    canvas.caption(ax, notes + said + not_shown(len(refits.features) - len(drawn)))
+    cautions = _cautions(refits.features, refits.caution, drawn, names)
+    canvas.caption(ax, notes + cautions + not_shown(len(refits.features) - len(drawn)))
     return ax
 
 
@@ -50,8 +50,8 @@ def plot_impact(impact: RowChanges, ax: Axes | None, look: Look) -> Axes:
     ax, drawn, width = table_bars(ax, impact._table(), impact.features, look)
     named_rows.label_across(ax, impact.what, width)
     notes = [f"error {impact.untouched}: {number(impact.error)}", "lines: 95% intervals"]
-    said = _cautions(impact.features, impact.caution, drawn, names)
-    canvas.caption(ax, notes + said + not_shown(len(impact.features) - len(drawn)))
+    cautions = _cautions(impact.features, impact.caution, drawn, names)
+    canvas.caption(ax, notes + cautions + not_shown(len(impact.features) - len(drawn)))
     return ax
 
 

@@ -264,8 +264,8 @@ def shift_of(k: int, groups: int) -> float:
 
 def separate_rows(ax: Axes, rows: int) -> None:
     """Thin lines between rows that hold several dots each."""
-    for between in range(1, rows):
-        ax.axhline(between - 0.5, color=PALE, linewidth=0.4, zorder=0)
+    for row in range(1, rows):
+        ax.axhline(row - 0.5, color=PALE, linewidth=0.4, zorder=0)
 
 
 def _notes(ax: Axes, parts: int, shown: int, groups: Sequence[Group], common: FeaturePicture) -> list[str]:

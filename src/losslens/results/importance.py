@@ -140,10 +140,10 @@ class FeatureImportance(FeatureResult, OneNumber):
     @property
     def _doubts(self) -> str:  # type: ignore[override]
         """Why the number, not only its interval, is to be taken with caution."""
-        found = or_else(lambda: self.influence, None)
-        if found is None:
+        influence = or_else(lambda: self.influence, None)
+        if influence is None:
             return ""
-        clipped = self.clipped if found.std_error > 0 else 0.0  # nothing changes: nothing is decided by a bound
+        clipped = self.clipped if influence.std_error > 0 else 0.0  # nothing changes: nothing is decided by a bound
         return " ".join(filter(None, (cautions.clipped(clipped), cautions.doubted_draws(self.conditioning))))
 
     @property
@@ -168,7 +168,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         return float(ratio * np.exp(low)), float(ratio * np.exp(high))
 
     def band(self, level: float = 0.95) -> Band:
-        """Confidence band of the whole PI curve, for this model on new data."""
+        """Simultaneous confidence band of the PI curve, for this model on new data."""
         return self._band(self._changes, self.means.pi, "the PI curve", level)
 
     @property
@@ -194,8 +194,8 @@ class FeatureImportance(FeatureResult, OneNumber):
         if (outputs := outputs_of(self.loss)) is not None:
             if label not in outputs:
                 raise ValueError(f"{label!r} is not an output of the model; the outputs are {list(outputs)!r}")
-            at = outputs.index(label)
-            return self._effect(lambda p: p[..., at], str(label))
+            column = outputs.index(label)
+            return self._effect(lambda p: p[..., column], str(label))
         positions = np.flatnonzero(self._classes == label)
         if len(positions) != 1:
             raise ValueError(f"{label!r} is not a class of the model; the classes are {self._classes.tolist()!r}")
@@ -257,7 +257,7 @@ class FeatureImportance(FeatureResult, OneNumber):
 
     @brief
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
-        """The importance over time: of the rows in each stretch of time, with donors from all rows, and a band.
+        """The importance over time: of the rows in each period, with donors from all rows, and a band.
 
         Parameters
         ----------
@@ -265,11 +265,11 @@ class FeatureImportance(FeatureResult, OneNumber):
             The time of each row, as `time_blocks` takes them: numbers, dates or durations, in any order. Or the name of
             a column of which the result holds the values, as in `by`.
         bins
-            The number of stretches, equally long; by default up to 12, as many as have 60 rows (5 groups) on average.
+            The number of periods, equally long; by default up to 12, as many as have 60 rows (5 groups) on average.
         width
             Their length in the unit of `times` instead: a number, or for dates a duration such as ``"30D"``, ``"1M"``.
         level
-            The probability that the band contains the importance in all stretches.
+            The probability that the band contains the importance in all periods.
         """
         return over_time({self.name: self}, times, bins, width, level)
 
@@ -353,7 +353,7 @@ class FeatureImportance(FeatureResult, OneNumber):
             "values": grid_size(self.values),
         }
         kind = "exact over all pairs" if self.exact else f"sampled with {self.design!r}"
-        notes, far = [f"{kind}; {self.engine}"], self.known_extrapolation
+        notes, far = [f"{kind}; {self.engine}"], self.computed_extrapolation
         if far is not None and far.warns:
             notes.append(far.sentence)
         notes += cautions.noted([self.name], [self.caution])

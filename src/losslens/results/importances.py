@@ -224,10 +224,10 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         >>> X = np.random.default_rng(0).normal(size=(300, 3))
         >>> X[:, 2] = X[:, 2] > 0
         >>> f = lambda X: X[:, 0] * (1 + X[:, 2]) + X[:, 1]
-        >>> found = ll.feature_importance(f, X, f(X), loss="squared_error").regions(X)
-        >>> found.sentences[0]
+        >>> regions = ll.feature_importance(f, X, f(X), loss="squared_error").regions(X)
+        >>> regions.sentences[0]
         'x0 matters 4.0 times as much (95% interval 3.4 to 4.9) where x2 = 1 (150 rows) as elsewhere.'
-        >>> [region.rule for region in found.of("x0")]
+        >>> [region.rule for region in regions.of("x0")]
         ['', 'x2 = 0', 'x2 = 1']
         """
         from losslens.rows.regions import find_regions
@@ -256,16 +256,16 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         first = self._first
         kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
         notes = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
-        # Where numbers are sampled, and not because the caller wanted a sample.
+        # Where numbers are sampled, although the caller did not choose a design that samples.
         sampled = [f for f in self.features.values() if not f.exact and len(f.values) == 1]
         notes += dict.fromkeys(
-            f._unread if f._unread.startswith("sampled") else f"no exact engine: {f._unread}"
+            f._why_sampled if f._why_sampled.startswith("sampled") else f"no exact engine: {f._why_sampled}"
             for f in sampled
-            if f._unread
+            if f._why_sampled
         )
         if first.whole is not None:
             notes.append(f"{first.whole.n:,} rows, read in parts; {len(first.at):,} of them are kept")
-        elif first._known_as_streamed:
+        elif first._is_streamed:
             notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
         if len(self.by_output) > 1:
             notes.append(f"importances for each of the {len(self.by_output)} outputs: .outputs")
@@ -307,7 +307,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         }
         return ResultTable(
             f"Importances: {self.headline}", columns, RANKED, (FEATURE, IMPORTANCE, ERROR, INTERVAL),
-            [*self.notes, *self._known_warning, *self.cautions], like="importance",
+            [*self.notes, *self._extrapolation_note, *self.cautions], like="importance",
             formats={"importance": lambda number: in_digits(number) if np.isfinite(number) else CURVES_ONLY},
         )  # fmt: skip
 
@@ -353,10 +353,10 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         return plots.cells.plot_local(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
-    def _known_warning(self) -> list[str]:
-        """The note on extrapolation, as far as it has been computed: showing a result computes nothing."""
-        known = {name: f.known_extrapolation for name, f in self.features.items()}
-        note = Extrapolations({name: one for name, one in known.items() if one is not None}).note
+    def _extrapolation_note(self) -> list[str]:
+        """The note on extrapolation of features for which it has been computed: showing a result computes nothing."""
+        computed = {name: f.computed_extrapolation for name, f in self.features.items()}
+        note = Extrapolations({name: one for name, one in computed.items() if one is not None}).note
         return [note] if note else []
 
     def _frame(self, columns: Mapping[str, Any]) -> Any:

@@ -120,9 +120,9 @@ class ShapleyCurve(Tabular):
         --------
         >>> import numpy as np
         >>> from losslens.results.shapley_curve import ShapleyCurve
-        >>> earned, known = np.array([1.0, 3.0]), (("age",), True, "squared error", "numpy")
+        >>> means, rest = np.array([1.0, 3.0]), (("age",), True, "squared error", "numpy")
         >>> grid, half = np.array([30, 60]), np.array([0.5, 0.5])
-        >>> curve = ShapleyCurve("age", "own", grid, half, earned, *known)
+        >>> curve = ShapleyCurve("age", "own", grid, half, means, *rest)
         >>> ax = curve.plot()
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('age', 'decrease in squared error')

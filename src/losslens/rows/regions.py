@@ -130,7 +130,7 @@ class _Contrast:
     """One side of a split against the other."""
 
     p: float = np.nan
-    found: float = np.nan  # p-value of the split in the search
+    p_search: float = np.nan  # p-value of the split in the search
     difference: tuple[float, float, float] = (np.nan, np.nan, np.nan)  # and its interval
     ratio: tuple[float, float, float] = (np.nan, np.nan, np.nan)
     level: float = LEVEL  # of the interval of a single rule, such that those of all candidates hold together
@@ -156,7 +156,7 @@ class _Searched:
             strength = float(np.average(self.values[rows], weights=self.one.sample.weight[part.at]))
         return Region(
             self.one.name, rule, depth, row_names(self.one.row_labels, rows), part.pfi, low, high, contrast.p,
-            contrast.found, leaf, *contrast.difference, *contrast.ratio, strength,
+            contrast.p_search, leaf, *contrast.difference, *contrast.ratio, strength,
         )  # fmt: skip
 
     def contrasts(self, high: Indices, low: Indices, best: splits.Tested, tests: int) -> tuple[_Contrast, _Contrast]:
@@ -170,18 +170,18 @@ class _Searched:
 
         try:
             a, b = self.one.at_positions(high), self.one.at_positions(low)
-            between = (a.influence - b.influence).std_error
+            std_error = (a.influence - b.influence).std_error
         except ValueError:  # too few rows have weight
-            return _Contrast(found=best.p), _Contrast(found=best.p)
+            return _Contrast(p_search=best.p), _Contrast(p_search=best.p)
         freedom = min(a._units, b._units) - 1
         level = LEVEL
         if not self.by_model:
             level = float(np.clip(2 * t.cdf(np.quantile(best.largest, LEVEL), freedom) - 1, LEVEL, 1 - 1e-12))
-        gap = difference(("", ""), a.unbiased - b.unbiased, between, freedom, level)
-        p = gap.p_value if self.by_model else best.p_of(abs(gap.value) / between if between > 0 else np.inf)
+        gap = difference(("", ""), a.unbiased - b.unbiased, std_error, freedom, level)
+        p = gap.p_value if self.by_model else best.p_of(abs(gap.value) / std_error if std_error > 0 else np.inf)
         p, reach = min(p * tests, 1.0), float(t.ppf((1 + level) / 2, freedom))
         covariance = np.array([[a.influence.variance, 0.0], [0.0, b.influence.variance]])
-        covariance[0, 1] = covariance[1, 0] = (np.trace(covariance) - between**2) / 2
+        covariance[0, 1] = covariance[1, 0] = (np.trace(covariance) - std_error**2) / 2
         return (
             _Contrast(p, best.p, (gap.value, gap.low, gap.high),
                       ratio((a.unbiased, b.unbiased), covariance, reach), level),

@@ -312,12 +312,12 @@ def _permuted(values: Floats, sides: Sides, test: PermutationTest) -> tuple[Floa
     return statistic(scaled[None, :])[0], drawn()
 
 
-def _welch(total: Floats, squares: Floats, yes: Floats, whole: tuple[float, Any, Any]) -> Floats:
+def _welch(total: Floats, squares: Floats, yes: Floats, of_all: tuple[float, Any, Any]) -> Floats:
     """T with its sign, from sums over the yes side and those of all rows: their number, sum and sum of squares.
 
     Values have about mean 0 and variance 1.
     """
-    n, everything, every_square = whole
+    n, everything, every_square = of_all
     no, rest = n - yes, everything - total
     variance = squares / yes - np.square(total / yes), (every_square - squares) / no - np.square(rest / no)
     least = ROUNDING * (1 / yes + 1 / no)  # sides without spread would divide by a rounding error

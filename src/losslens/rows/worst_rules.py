@@ -99,8 +99,8 @@ class RuleSearch:
         """The best rules with one more condition: statistic, conditions, and rows."""
         for splits in self.parts:
             sides = sides_of(splits, self.rows)
-            within = self._of_column(splits, sides) if len(beam) > 1 and not splits[0].is_category else []
-            own = [*beam, *within]
+            intervals = self._of_column(splits, sides) if len(beam) > 1 and not splits[0].is_category else []
+            own = [*beam, *intervals]
             held = np.array([rows for _, rows in own])
             for yes, statistic in zip((True, False), self._statistics(held, sides), strict=True):
                 count = int(np.isfinite(statistic).sum())

@@ -47,19 +47,20 @@ def with_roles(X: Any, fitted: Names | None, roles: Mapping[str, Any]) -> tuple[
     if in_files(X):
         return _of_files(X, fitted, roles)
     table = as_table(X)
-    found, leaving = dict(roles), set()
+    resolved, leaving = dict(roles), set()
     for role, name in named.items():
         if name not in table.names:
             raise ValueError(f"{role}={name!r} is no column of X: {unknown_feature(name, table.names)}")
-        j, known = table.names.index(name), fitted is not None
-        if role != "by" or (known and name not in fitted):  # type: ignore[operator]
-            found[role] = _column(table, j)
-        if name not in (fitted or ()) and (known or role != "by"):
+        j = table.names.index(name)
+        leaves = name not in (fitted or ()) and (role != "by" or fitted is not None)
+        if leaves:
             leaving.add(j)
+        if leaves or role != "by":
+            resolved[role] = _column(table, j)
     kept = [j for j in range(len(table.names)) if j not in leaving]
     if not kept:
         raise ValueError(f"X has no columns but {', '.join(named.values())}, which are named as {', '.join(named)}")
-    return _only(table, kept) if leaving else X, found
+    return _only(table, kept) if leaving else X, resolved
 
 
 def _of_each(X: Mapping[Any, Any], fitted: Names | None, roles: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -70,11 +71,11 @@ def _of_each(X: Mapping[Any, Any], fitted: Names | None, roles: Mapping[str, Any
         )
         for name, one in X.items()
     }
-    found = {
+    resolved = {
         role: {name: its[role] for name, (_, its) in each.items()} if isinstance(value, str) else value
         for role, value in roles.items()
     }
-    return {name: one for name, (one, _) in each.items()}, found
+    return {name: one for name, (one, _) in each.items()}, resolved
 
 
 def _of_files(X: Any, fitted: Names | None, roles: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
