@@ -173,7 +173,7 @@ def test_nobody_outside_asks_for_the_type_or_the_name_of_an_engine(module):
 # commit, with its reason.
 
 LINES = {
-    "beside the rooms": 2047,
+    "beside the rooms": 2135,
     "cells": 721,
     "cli": 2613,
     "donors": 2270,
@@ -186,9 +186,9 @@ LINES = {
     "results": 9273,
     "rows": 1631,
     "shapley": 4132,
-    "tables": 3677,
+    "tables": 3739,
     "uncertainty": 2650,
-    "verbs": 2564,
+    "verbs": 2582,
 }
 FILES = {"black box": 37, "forest": 52, "Shapley of boosting": 56, "by walks": 55, "report": 126}  # that a call visits
 PUBLIC_NAMES = 29
