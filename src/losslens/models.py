@@ -208,12 +208,19 @@ def _from_estimator(model: Any) -> Model:
         responses["probabilities"] = model.predict_proba
     if hasattr(model, "decision_function"):
         responses["scores"] = model.decision_function
-    for ancestor in ancestors & _SCORE_OPTIONS.keys():
-        responses["scores"] = partial(model.predict, **_SCORE_OPTIONS[ancestor])
+    if options := _score_options(model):
+        responses["scores"] = partial(model.predict, **options)
     if ancestors & {"catboost.CatBoost", "lightgbm.LGBMModel", "xgboost.XGBModel"}:
         responses = {response: partial(_predict_readable, predict) for response, predict in responses.items()}
     adapted = _model(model, kind, responses, classes)
     return on_texts(adapted) if takes_texts(model) else adapted
+
+
+def _score_options(model: Any) -> dict[str, Any]:
+    """What predict needs to give scores, where it is the one of such a library, or of a pipeline that ends in it."""
+    while getattr(model, "steps", None) and "sklearn.Pipeline" in _ancestors(model):
+        model = model.steps[-1][1]
+    return next((_SCORE_OPTIONS[ancestor] for ancestor in _ancestors(model) & _SCORE_OPTIONS.keys()), {})
 
 
 def _classes(model: Any) -> Array | None:

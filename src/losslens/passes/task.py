@@ -324,6 +324,21 @@ def effect_of(model: Model, target: Any) -> tuple[Model, Response]:
     return one_output(model, target if isinstance(target, str) else int(target)), "values"
 
 
+def raw_of(model: Model) -> tuple[Model, Response]:
+    """The model and its raw scores, or an error."""
+    if model.kind != "classifier":
+        raise ValueError(
+            f"scale='raw' is that of a classifier's scores, such as log-odds, but {model.name} is "
+            f"{'a regressor' if model.kind == 'regressor' else 'no classifier'}; leave out scale="
+        )
+    if "scores" not in model.responses:
+        raise ValueError(
+            f"{model.name} has no raw scores (no decision_function); leave out scale= for those of its "
+            f"{' or '.join(one for one in model.responses if one != 'labels') or 'labels'}"
+        )
+    return model, "scores"
+
+
 def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | None, str | None]:
     """The column of the predictions whose effect is computed, and the name of its class or output."""
     if response == "values":

@@ -38,8 +38,8 @@ class ShapleyEffect(Grouped, Result):
     prediction: Floats  #: predictions of the rows, (r,)
     base: Floats  #: mean prediction over the donors, with all features replaced that are not kept, (r,)
     std_error: Floats  #: standard errors due to sampled orders and donors, (r, p); 0 without sampling
-    target: str | None  #: the class whose probability, or score, it is
-    response: str = "probability"  #: "probability", "value" or "score"
+    target: str | None  #: the class whose probability, score or log-odds it is
+    response: str = "probability"  #: "probability", "value", "score" or "log-odds"
     method: str  #: how it was computed, in words
     engine: str  #: the engine that computed the predictions
     exact: bool  #: whether nothing is sampled

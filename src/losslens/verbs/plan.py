@@ -353,15 +353,16 @@ def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments, time_limit
 
 
 def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
-    names = ("rows", "target", "method", "budget", "sample_weight")
-    rows, target, method, budget, weight = (arguments[name] for name in names)
+    names = ("rows", "target", "scale", "method", "budget", "sample_weight")
+    rows, target, scale, method, budget, weight = (arguments[name] for name in names)
     started = time.perf_counter()
     options = picked(Options, arguments | {"sample_weight": None})
-    request = checked_effects(model, X, rows, target, method, budget, weight, options)
+    request = checked_effects(model, X, rows, target, scale, method, budget, weight, options)
     checking = time.perf_counter() - started
     task, r, (way, predictions) = request.task, len(request.rows), effects.choose(request)
     by_model = way in (effects.by_coalitions, effects.by_walks)
     least = most = task.n + predictions - r if by_model else min(task.n, CHECKED)
+    walks = way in (effects.by_walks, effects.by_linked_walks)
     if way is effects.by_walks:
         sweeps = FIRST_EFFECT_SWEEPS if budget is None else (budget - task.n) // max(1, request.steps)
         least = task.n + sweeps * request.steps
@@ -374,8 +375,8 @@ def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments, time_limi
         return partial(effects.explain_by, way, rows, of_few)
 
     return _counted(
-        task, least, most, 8 * r * len(request.players), exact=way is not effects.by_walks,
-        way="walks" if way is effects.by_walks else "all coalitions, by the model" if by_model else "by the engine",
+        task, least, most, 8 * r * len(request.players), exact=not walks,
+        way="walks" if walks else "all coalitions, by the model" if by_model else "by the engine",
         engines=((task.engine if by_model else task.exact).name,) * len(request.players),
         seconds=checking + _seconds(task, least * by_model, few, time_limit, n=r),
     )  # fmt: skip
