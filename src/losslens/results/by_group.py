@@ -358,8 +358,9 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
 
 
 def by_group(result: Any, groups: Any) -> ByGroup[Any]:
-    """The result for each group; `groups` has a label for each row. A named series names the groups."""
-    masks, name = result._split(groups), getattr(groups, "name", None)
+    """The result for each group; `groups` has a label for each row, or is a column's name. A named series names it."""
+    name = groups if isinstance(groups, str) else getattr(groups, "name", None)
+    masks = result._split(result._column(groups, "groups") if isinstance(groups, str) else groups)
     codes = np.empty(len(next(iter(masks.values()))), np.intp)
     for k, mask in enumerate(masks.values()):
         codes[mask] = k

@@ -202,7 +202,11 @@ class OverTime(Result):
 
 def over_time(features: Mapping[str, Any], times: Any, bins: int | None, width: Any, level: float) -> OverTime:
     """Importances, each a `FeatureImportance` of the same rows, in periods of time."""
-    first, row_times = next(iter(features.values())), read_times(times)
+    first = next(iter(features.values()))
+    if isinstance(times, str):
+        holding = (one for one in features.values() if one._values_held(times) is not None)
+        times = next(holding, first)._column(times, "times")
+    row_times = read_times(times)
     first._need_rows("over")
     if len(row_times) != len(first.at):
         raise ValueError(f"times has {len(row_times):,} values, but the result has {len(first.at):,} rows")

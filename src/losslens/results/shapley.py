@@ -31,6 +31,7 @@ from losslens.tables.features import position_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import claim, in_digits, listed, measured, share_in_words, size_in_words
+from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Difference, Estimates, Inference, Unit, between
@@ -369,6 +370,7 @@ class ShapleyImportance(Grouped, Result, Inference):
 
     # -- some rows ------------------------------------------------------------------------------------------------
 
+    @brief
     def given(self, rows: Any) -> Self:
         """The result for these rows as observations, with donors from all rows.
 
@@ -450,9 +452,13 @@ class ShapleyImportance(Grouped, Result, Inference):
 
         return compare
 
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        return self.values.held(column, self.at)
+
     def _split(self, groups: Any) -> dict[Any, Mask]:
         return split(groups, len(self.at), self.row_labels, self.backend)
 
+    @brief
     def gap(self, rows_a: Any, rows_b: Any = None, *, names: Sequence[str] | None = None) -> Gap:
         """How much larger the error of some rows is than that of others, distributed to the features.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens import plots
 from losslens.plots.look import Look, draws
@@ -76,6 +77,9 @@ class ShapleyEffect(Grouped, Result):
     @property
     def _numbers(self) -> Numbers:
         return {name: {"importance": value} for name, value in zip(self.features, self.importance, strict=True)}
+
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        return self.values.held(column)
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
         return split(groups, len(self.local), self.row_labels, self.backend)

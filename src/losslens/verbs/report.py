@@ -32,7 +32,7 @@ from losslens.results.table import or_else
 from losslens.rows.regions import RegionSearch
 from losslens.shapley.stopping import ShapleySettings
 from losslens.tables import checks
-from losslens.tables.columns import Distinct, array_column
+from losslens.tables.columns import Distinct, array_column, is_missing
 from losslens.tables.frames import Table, as_table
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.row_labels import row_names
@@ -85,7 +85,7 @@ def report(
     models
         Further models by name, shown beside the first on the same rows.
     by
-        A column's name, or a label for each row: groups that the page shows side by side, compares, and offers to
+        A column, its name, or a label for each row: groups that the page shows side by side, compares, and offers to
         select. Many numbers become ranges; of more than 12 values the rarest are joined.
     shapley
         Also compute Shapley shares and the gain of each row; False saves that cost.
@@ -230,10 +230,17 @@ def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
         from losslens.tables.features import unknown_feature
 
         raise ValueError(unknown_feature(by, table.names, "columns"))
-    name = str(getattr(by, "name", None) or "group")
+    name, labels = str(getattr(by, "name", None) or "group"), checks.vector(by, table.n, "by", table.index)
+    if name in table.names and _same_values(table.column(table.names.index(name)).array, labels):
+        return None, name
     if name in table.names:
-        raise ValueError(f"by has the name {name!r} of a column of X; pass the column's name, or rename the labels")
-    return checks.vector(by, table.n, "by", table.index), name
+        raise ValueError(f"by has the name {name!r} of a column of X, and other values; rename the labels")
+    return labels, name
+
+
+def _same_values(own: NDArray[Any], others: NDArray[Any]) -> bool:
+    first, second = ([None if is_missing(value) else value for value in values.tolist()] for values in (own, others))
+    return first == second
 
 
 def _named(models: Mapping[str, Any] | None) -> dict[str, Any]:
