@@ -201,14 +201,32 @@ class SumGames(PlayerGames):
         """The differences between what each player adds to a row and to the donors, for weights (D, n)."""
         return differences(self.contributions(weights[0]), weights)
 
+    def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
+        """Walks: the response is no sum."""
+        return {"walks": 0.0}
+
+    @cached_property
+    def _added(self) -> Floats:
+        """The contributions, (n, p, K)."""
+        return self.contributions(np.full(n := len(self.sums[0].parts), 1 / n))
+
+    def walk_sums(self, rows: Indices, donors: Indices, orders: Indices) -> Floats:
+        """The sums along walks from donors to rows, (walks, players + 1, K)."""
+        gaps = self._added[rows] - self._added[donors]
+        steps = np.take_along_axis(gaps, orders[:, :, None], axis=1)
+        along = np.zeros((len(rows), orders.shape[1] + 1, len(self.sums)))
+        np.cumsum(steps, axis=1, out=along[:, 1:])
+        own = np.column_stack([one.prediction[rows] for one in self.sums])
+        return along + (own - along[:, -1])[:, None]
+
 
 @dataclass(frozen=True, eq=False)
 class AdditiveGames(SumGames):
-    """Games of a single sum without a link, which predictions are."""
+    """Games of sums without a link, which predictions are."""
 
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
         """The covariance, and for the squared loss a closed form of single rows."""
-        closed = {"closed form": 0.0} if loss == squared_error else {}
+        closed = {"closed form": 0.0} if loss == squared_error and len(self.sums) == 1 else {}
         return closed | super().ways(loss, averaged=averaged)
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
@@ -216,9 +234,10 @@ class AdditiveGames(SumGames):
         return {"closed form": 0.0}
 
     def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
-        """Shapley values of the predictions of some rows, (rows, p); weight: of the donors."""
+        """Shapley values of the predictions of some rows, (rows, p, ...), as weighted means over the donors."""
         of_donors = np.bincount(donors, weight, len(self.sums[0].parts)).astype(float)
-        return np.asarray(self.contributions(of_donors)[rows, :, 0])
+        effects = self.contributions(of_donors)[rows]
+        return effects[:, :, 0] if len(self.sums) == 1 else effects
 
 
 def differences(added: Floats, weights: Floats) -> SumEffects:

@@ -123,7 +123,10 @@ class PlayerGames:
         return {}
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
-        """Ways to distribute predictions among the players, with the number of cells of each."""
+        """Ways to distribute predictions among the players, with the number of cells of each.
+
+        An engine that offers "walks" has `walk_sums`, `respond` and `effects_on_sums`.
+        """
         return {}
 
     def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:

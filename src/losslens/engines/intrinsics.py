@@ -25,6 +25,16 @@ def trailing_zeros(_: Any, word: Any) -> Any:
 
 
 @intrinsic
+def leading_zeros(_: Any, word: Any) -> Any:
+    """Number of zeros above the highest set bit of a nonzero word."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), emit
+
+
+@intrinsic
 def count_bits(_: Any, word: Any) -> Any:
     """Number of set bits of a word."""
 

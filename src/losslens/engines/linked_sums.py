@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import sum_losses
-from losslens.engines.additive import Additive, SumGames, fill_cells
+from losslens.engines.additive import Additive, AdditiveGames, SumGames, fill_cells
 from losslens.engines.base import (
     SINGLE_TOLERANCE,
     Answer,
@@ -57,7 +57,7 @@ def respond(link: Link, response: Response, sums: Floats, dtype: np.dtype[Any] =
 
 def _respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
     if link == "identity":
-        return sums[:, 0]
+        return sums[:, 0] if sums.shape[1] == 1 else sums
     if link == "log":
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(sums[:, 0]))
@@ -168,6 +168,8 @@ class LinkedLinear(ReadModel):
         if self.link == "softmax":
             if loss is None or loss == log_loss:
                 return
+            raise Declined(SEVERAL_CLASSES)
+        if loss is not None and len(self.coef) > 1:
             raise Declined(SEVERAL_CLASSES)
         supported = LOSSES[self.link]
         if loss is not None and (loss.custom or loss.name not in supported):
@@ -319,4 +321,5 @@ class LinkedSums(ExactEngine):
 
     def games(self, players: Sequence[Subject]) -> SumGames:
         """Closed forms on the scale of the sums."""
-        return SumGames(self.sums, self.respond, players)
+        games = AdditiveGames if self.link == "identity" else SumGames
+        return games(self.sums, self.respond, players)

@@ -152,7 +152,7 @@ def prepare(
     if isinstance(loss, SurvivalLoss):
         loss = loss.for_target(y)
         model = model.at(loss.outputs)
-    respond = model.responder(response)
+    respond = replace(model.responder(response), explained=table)
     least = 1 if loss is None else 2  # a curve needs no other row
     weight = checks.row_weights(sample_weight, table.n, table.index, least=least)
     target, classes = _target(model, respond, table, y, loss, response, weight)
@@ -276,9 +276,16 @@ def default_loss(model: Model, loss: Any, y: Any = None) -> Loss:
             return resolve_loss("squared_error")
         if model.kind == "classifier":
             return resolve_loss("log_loss" if "probabilities" in model.responses else "zero_one")
-        raise ValueError(f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'")
+        raise ValueError(_unnamed_loss(model))
     reads: Response = "probabilities" if model.kind == "classifier" else "values"
     return resolve_loss(loss, reads if reads in model.responses else next(iter(model.responses)))
+
+
+def _unnamed_loss(model: Model) -> str:
+    """What to write where a function says nothing of what it predicts, unless its name does."""
+    if "proba" in model.name:
+        return f"loss must be named for {model.name}, a function: loss='log_loss', or pass the classifier itself"
+    return f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'"
 
 
 def _of_outputs(model: Model, loss: Any, names: tuple[str, ...]) -> Loss:
@@ -290,7 +297,7 @@ def _of_outputs(model: Model, loss: Any, names: tuple[str, ...]) -> Loss:
             "loss='squared_error', the Brier score averaged over columns"
         )
     if loss is None and model.kind == "unknown":
-        raise ValueError(f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'")
+        raise ValueError(_unnamed_loss(model))
     chosen = for_outputs(resolve_loss("squared_error" if loss is None else loss, "outputs"), names)
     if chosen.reads != "outputs":
         raise ValueError(
@@ -337,6 +344,21 @@ def effect_of(model: Model, target: Any) -> tuple[Model, Response]:
     return one_output(model, target if isinstance(target, str) else int(target)), "values"
 
 
+def raw_of(model: Model) -> tuple[Model, Response]:
+    """The model and its raw scores, or an error."""
+    if model.kind != "classifier":
+        raise ValueError(
+            f"scale='raw' is that of a classifier's scores, such as log-odds, but {model.name} is "
+            f"{'a regressor' if model.kind == 'regressor' else 'no classifier'}; leave out scale="
+        )
+    if "scores" not in model.responses:
+        raise ValueError(
+            f"{model.name} has no raw scores (no decision_function); leave out scale= for those of its "
+            f"{' or '.join(one for one in model.responses if one != 'labels') or 'labels'}"
+        )
+    return model, "scores"
+
+
 def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | None, str | None]:
     """The column of the predictions whose effect is computed, and the name of its class or output."""
     if response == "values":
@@ -344,6 +366,11 @@ def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | Non
     classes = [] if sample.classes is None else sample.classes.tolist()
     if target is None and len(classes) == 2:
         target = classes[1]
+    if target is None:
+        raise ValueError(
+            f"the model has {len(classes)} classes: name the one whose {response} are explained, such as "
+            f"target={classes[-1]!r}; they are {classes!r}"
+        )
     if np.ndim(target) or is_missing(target) or target not in classes:
         raise ValueError(f"target must be one of the classes {classes!r}; got {target!r}")
     if response == "scores" and len(classes) == 2:  # one column, of the second class

@@ -26,6 +26,7 @@ from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.constant import BestConstant, best_constant, skill
 from losslens.tables.sample import Sample, cell_changes
 from losslens.text import in_digits
+from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Limits
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.bands import Band
@@ -167,7 +168,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         return float(ratio * np.exp(low)), float(ratio * np.exp(high))
 
     def band(self, level: float = 0.95) -> Band:
-        """Simultaneous confidence band of the PI curve, for this model on new data."""
+        """Simultaneous confidence band of the PI curve, for this model on new data; `level` is its probability."""
         return self._band(self._changes, self.means.pi, "the PI curve", level)
 
     @property
@@ -189,7 +190,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         return self.effect_of(classes[1])
 
     def effect_of(self, label: Any) -> FeatureEffect:
-        """PD and ICE of one class: its probability or score, or how often it is predicted; or of one output."""
+        """PD and ICE of the class `label`: its probability or score, or how often it is predicted; or of an output."""
         if (outputs := outputs_of(self.loss)) is not None:
             if label not in outputs:
                 raise ValueError(f"{label!r} is not an output of the model; the outputs are {list(outputs)!r}")
@@ -205,6 +206,7 @@ class FeatureImportance(FeatureResult, OneNumber):
             return self._effect(lambda p: p if k == 1 else -p, str(label))
         return self._effect(lambda p: p[..., k], str(label))
 
+    @brief
     def subset(self, rows: Any) -> Self:
         """The result for these rows with donors among them: the same as a new call on the subset, without the model."""
         self._need_rows("subset")
@@ -228,12 +230,14 @@ class FeatureImportance(FeatureResult, OneNumber):
         )  # fmt: skip
         return replace(new, means=new._means(cells, layout, sample)).trimmed()
 
+    @brief
     def drop(self, rows: Any) -> Self:
         """The result without these rows, as observations and as donors: the `subset` of the others."""
         self._need_both_roles("drop")
         others = all_but(rows, len(self.at), self.row_labels, self.backend)
         return self if len(others) == len(self.at) else self._subset(others)
 
+    @brief
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions with another loss of the same response."""
         return self._with_loss(same_outputs(resolve_loss(loss, self.loss.reads), self.loss))
@@ -251,13 +255,15 @@ class FeatureImportance(FeatureResult, OneNumber):
         new = replace(self, loss=loss, sample=sample, cells=replace(self.cells, changes=changes))
         return replace(new, means=new._means(new.cells, self.layout, sample))
 
+    @brief
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
         """The importance over time: of the rows in each period, with donors from all rows, and a band.
 
         Parameters
         ----------
         times
-            The time of each row, as `time_blocks` takes them: numbers, dates or durations, in any order.
+            The time of each row, as `time_blocks` takes them: numbers, dates or durations, in any order. Or the name of
+            a column of which the result holds the values, as in `by`.
         bins
             The number of periods, equally long; by default up to 12, as many as have 60 rows (5 groups) on average.
         width
@@ -267,6 +273,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         """
         return over_time({self.name: self}, times, bins, width, level)
 
+    @brief
     def regions(
         self, X: Any, *, target: RegionTarget = "interaction", depth: int = 3, level: float = 0.05,
         permutations: int = 499, random_state: Any = 0,

@@ -26,6 +26,7 @@ from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED,
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
 from losslens.text import claim, in_digits, size_in_words
+from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Estimates, Inference
@@ -136,16 +137,19 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         """The importances of this model on new data and their covariance, for features with a standard error."""
         return together(self.features)
 
+    @brief
     def subset(self, rows: Any) -> Self:
         """The result for these rows with donors among them."""
         self._need_all_cells("subset")
         return self._each(lambda feature: feature.subset(rows))
 
+    @brief
     def drop(self, rows: Any) -> Self:
         """The result without these rows, as observations and as donors: the `subset` of the others."""
         self._need_all_cells("drop")
         return self._each(lambda feature: feature.drop(rows))
 
+    @brief
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions with another loss of the same response."""
         self._need_all_cells("with_loss")
@@ -166,6 +170,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
 
         return replace(self, features={name: change(feature) for name, feature in self.features.items()}, by_output={})
 
+    @brief
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
         """The importances over time, with a band for each feature; arguments as in `FeatureImportance.over`."""
         self._first.over  # noqa: B018 - a score says why it has none
@@ -174,6 +179,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
             self._first._need_donors("importance over time")
         return over_time(features, times, bins, width, level)
 
+    @brief
     def regions(
         self, X: Any, *, target: RegionTarget = "interaction", depth: int = 3, level: float = 0.05,
         permutations: int = 499, random_state: Any = 0,

@@ -31,6 +31,7 @@ from losslens.tables.features import position_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import claim, in_digits, listed, measured, share_in_words, size_in_words
+from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Difference, Estimates, Inference, Unit, between
@@ -219,8 +220,8 @@ class ShapleyImportance(Grouped, Result, Inference):
             return np.nan
         weight = sample.weight[self.at] / sample.weight[self.at].sum()
         of_class = np.bincount(sample.y[self.at], weight, minlength=sample.prediction.shape[1])
-        lost = [loss(np.full(sample.n, c), sample.prediction) for c in range(len(of_class))]
-        at_bound = np.array([sample.weight @ (one >= bound * (1 - 1e-9)) for one in lost])
+        losses = [loss(np.full(sample.n, c), sample.prediction) for c in range(len(of_class))]
+        at_bound = np.array([sample.weight @ (one >= bound * (1 - 1e-9)) for one in losses])
         return float(of_class @ at_bound)
 
     @property
@@ -288,8 +289,13 @@ class ShapleyImportance(Grouped, Result, Inference):
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature.
 
-        ``target="model"``: this model on new data (both errors; centred at the U-statistic). ``target="sample"``: the
-        value over all orders and pairs of this sample (Monte-Carlo error only).
+        Parameters
+        ----------
+        level
+            The coverage probability.
+        target
+            ``"model"``: this model on new data (both errors; centred at the U-statistic). ``"sample"``: the value over
+            all orders and pairs of this sample (Monte-Carlo error only).
         """
         if standard_errors.check_target(target) == "sample":
             from scipy.stats import t
@@ -364,6 +370,7 @@ class ShapleyImportance(Grouped, Result, Inference):
 
     # -- some rows ------------------------------------------------------------------------------------------------
 
+    @brief
     def given(self, rows: Any) -> Self:
         """The result for these rows as observations, with donors from all rows.
 
@@ -445,9 +452,13 @@ class ShapleyImportance(Grouped, Result, Inference):
 
         return compare
 
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        return self.values.held(column, self.at)
+
     def _split(self, groups: Any) -> dict[Any, Mask]:
         return split(groups, len(self.at), self.row_labels, self.backend)
 
+    @brief
     def gap(self, rows_a: Any, rows_b: Any = None, *, names: Sequence[str] | None = None) -> Gap:
         """How much larger the error of some rows is than that of others, distributed to the features.
 
@@ -564,7 +575,8 @@ class ShapleyImportance(Grouped, Result, Inference):
     def curve(self, feature: str, by: Literal["own", "donor"] = "own") -> ShapleyCurve:
         """Shapley importance along the values of a feature: means over rows, or donors, with each value.
 
-        Either way, the weighted mean of the curve is the feature's SFIMP.
+        `by` is ``"own"``, the value of the row, or ``"donor"``. Either way, the weighted mean of the curve is the
+        feature's SFIMP.
         """
         j = position_of(feature, self.features)
         if not is_one_of(by, ("own", "donor")):

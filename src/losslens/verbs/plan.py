@@ -51,6 +51,7 @@ from losslens.verbs.conditional import checked_task, conditional_predictive_impa
 from losslens.verbs.features import feature_effect, feature_importance
 from losslens.verbs.interactions import pair_interactions, wanted_pairs
 from losslens.verbs.report import affordable_pairs, checked_report, report
+from losslens.verbs.running import in_own_words, refuse_foreign
 from losslens.verbs.segments import checked_segments, weak_segments
 from losslens.verbs.shapley import checked_effects, shapley_effect, shapley_importance
 from losslens.verbs.time_blocks import time_blocks
@@ -86,6 +87,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     """
     if not callable(verb) or verb not in PLANNED:
         raise ValueError(_refusal(verb))
+    refuse_foreign(verb.__name__, options)
     return _planned(model, X, y, verb, **_arguments(verb, y, options))
 
 
@@ -116,7 +118,9 @@ def _arguments(verb: Callable[..., Any], y: Any, options: Arguments) -> Argument
 @with_executor
 def _planned(model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: Any, **arguments: Any) -> Plan:
     """The plan; on the cluster of `executor` whatever predicts, fits or reads files there, and what is faster so."""
-    plan, cluster = PLANNED[verb](model, X, y, arguments, TIME_LIMIT), active()
+    resolved = in_own_words({**arguments, "model": model, "X": X, "y": y}, "model")
+    model, X, y = (resolved.pop(name) for name in ("model", "X", "y"))
+    plan, cluster = PLANNED[verb](model, X, y, resolved, TIME_LIMIT), active()
     if cluster is None or plan.workers:
         return plan
     tasks = plan.fits or ceil((plan.calls or 1) / cluster.grain)
@@ -350,15 +354,16 @@ def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments, time_limit
 
 
 def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
-    names = ("rows", "target", "method", "budget", "sample_weight")
-    rows, target, method, budget, weight = (arguments[name] for name in names)
+    names = ("rows", "target", "scale", "method", "budget", "sample_weight")
+    rows, target, scale, method, budget, weight = (arguments[name] for name in names)
     started = time.perf_counter()
     options = picked(Options, arguments | {"sample_weight": None})
-    request = checked_effects(model, X, rows, target, method, budget, weight, options)
+    request = checked_effects(model, X, rows, target, scale, method, budget, weight, options)
     checking = time.perf_counter() - started
     task, r, (way, predictions) = request.task, len(request.rows), effects.choose(request)
     by_model = way in (effects.by_coalitions, effects.by_walks)
     least = most = task.n + predictions - r if by_model else min(task.n, CHECKED)
+    walks = way in (effects.by_walks, effects.by_linked_walks)
     if way is effects.by_walks:
         sweeps = FIRST_EFFECT_SWEEPS if budget is None else (budget - task.n) // max(1, request.steps)
         least = task.n + sweeps * request.steps
@@ -371,8 +376,8 @@ def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments, time_limi
         return partial(effects.explain_by, way, rows, of_few)
 
     return _counted(
-        task, least, most, 8 * r * len(request.players), exact=way is not effects.by_walks,
-        way="walks" if way is effects.by_walks else "all coalitions, by the model" if by_model else "by the engine",
+        task, least, most, 8 * r * len(request.players), exact=not walks,
+        way="walks" if walks else "all coalitions, by the model" if by_model else "by the engine",
         engines=((task.engine if by_model else task.exact).name,) * len(request.players),
         seconds=checking + _seconds(task, least * by_model, few, time_limit, n=r),
     )  # fmt: skip

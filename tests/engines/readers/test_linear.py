@@ -139,9 +139,16 @@ def test_coefficients_give_the_scores_of_two_classes(estimator, classes):
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=str)
-def test_scores_of_three_classes_are_declined(estimator):
-    with pytest.raises(Declined, match="3 scores"):
-        read_linear(estimator.fit(SCALED, THREE), "scores")
+def test_coefficients_give_the_scores_of_three_classes(estimator):
+    """Support vector machines of libsvm have coefficients for each pair of classes."""
+    estimator.fit(SCALED, THREE)
+    if type(estimator).__name__ in ("SVC", "NuSVC"):
+        with pytest.raises(Declined, match="compares pairs of classes: its scores are no sums over columns"):
+            read_linear(estimator, "scores")
+        return
+    linear, scores = read_linear(estimator, "scores"), estimator.decision_function(SCALED)
+    assert linear.coef.shape == (3, 4)
+    np.testing.assert_allclose(linear.respond(SCALED @ linear.coef.T + linear.intercept), scores, **rounding(scores))
 
 
 @pytest.mark.parametrize("estimator", [LinearRegression(), Ridge(), MultiTaskLasso(), MultiTaskLassoCV(cv=2), Lars()])

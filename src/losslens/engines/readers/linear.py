@@ -64,8 +64,8 @@ class Linear(LinkedLinear):
             raise Declined("of additive models that are read part by part the squared error has a closed form")
 
 
-def read_linear(estimator: Any, response: Response, output: int | None = None) -> Linear | None:
-    """The coefficients of a response; None if it isn't a sum over columns, Declined if it has several outputs.
+def read_linear(estimator: Any, response: Response, output: int | None = None) -> Linear | LinkedLinear | None:
+    """The coefficients of a response; None if it isn't a sum over columns, Declined if it has several targets.
 
     output: which one to read of a model with several.
 
@@ -81,8 +81,11 @@ def read_linear(estimator: Any, response: Response, output: int | None = None) -
     if output is not None and output < len(rows):
         rows, intercepts = rows[[output]], intercepts[[output]]
     if len(rows) != 1:
-        outputs = "targets" if response == "values" else "scores"
-        raise Declined(f"{type(estimator).__name__} predicts {len(rows)} {outputs}; a closed form needs a single one")
+        if "sklearn.BaseLibSVM" in ancestors:
+            raise Declined(f"{type(estimator).__name__} compares pairs of classes: its scores are no sums over columns")
+        if response == "scores":
+            return LinkedLinear(rows, intercepts, "identity", response, single=single)
+        raise Declined(f"{type(estimator).__name__} predicts {len(rows)} targets; a closed form needs a single one")
     return Linear(rows, intercepts, single=single)
 
 

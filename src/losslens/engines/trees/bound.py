@@ -130,11 +130,15 @@ class BoundEnsemble:
 
     def respond(self, raw: NDArray[np.int64], room: Floats | None = None) -> NDArray[Any]:
         """The model's predictions, from sums of leaf values (m, outputs); written to `room` if they are these sums."""
+        return self.ensemble.link(self.scores(raw, room))
+
+    def scores(self, raw: NDArray[np.int64], room: Floats | None = None) -> Floats:
+        """The raw outputs, from sums of leaf values (..., outputs)."""
         scores = np.multiply(raw, self.unit, out=room)
         scores += self.ensemble.offset
         if self.ensemble.divisor != 1:
             scores /= self.ensemble.divisor
-        return self.ensemble.link(scores)
+        return scores
 
 
 def tree_images(

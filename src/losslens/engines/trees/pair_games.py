@@ -88,6 +88,20 @@ def pair_predictions(bound: BoundEnsemble, packed: PackedRows, rows: Indices, do
     return raw.reshape(len(rows), 1 << p, outputs)
 
 
+def walk_sums(
+    bound: BoundEnsemble, packed: PackedRows, rows: Indices, donors: Indices, orders: Indices
+) -> NDArray[np.int64]:
+    """Sums of leaves along walks from donors to rows, (walks, players + 1, outputs), for `BoundEnsemble.respond`."""
+    walks, p = orders.shape
+    raw = np.empty((walks, p + 1, len(bound.unit)), np.int64)
+    places = np.argsort(orders, axis=1).astype(np.int32)
+    stack, parts = _walk_buffers(bound)
+    buffers = np.empty(len(bound.unit) * (p + 2), np.int64), stack, parts, np.empty(p, np.uint64)
+    pairs = np.array(rows, np.int64), np.array(donors, np.int64)
+    pair_kernels.sum_leaves_of_walks(*pairs, places, bound.trees, tuple(packed), buffers, raw)
+    return raw
+
+
 class PackedRows(NamedTuple):
     """Rows in terms of players. For small trees the leaves that rows allow are bits.
 
@@ -135,11 +149,16 @@ class _Task(NamedTuple):
         return _Task(self.rows[which], self.donors[which], self.differ[which], self.cells[which])
 
 
+def _walk_buffers(bound: BoundEnsemble) -> tuple[Words, Words]:
+    """For a way down large trees, and for the players of a small one."""
+    return np.empty((bound.depth + 2, 3), np.uint64), np.empty((SMALL_TREE_LEAVES, 3), np.uint64)
+
+
 class _Buffers:
     """Arrays of one thread."""
 
     def __init__(self, p: int, bound: BoundEnsemble) -> None:
-        stack, parts = np.empty((bound.depth + 2, 3), np.uint64), np.empty((SMALL_TREE_LEAVES, 3), np.uint64)
+        stack, parts = _walk_buffers(bound)
         self.walk = np.empty(len(bound.unit) << p, np.int64), stack, parts, np.empty(p, np.uint64)  # table and players
         block = 1 << int(pair_kernels.LOW)
         self.sums = (

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from losslens.engines.trees.pair_games import PackedRows, PairShares
 
 SMALL_TREE, LARGE_TREE = 25, 1500  # cost of one tree for one pair, in units of one coalition's loss
+MOST_STEPS = 64  # of a walk: bits of a word
 TABLE_ROWS = 500  # a leaf's table of patterns takes about the time of so many rows
 
 
@@ -139,7 +140,19 @@ class TreeGames(PlayerGames):
 
         if linear_response(self.engine.sums) is not None:
             return {"closed form": 0.0}
-        return {"all coalitions": rows * donors * coalition_count(len(self.players))}
+        ways = {"all coalitions": rows * donors * coalition_count(len(self.players))}
+        return ways | ({"walks": 0.0} if len(self.players) <= MOST_STEPS else {})
+
+    def walk_sums(self, rows: Indices, donors: Indices, orders: Indices) -> Floats:
+        """The outputs along walks from donors to rows, (walks, players + 1, outputs)."""
+        from losslens.engines.trees.pair_games import walk_sums
+
+        bound = self.engine.sums
+        return bound.scores(walk_sums(bound, self.packed, rows, donors, orders))
+
+    def respond(self, sums: Floats) -> NDArray[Any]:
+        """Predictions, from outputs (m, outputs)."""
+        return self.engine.sums.ensemble.link(sums)
 
     def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
         """Shapley values of the predictions of some rows, (rows, p, ...): weighted means over the donors."""
