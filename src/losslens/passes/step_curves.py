@@ -173,7 +173,7 @@ class ChunkWork:
     groups: OwnGroups | None = None  # rows are in its order; pairs inside groups are left out
 
     def by_group(self, groups: OwnGroups) -> ChunkWork:
-        """The same with rows in the order of their groups."""
+        """The work with rows in the order of their groups."""
         order, sample = groups.order, self.sample
         place = np.empty(len(order), np.intp)
         place[order] = np.arange(len(order))
@@ -182,7 +182,7 @@ class ChunkWork:
         return replace(self, sample=sample, kept=np.sort(place[self.kept]), groups=groups)
 
     def sums(self, start: int, stop: int, walker: Walker, tick: Tick = silent) -> ChunkSums:
-        """Over the rows start .. stop."""
+        """The sums over the rows start .. stop."""
         from losslens.engines.step_sums import sum_steps
 
         axes, sample, count, b = self.axes, self.sample, self.axes.count, stop - start
@@ -356,8 +356,8 @@ class ClassCurves:
 
     def pd(self) -> NDArray[Any]:
         """The mean prediction at each value, (g,) or (g, K)."""
-        one = self.sample.prediction.ndim == 1 and self.sample.prediction.dtype.kind != "i"
-        return np.asarray(self.by_class[self.class_of.each, 1] if one else self.by_class[self.class_of.each, 1:])
+        single = self.sample.prediction.ndim == 1 and self.sample.prediction.dtype.kind != "i"
+        return np.asarray(self.by_class[self.class_of.each, 1] if single else self.by_class[self.class_of.each, 1:])
 
     def pi(self) -> Floats:
         """The mean change at each value, (g,)."""
@@ -398,11 +398,11 @@ class SpreadCells:
     back: Any = ...
 
     def predictions(self, like: NDArray[Any]) -> NDArray[Any]:
-        """Their predictions, (r, g) or (r, g, K)."""
+        """The predictions of the kept rows at all values, (r, g) or (r, g, K)."""
         return self._spread(lambda part, steps, _: part.prediction[steps], like)
 
     def changes(self, loss: Loss, sample: Sample) -> Floats:
-        """Their changes of loss, (r, g)."""
+        """The changes of loss of the kept rows at all values, (r, g)."""
         return self._spread(lambda part, *steps: part.changes_at(loss, sample, *steps), np.empty(0))
 
     def _spread(

@@ -219,7 +219,7 @@ class FeatureResult(Grouped):
         return replace(numbers, pi=pi, pd=of_kept.pd, weights=of_kept.weights)
 
     def band(self, level: float = 0.95) -> Band:
-        """Simultaneous confidence band of the curve, for this model on new data."""
+        """Simultaneous confidence band of the curve, for this model on new data; `level` is its probability."""
         raise NotImplementedError
 
     def _band(self, cells: NDArray[Any], curve: Any, what: str, level: float) -> Band:
