@@ -366,13 +366,9 @@ def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | Non
     classes = [] if sample.classes is None else sample.classes.tolist()
     if target is None and len(classes) == 2:
         target = classes[1]
-    if target is None:
-        raise ValueError(
-            f"the model has {len(classes)} classes: name the one whose {response} are explained, such as "
-            f"target={classes[-1]!r}; they are {classes!r}"
-        )
     if np.ndim(target) or is_missing(target) or target not in classes:
-        raise ValueError(f"target must be one of the classes {classes!r}; got {target!r}")
+        advice = f", such as target={classes[-1]!r}" if target is None and classes else ""
+        raise ValueError(f"target must be one of the classes {classes!r}{advice}; got {target!r}")
     if response == "scores" and len(classes) == 2:  # one column, of the second class
         if target != classes[1]:
             raise ValueError(f"scores of two classes are about the second: pass target={classes[1]!r}; got {target!r}")
