@@ -22,10 +22,10 @@ from losslens.results.one_number import NUMBERS, numbers_of, together
 from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
 from losslens.results.regions import Regions, RegionTarget
-from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
-from losslens.text import claim, in_digits, size_in_words
+from losslens.text import claim, how_computed, in_digits, size_in_words
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Estimates, Inference
@@ -242,14 +242,15 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         """What the numbers are."""
         condition = common_condition(one.conditioning for one in self.features.values())
         given = f", values drawn {condition}" if condition else ""
-        return f"increase in {self.loss.title}{given}; {in_digits(self.error)} with nothing replaced"
+        error = self.error if abs(self.error) > self._first._rounding else 0.0
+        return f"increase in {self.loss.title}{given}; {in_digits(error) if error else 0} with nothing replaced"
 
     @property
     def notes(self) -> list[str]:
         """How the numbers were computed."""
         first = self._first
-        kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
-        notes = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        kind = "exact over all pairs of rows" if self.exact else f"sampled pairs of rows, {self.design}"
+        notes = [f"{kind}; {how_computed(self.engine, self.n_predictions)}"]
         # Where numbers are sampled, and not because the caller wanted a sample.
         sampled = [f for f in self.features.values() if not f.exact and len(f.values) == 1]
         notes += dict.fromkeys(
@@ -301,7 +302,8 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         }
         return ResultTable(
             f"Importances: {self.headline}", columns, RANKED, (FEATURE, IMPORTANCE, ERROR, INTERVAL),
-            [*self.notes, *self._known_warning, *self.cautions], like="importance",
+            named(self.notes) + self._known_warning + self.cautions, like="importance",
+            rounding=self._first._rounding,
             formats={"importance": lambda number: in_digits(number) if np.isfinite(number) else CURVES_ONLY},
         )  # fmt: skip
 

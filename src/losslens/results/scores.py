@@ -19,7 +19,7 @@ from losslens.results.selection import positions, split
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample
-from losslens.text import in_digits, measured
+from losslens.text import how_computed, in_digits, measured, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask
 from losslens.uncertainty.inference import Unit
 from losslens.uncertainty.scored_cells import ScoredCells, ScoredRows, score_fields
@@ -162,6 +162,11 @@ class FeatureScore(OneNumber):
         return (max(low, 0.0), min(high, 1.0)) if self.is_auc else (low, high)
 
     @property
+    def _rounding(self) -> float:
+        """How far rounding moves the score and the importance."""
+        return rounding_error(max(float(np.nan_to_num(self.effective)), 1.0), 2 * self.score)
+
+    @property
     def is_auc(self) -> bool:
         """Whether the score is known to be an AUC, or a mean of AUCs."""
         return self.own is not None and self.own.judge.areas is not None
@@ -293,7 +298,11 @@ class FeatureScore(OneNumber):
             f"{self._measure}, nothing replaced": self.base,
             "values": grid_size(self.values),
         }
-        return facts(f"{self.name}: {self.change}", numbers, [f"{self.design!r}; {self.engine}"])
+        return facts(
+            f"{self.name}: {self.change}",
+            numbers,
+            [f"{self.design!r}; {how_computed(self.engine, self.n_predictions)}"],
+        )
 
     def __repr__(self) -> str:
         return f"<FeatureScore {self.name!r}: {self.change}, {self.design}>"
