@@ -83,6 +83,14 @@ class FeatureImportance(FeatureResult, OneNumber):
         return self.sample.mean_loss(self.at)
 
     @property
+    def errorless(self) -> bool:
+        """Whether the loss of a prediction (not of a label, which is often right) is exactly 0 for every row."""
+        loss = self.sample.loss
+        if loss is None or self.loss.reads == "labels" or self.error != 0:
+            return False
+        return not loss[self.at][self.sample.weight[self.at] > 0].any()
+
+    @property
     def best_constant(self) -> BestConstant:
         """The prediction that, the same for all rows, has the smallest error on them."""
         return best_constant(self.loss, self.sample, self.at)

@@ -49,6 +49,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
     """
 
     by_output: dict[str | float, Importances] = field(default_factory=dict)  # of a loss of several outputs
+    remarks: tuple[str, ...] = ()  #: what the model tells of the rows, such as that it was trained on them
 
     @property
     def outputs(self) -> Outputs:
@@ -264,7 +265,14 @@ class Importances(ResultMapping[FeatureImportance], Inference):
             notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
         if len(self.by_output) > 1:
             notes.append(f"importances for each of the {len(self.by_output)} outputs: .outputs")
-        return [*notes, *filter(None, [self._clipped_cells()])]
+        return [*notes, *self.remarks, *filter(None, [self._no_error(), self._clipped_cells()])]
+
+    @claim(level=0)
+    def _no_error(self) -> str:
+        """That no row has an error, as rows have that a model has learned by heart; "" if one has."""
+        if not self._first.errorless:
+            return ""
+        return "the error is exactly 0 in every row: if the model was trained on these rows, new ones may differ"
 
     @claim(level=0)
     def _clipped_cells(self) -> str:

@@ -87,6 +87,7 @@ class FeatureScore(OneNumber):
     _sampled: ClassVar[bool] = False  # every column of the design is scored
     _known_as_streamed: ClassVar[bool] = False
     known_extrapolation: ClassVar[None] = None
+    errorless: ClassVar[bool] = False
     whole: ClassVar[None] = None  # scorers need all rows at once
 
     @property

@@ -696,7 +696,7 @@ class ShapleyImportance(Grouped, Result, Inference):
             "caution": lambda: list(self.caution),
         }
         drawn = self.monte_carlo_error if not self.exact and error is none else error
-        noise = rounding_error(len(self.local) if self.local.size else 1, self.error_none, self.error_all)
+        noise = rounding_error(max(len(self.at), 1), self.error_none, self.error_all)
         return ResultTable(
             f"ShapleyImportance: {self.headline}", columns,
             ("{feature}", "{sfimp}[ ± {drawn}]", "[{share:>6}]"),
