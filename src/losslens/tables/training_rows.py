@@ -46,9 +46,11 @@ def _equal_rows(model: Any, X: Any) -> tuple[NDArray[np.bool_], float] | None:
 
 def _has_score_of(model: Any, y: Any) -> bool:
     """Whether the R² of a forest's out-of-bag predictions with y, in this order, is the one that it stored."""
-    predicted, score = (getattr(model, name, None) for name in ("oob_prediction_", "oob_score_"))
-    target = None if predicted is None or score is None else np.asarray(y, float)
-    if target is None or target.shape != np.shape(predicted):
+    if not (hasattr(model, "oob_prediction_") and hasattr(model, "oob_score_")):
+        return False
+    target, predicted = np.asarray(y, float), np.asarray(model.oob_prediction_)
+    if target.shape != predicted.shape:
         return False
     spread = float(np.square(target - target.mean()).sum())
-    return spread > 0 and abs(1 - float(np.square(target - predicted).sum()) / spread - score) < 1e-12
+    found = 1 - float(np.square(target - predicted).sum()) / spread if spread > 0 else np.nan
+    return bool(abs(found - model.oob_score_) < 1e-12)  # its last bits
