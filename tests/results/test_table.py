@@ -148,6 +148,8 @@ def test_numbers_within_rounding_of_their_parts_are_shown_as_0():
     small = ResultTable("", columns, like="value", rounding=rounding_error(100, 1e-3)).texts(["value"])
     assert small == [["2.000"], ["1e-16"], ["-3e-16"]]
     assert shown.data()["value"] == columns["value"]
+    missing = ResultTable("", {"value": [np.nan]}, like="value", rounding=1.0)
+    assert missing.texts(["value"]) == [[""]]
 
 
 def test_text_has_at_most_20_rows():

@@ -435,7 +435,7 @@ def test_walks_to_rows_within_budget_and_memory(monkeypatch):
         _ = replace(kind, setup=setup, budget=100, memory=10 * sized - 1).first_sweeps
     free = replace(kind, setup=setup, budget=None)
     assert (free.max_sweeps, free.first_sweeps) == ((10**7 - 10) // 9, 10)
-    with pytest.raises(ValueError, match="two walks a row take 18 predictions; raise budget="):
+    with pytest.raises(ValueError, match="two sweeps of walks take 18 predictions; raise budget="):
         _ = replace(kind, setup=setup, budget=27).max_sweeps
     assert replace(kind, setup=setup, budget=28).max_sweeps == 2
 

@@ -66,7 +66,7 @@ class Ask:
         return rows * min(self.size - skips, self.width)
 
 
-SHARED = 0.9  # share of distinct values among the rows, under which repeated values are looked for
+SHARED = 0.9  # share of distinct values among the rows, under which values are checked for repetitions
 EDGE = 0.4  # how far beyond a product grid its outermost rows lie, in steps
 
 
@@ -108,7 +108,7 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What an engine is asked about one feature, and how its cells are read."""
+    """The request to an engine for one feature, and how its cells are read."""
 
     subject: Subject
     design: Design
@@ -238,27 +238,27 @@ def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.
     feature, distinct = subject.feature, subject.distinct
     if feature.kind == "pair":
         raise ValueError(f"the pair {feature.name!r} needs a grid: donors='auto', 'all' or Grid(m); got {design!r}")
-    lent = design.draw_values(feature.columns, rng)
+    drawn = design.draw_values(feature.columns, rng)
     everyone = narrow(np.arange(n))[:, None]
-    if lent.sources:
-        m = lent.donors.shape[1]
+    if drawn.sources:
+        m = drawn.donors.shape[1]
         narrowed = np.int32 if n * m <= np.iinfo(np.int32).max else np.intp
         every = np.arange(n * m, dtype=narrowed)  # the values drawn, one draw for all rows after the other
         cell = every.reshape(m, n).T
-        sources = tuple(lent.sources[j] for j in feature.columns)
+        sources = tuple(drawn.sources[j] for j in feature.columns)
         index = (every + n,) * len(sources)  # after the column's own values
-        met = DonorValues(cell, every, repeats=False)
-        ask = Ask(feature.name, feature.columns, sources, index, np.full(n, -1), n * m, met)
+        donor_values = DonorValues(cell, every, repeats=False)
+        ask = Ask(feature.name, feature.columns, sources, index, np.full(n, -1), n * m, donor_values)
         place, values = drawn_places(sources, index[0].reshape(m, n).T, distinct, feature.name)
     else:
-        donors = np.where(lent.donors < 0, everyone, lent.donors)  # a row's own value is not predicted
-        met = DonorValues(donors, distinct.codes, repeats=True)
-        ask = _ask(subject, distinct.codes, distinct.first, donor_values=met)
+        donors = np.where(drawn.donors < 0, everyone, drawn.donors)  # a row's own value is not predicted
+        donor_values = DonorValues(donors, distinct.codes, repeats=True)
+        ask = _ask(subject, distinct.codes, distinct.first, donor_values=donor_values)
         bins, values = rank_bins(distinct)
         place = bins[distinct.codes]
     place = place.astype(np.int16) if len(values) <= np.iinfo(np.int16).max else narrow(place)  # one for each cell
-    layout = OwnDonors(lent.donors, place, len(values), leaves_out_own=True, even=True, alone=lent.alone)
-    conditioning = design.conditioning(feature.name, feature.columns, lent)
+    layout = OwnDonors(drawn.donors, place, len(values), leaves_out_own=True, even=True, alone=drawn.alone)
+    conditioning = design.conditioning(feature.name, feature.columns, drawn)
     return Question(subject, design.remembered, ask, layout, (values,), distinct.ordered, conditioning=conditioning)
 
 
@@ -398,9 +398,9 @@ def _ordered_places(
     array: NDArray[Any], cell: Indices, distinct: Distinct, bins: Indices, values: NDArray[Any]
 ) -> tuple[Indices, NDArray[Any]]:
     """Numbers and dates go to the nearest bin, missing values to the last; one draw of all rows at a time."""
-    known = len(values) - (len(distinct) - distinct.present)
+    first_missing = len(values) - (len(distinct) - distinct.present)
     if len(values) == len(distinct):  # no bins: the nearest value
-        numbers = values[:known].astype(array.dtype, copy=False)
+        numbers = values[:first_missing].astype(array.dtype, copy=False)
         edges = numbers[:-1] + (numbers[1:] - numbers[:-1]) / 2
     else:
         edges = distinct.values[np.flatnonzero(np.diff(bins[: distinct.present])) + 1].astype(array.dtype, copy=False)
@@ -408,9 +408,9 @@ def _ordered_places(
     for k in range(cell.shape[1]):
         drawn = array[cell[:, k]]
         missing = np.isnat(drawn) if drawn.dtype.kind in "mM" else np.isnan(drawn)
-        place[:, k] = np.where(missing, known, np.searchsorted(edges, drawn, side="right"))
+        place[:, k] = np.where(missing, first_missing, np.searchsorted(edges, drawn, side="right"))
         any_missing |= bool(missing.any())
-    if any_missing and known == len(values):
+    if any_missing and first_missing == len(values):
         nothing = np.full(1, np.nan) if values.dtype.kind not in "mM" else np.full(1, "NaT", values.dtype)
         values = np.append(values, nothing)
     return place, values

@@ -73,11 +73,11 @@ class DonorSampler:
         table = as_table(X)
         at = positions(columns, table)
         given = given_columns(self, table, at)
-        lent = self.lend(Numbers(table), at, given, 1, rng)
+        drawn = self.lend(Numbers(table), at, given, 1, rng)
         rows = np.arange(table.n)
-        donor = np.where(lent.donors[:, 0] < 0, rows, lent.donors[:, 0])  # a row alone in its leaf keeps its value
+        donor = np.where(drawn.donors[:, 0] < 0, rows, drawn.donors[:, 0])  # a row alone in its leaf keeps its value
         edits = [
-            Edit(0, table.n, j, lent.sources[j], table.n + rows) if j in lent.sources
+            Edit(0, table.n, j, drawn.sources[j], table.n + rows) if j in drawn.sources
             else Edit(0, table.n, j, table.column(j), donor)
             for j in at
         ]  # fmt: skip
@@ -303,9 +303,8 @@ class FunctionSampler(DonorSampler):
 
         table = together = numbers.table
         for _ in range(m):
-            drawn = self.function(
-                table.rows(np.arange(table.n)), labels_of(columns, table), rng
-            )  # a copy, which it may write to
+            copy = table.rows(np.arange(table.n))  # which the function may write to
+            drawn = self.function(copy, labels_of(columns, table), rng)
             try:
                 rows = as_rows(drawn, table)
             except (TypeError, ValueError) as error:
@@ -329,10 +328,10 @@ def positions(columns: Iterable[Any], table: Table) -> list[int]:
     """Columns as positions in the table."""
     from losslens.tables.features import resolve
 
-    wanted = list(dict.fromkeys([columns] if isinstance(columns, (str, int)) else columns))
-    if not wanted:
+    names = list(dict.fromkeys([columns] if isinstance(columns, (str, int)) else columns))
+    if not names:
         return []
-    return [j for one in resolve(wanted, table.labels, by_position=table.backend == "numpy") for j in one.columns]
+    return [j for one in resolve(names, table.labels, by_position=table.backend == "numpy") for j in one.columns]
 
 
 def given_columns(sampler: DonorSampler, table: Table, replaced: Sequence[int]) -> list[int]:
@@ -362,9 +361,9 @@ def _scaled(target: Floats, counted: Indices | slice) -> Floats:
 
 def _share_explained(target: Floats, leaf: Indices) -> float:
     """The share of the variance between leaves."""
-    count, whole = np.maximum(np.bincount(leaf), 1), float(np.square(target).sum())
+    count, total = np.maximum(np.bincount(leaf), 1), float(np.square(target).sum())
     means = np.stack([np.bincount(leaf, column) / count for column in target.T], axis=1)[leaf]
-    return float(np.square(means).sum()) / whole if whole > 0 else 0.0
+    return float(np.square(means).sum()) / total if total > 0 else 0.0
 
 
 def _donors_in_leaves(leaf: Indices, m: int, rng: np.random.Generator) -> Indices:

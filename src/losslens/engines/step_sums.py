@@ -32,14 +32,14 @@ def sum_steps(start, classes, change, prediction, y, weight, base, ceiling, mass
             first, final = U(start[i, k]), U(start[i, k + ONE]) - ONE
             below = mass[at]
             if usual:  # in less than half of the time, because there is no branch in the loop
-                place, target, own, mine, now = at, y[i] if len(y) > 0 else 0.0, base[i], weight[i], 0.0
+                place, target, own, row_weight, now = at, y[i] if len(y) > 0 else 0.0, base[i], weight[i], 0.0
                 for s in range(first, final + ONE):
                     after, value = at + U(classes[min(s + ONE, final)]), prediction[s, 0]
                     now = (target - value) * (target - value) - own if len(y) > 0 else change[s]
                     change[s] = now
                     row_sum += (mass[after] - below) * now
-                    curve[place, 0] += mine * (now - before)
-                    curve[place, 1] += mine * (value - last)
+                    curve[place, 0] += row_weight * (now - before)
+                    curve[place, 1] += row_weight * (value - last)
                     below, before, last, place = mass[after], now, value, after
                 local[i, k] = row_sum + (mass[U(mass_at[k + ONE]) - ONE] - below) * now
                 continue

@@ -22,7 +22,7 @@ from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
 from losslens.text import Sentence, claim, in_digits, listed, share_in_words
 from losslens.typing import Floats
-from losslens.uncertainty.cautions import told
+from losslens.uncertainty.cautions import sentences
 from losslens.uncertainty.inference import Estimates, adjusted
 
 CORRELATED = 0.7  # absolute rank correlation from which on two features are named as correlated
@@ -303,13 +303,13 @@ def doubtful(caution: str) -> str:
 
 def _doubts(first: Importances) -> list[Sentence]:
     order = first._ranked
-    return [*map(doubtful, told([one.name for one in order], [one.caution for one in order], "Importance of"))]
+    return [*map(doubtful, sentences([one.name for one in order], [one.caution for one in order], "Importance of"))]
 
 
 def _doubts_of_shares(share: ShapleyImportance) -> list[Sentence]:
     order = share._order.tolist()
     names, cautions = [share.features[j] for j in order], [share.caution[j] for j in order]
-    return [*map(doubtful, told(names, cautions, "Shapley share of"))]
+    return [*map(doubtful, sentences(names, cautions, "Shapley share of"))]
 
 
 @claim(level=LEVEL)

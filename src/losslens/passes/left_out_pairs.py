@@ -29,7 +29,7 @@ class RowMass:
         self.weight, self.block = sample.weight, sample.block
 
     @cached_property
-    def met(self) -> Floats:
+    def donor_mass(self) -> Floats:
         """The total weight of the donors of each row: those of other groups, or all but itself."""
         if self.block is None:
             return weight_of_others(self.weight)
@@ -38,16 +38,16 @@ class RowMass:
     @cached_property
     def mass(self) -> Floats:
         """The weight of each row as observation."""
-        return self.weight * self.met
+        return self.weight * self.donor_mass
 
     @cached_property
     def donor_weight(self) -> Floats:
         """The weight of each row as donor."""
         return np.asarray(self.mass / self.mass.sum())
 
-    def at_values(self, codes: Indices, size: int, *, apart: bool) -> Floats:
-        """The mass of the pairs whose donor has each of so many values; `apart`: without those that are left out."""
-        return np.bincount(codes, self.mass if apart else self.weight, size).astype(float)
+    def at_values(self, codes: Indices, size: int, *, leaves_out: bool) -> Floats:
+        """The mass of the pairs whose donor has each of so many values; `leaves_out`: without pairs inside groups."""
+        return np.bincount(codes, self.mass if leaves_out else self.weight, size).astype(float)
 
 
 def ratio(sums: Floats, mass: Floats) -> Floats:
@@ -100,8 +100,8 @@ class OwnGroups:
         order = stable_order(block)
         return cls(order, block[order], np.stack([of_rows[order] for of_rows in classes]))
 
-    def whole(self, edges: Sequence[int]) -> list[int]:
-        """Edges of chunks, moved so that no chunk splits a group."""
+    def keep_groups(self, edges: Sequence[int]) -> list[int]:
+        """Edges of chunks of rows, moved so that no chunk splits a group."""
         moved = np.searchsorted(self.block, self.block[edges[:-1]])
         return [*np.unique(moved).tolist(), edges[-1]]
 
@@ -112,7 +112,7 @@ class OwnGroups:
         return back
 
     def sums(self, start: int, stop: int, weight: Floats) -> OwnGroupSums:
-        """To sum pairs of the rows start .. stop: their groups, and in each group the rows by class."""
+        """Empty sums over the pairs inside the groups of the rows start .. stop."""
         block, codes = self.block[start:stop], self.codes[:, start:stop]
         order = np.stack([np.lexsort((of_feature, block)) for of_feature in codes])
         mass = np.zeros((len(codes), stop - start + 1))

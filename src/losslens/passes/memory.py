@@ -30,7 +30,7 @@ class Budget:
 
     memory: int
     cell_bytes: int  # a cell's prediction and its change of loss
-    beside: tuple[int, ...] = ()  # cells in a row of features that have been computed before and share the memory
+    other_widths: tuple[int, ...] = ()  # cells in a row of features that have been computed before and share the memory
     losses: int = 1  # of the same cells: each has importances of all rows
 
     def fits(self, questions: Sequence[Question], n: int) -> bool:
@@ -50,7 +50,7 @@ class Budget:
 
     def check_machine(self, widths: Sequence[int], n: int) -> None:
         """Raise ValueError if features with these numbers of cells a row take more memory than the machine has."""
-        every = (*widths, *self.beside)
+        every = (*widths, *self.other_widths)
         kept = self.kept_rows(widths, n) * self.cell_bytes * sum(every)
         needed, has = kept + besides_cells(n, len(every) * self.losses), machine_bytes()
         if needed > has:
@@ -61,7 +61,7 @@ class Budget:
 
     def kept_rows(self, widths: Sequence[int], n: int) -> int:
         """Rows whose cells are kept: they fit into half of the memory that is left, at least a sixteenth of all."""
-        widths = (*widths, *self.beside)
+        widths = (*widths, *self.other_widths)
         left = max((self.memory - besides_cells(n, len(widths) * self.losses)) // 2, self.memory // 16)
         return int(min(n, left // (self.cell_bytes * sum(widths))))
 
@@ -71,7 +71,7 @@ class Budget:
 
 
 def machine_bytes() -> float:
-    """The memory of this machine, or of its container (cgroup v2); infinity where neither is known."""
+    """The memory of this machine, or of its container (cgroup v2); infinity where the system reports neither."""
     try:
         pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # Windows has no such call

@@ -1,9 +1,9 @@
 """The way "factors": mean squared losses of sums of products, without the cells.
 
-Predictions are ``f(i, k) = kept[i] . lent[k]``, of a few numbers each.
+Predictions are ``f(i, k) = kept[i] . replaced[k]``, of a few numbers each.
 
-The mean over the donors of ``(kept[i] . lent[k] - y_i)^2`` is the squared norm of ``R (kept[i], -y_i)``, where R is the
-triangular factor of the donors' side, and likewise over the rows. Unlike moments, norms do not cancel.
+The mean over the donors of ``(kept[i] . replaced[k] - y_i)^2`` is the squared norm of ``R (kept[i], -y_i)``, where R is
+the triangular factor of the donors' side, and likewise over the rows. Unlike moments, norms do not cancel.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BLOCK = 1 << 20  # numbers multiplied at a time
 
 
 def run(task: Task, engine: Products, designs: Sequence[FeatureDesign]) -> Passed:
-    """All features: the means of their cells, from what rows keep and what donors lend, and the cells on access."""
+    """All features: the means of their cells, from the factors of rows and donors, and the cells on access."""
     n, loss, sample = task.n, task.loss, task.sample
     assert loss is not None  # the squared one
     outcomes: list[list[Outcome]] = []
@@ -55,14 +55,14 @@ def run(task: Task, engine: Products, designs: Sequence[FeatureDesign]) -> Passe
 
 
 def _cells(question: Question, half: Halves, at: Indices, sample: Sample, loss: Loss) -> Cells:
-    """On access."""
-    shown = half.kept[at], half.lent, question.ask.own[at], sample.prediction[at]
-    predictions = deferred(_predictions, *shown)
+    """The cells of some rows, computed on access."""
+    factors = half.kept[at], half.replaced, question.ask.own[at], sample.prediction[at]
+    predictions = deferred(_predictions, *factors)
     return Cells(at, predictions, deferred(_changes, at, predictions, sample, loss))
 
 
-def _predictions(kept: Floats, lent: Floats, own: Indices, base: Floats) -> Floats:
-    predictions = kept @ lent.T
+def _predictions(kept: Floats, replaced: Floats, own: Indices, base: Floats) -> Floats:
+    predictions = kept @ replaced.T
     predictions[np.arange(len(own)), own] = base  # a row at its own value is the row itself
     return np.asarray(predictions)
 
@@ -78,21 +78,21 @@ def _means(subject: Subject, design: Design, half: Halves, sample: Sample, loss:
     """All means; `half.kept` is overwritten."""
     weight, codes, g, own = sample.weight, subject.distinct.codes, len(subject.distinct), sample.loss
     assert own is not None
-    kept, lent, rows = half.kept, half.lent, RowMass(sample)
-    mass = rows.at_values(codes, g, apart=False)
-    pd = lent @ (weight @ kept)
+    kept, replaced, rows = half.kept, half.replaced, RowMass(sample)
+    mass = rows.at_values(codes, g, leaves_out=False)
+    pd = replaced @ (weight @ kept)
     kept[:, -1] -= sample.target(loss)
-    local = _squared_norms(kept, _triangle(lent, mass)) - own
-    changes = _squared_norms(lent, _triangle(kept, weight)) - weight @ own
+    local = _squared_norms(kept, _triangle(replaced, mass)) - own
+    changes = _squared_norms(replaced, _triangle(kept, weight)) - weight @ own
     if not design.leaves_out_own:
         return Means(
             local=local, mass=weight, pi=changes, weights=mass / mass.sum(), pd=pd, caused=changes[codes],
             donor_weight=weight,
         )  # fmt: skip
-    others = rows.at_values(codes, g, apart=True)
+    others = rows.at_values(codes, g, leaves_out=True)
     return Means(
-        local=local / rows.met, mass=rows.mass, pi=ratio(changes * mass, others), weights=others / others.sum(), pd=pd,
-        caused=changes[codes] / rows.met, donor_weight=rows.donor_weight,
+        local=local / rows.donor_mass, mass=rows.mass, pi=ratio(changes * mass, others), weights=others / others.sum(),
+        pd=pd, caused=changes[codes] / rows.donor_mass, donor_weight=rows.donor_weight,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import signature
 from typing import Any, TypeVar
@@ -45,7 +45,7 @@ from losslens.uncertainty.cautions import few_groups
 from losslens.workers import warn_once
 
 FeatureDesign = tuple[Subject, Design]  # a feature and the design of its donors
-Held = TypeVar("Held")
+Kind = TypeVar("Kind")
 PROBED = 64  # rows that a function predicts first, to see how many classes it has
 SEVERAL_OUTPUTS = "this loss reads several outputs at once"
 
@@ -73,7 +73,7 @@ class Options:
         object.__setattr__(self, "memory", checks.memory_bytes(self.memory))
 
 
-def picked(kind: type[Held], arguments: Mapping[str, Any]) -> Held:
+def picked(kind: type[Kind], arguments: Mapping[str, Any]) -> Kind:
     """A dataclass made of those arguments of a verb that it has fields for."""
     return kind(**{name: arguments[name] for name in signature(kind).parameters if name in arguments})
 
@@ -142,7 +142,7 @@ def prepare(
 ) -> Task:
     """Check every argument against the table; an error says which one is wrong and what to do.
 
-    `any_design`: an exact engine may be asked for single cells, so that it takes every design, not all pairs only.
+    `any_design`: an exact engine may compute single cells, so that it takes every design, not all pairs only.
     `subjects` are the table's features, where results of other models on it share their values.
     """
     model, memory, sample_weight = as_model(model), options.memory, options.sample_weight
@@ -152,7 +152,7 @@ def prepare(
     if isinstance(loss, SurvivalLoss):
         loss = loss.for_target(y)
         model = model.at(loss.outputs)
-    respond = model.responder(response)
+    respond = replace(model.responder(response), explained=table)
     least = 1 if loss is None else 2  # a curve needs no other row
     weight = checks.row_weights(sample_weight, table.n, table.index, least=least)
     target, classes = _target(model, respond, table, y, loss, response, weight)
@@ -224,7 +224,7 @@ def _losses(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDAr
 
 
 def on_grid(native: Any, loss: Any, y: Any) -> Any:
-    """The loss given; of survival curves, the default of survival models, on the grid that y gives."""
+    """The given loss; that of survival curves, the default of survival models, is put on the grid that y gives."""
     named = isinstance(loss, str) and loss == "brier_survival"
     if named or loss is brier_survival or (loss is None and has_survival_curves(native)):
         loss = brier_survival()
@@ -232,11 +232,11 @@ def on_grid(native: Any, loss: Any, y: Any) -> Any:
 
 
 def for_folds(native: Any, loss: Any, y: Any) -> Any:
-    """The loss given; of survival curves on one grid, with one estimate of censoring, for all folds."""
+    """The given loss; that of survival curves gets one grid and one estimate of censoring for all folds."""
     if isinstance(loss, (list, tuple)):
         resolve_loss(loss)  # type: ignore[arg-type]  # raises: one is needed
-    found = on_grid(native, loss, None)
-    return found.for_folds(y) if isinstance(found, SurvivalLoss) else found
+    chosen = on_grid(native, loss, None)
+    return chosen.for_folds(y) if isinstance(chosen, SurvivalLoss) else chosen
 
 
 def default_loss(model: Model, loss: Any, y: Any = None) -> Loss:
@@ -256,9 +256,16 @@ def default_loss(model: Model, loss: Any, y: Any = None) -> Loss:
             return resolve_loss("squared_error")
         if model.kind == "classifier":
             return resolve_loss("log_loss" if "probabilities" in model.responses else "zero_one")
-        raise ValueError(f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'")
+        raise ValueError(_unnamed_loss(model))
     reads: Response = "probabilities" if model.kind == "classifier" else "values"
     return resolve_loss(loss, reads if reads in model.responses else next(iter(model.responses)))
+
+
+def _unnamed_loss(model: Model) -> str:
+    """What to write where a function says nothing of what it predicts, unless its name does."""
+    if "proba" in model.name:
+        return f"loss must be named for {model.name}, a function: loss='log_loss', or pass the classifier itself"
+    return f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'"
 
 
 def _of_outputs(model: Model, loss: Any, names: tuple[str, ...]) -> Loss:
@@ -270,26 +277,26 @@ def _of_outputs(model: Model, loss: Any, names: tuple[str, ...]) -> Loss:
             "loss='squared_error', the Brier score averaged over columns"
         )
     if loss is None and model.kind == "unknown":
-        raise ValueError(f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'")
-    found = for_outputs(resolve_loss("squared_error" if loss is None else loss, "outputs"), names)
-    if found.reads != "outputs":
+        raise ValueError(_unnamed_loss(model))
+    chosen = for_outputs(resolve_loss("squared_error" if loss is None else loss, "outputs"), names)
+    if chosen.reads != "outputs":
         raise ValueError(
-            f"y has {len(names)} columns, but {found.name} reads {found.reads} of one output; use a loss of numbers "
+            f"y has {len(names)} columns, but {chosen.name} reads {chosen.reads} of one output; use a loss of numbers "
             "such as 'squared_error', which is averaged over columns, losses.pointwise(function, reads='outputs'), or "
             "one column of y"
         )
-    return found
+    return chosen
 
 
 def _with_outputs(loss: OutputsLoss, respond: Responder, table: Table, y: Any, target: NDArray[Any]) -> OutputsLoss:
-    """The loss, once the model is seen to return its outputs; a custom one with names, if it has a loss of each."""
+    """The loss, after a check that the model returns its outputs; a custom loss of each output gets their names."""
     rows = np.unique(np.linspace(0, table.n - 1, PROBED).astype(np.intp))
     predicted, returned_names = respond.with_names(Batch(table).fill(rows, []))
-    wanted = checks.output_names(y) or tuple(map(str, loss.outputs))
-    if returned_names != wanted and sorted(returned_names) == sorted(wanted):
+    expected = checks.output_names(y) or tuple(map(str, loss.outputs))
+    if returned_names != expected and sorted(returned_names) == sorted(expected):
         raise ValueError(
-            f"the model returns the columns {', '.join(returned_names)}, but the outputs are {', '.join(wanted)}: give "
-            "both in the same order"
+            f"the model returns the columns {', '.join(returned_names)}, but the outputs are {', '.join(expected)}: "
+            "give both in the same order"
         )
     if not loss.custom:
         loss.check_prediction(predicted)
@@ -317,6 +324,21 @@ def effect_of(model: Model, target: Any) -> tuple[Model, Response]:
     return one_output(model, target if isinstance(target, str) else int(target)), "values"
 
 
+def raw_of(model: Model) -> tuple[Model, Response]:
+    """The model and its raw scores, or an error."""
+    if model.kind != "classifier":
+        raise ValueError(
+            f"scale='raw' is that of a classifier's scores, such as log-odds, but {model.name} is "
+            f"{'a regressor' if model.kind == 'regressor' else 'no classifier'}; leave out scale="
+        )
+    if "scores" not in model.responses:
+        raise ValueError(
+            f"{model.name} has no raw scores (no decision_function); leave out scale= for those of its "
+            f"{' or '.join(one for one in model.responses if one != 'labels') or 'labels'}"
+        )
+    return model, "scores"
+
+
 def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | None, str | None]:
     """The column of the predictions whose effect is computed, and the name of its class or output."""
     if response == "values":
@@ -324,6 +346,11 @@ def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | Non
     classes = [] if sample.classes is None else sample.classes.tolist()
     if target is None and len(classes) == 2:
         target = classes[1]
+    if target is None:
+        raise ValueError(
+            f"the model has {len(classes)} classes: name the one whose {response} are explained, such as "
+            f"target={classes[-1]!r}; they are {classes!r}"
+        )
     if np.ndim(target) or is_missing(target) or target not in classes:
         raise ValueError(f"target must be one of the classes {classes!r}; got {target!r}")
     if response == "scores" and len(classes) == 2:  # one column, of the second class
@@ -362,7 +389,7 @@ def _target(
 
 def classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
     """The classes of a plain function: the labels of y, or 0..K-1 where it returns more columns than y has labels."""
-    # Several rows, from the whole table: a model that looks for constant columns finds them in a single row.
+    # Several rows, from all over the table: in a single row every column would be constant.
     rows = np.unique(np.linspace(0, table.n - 1, PROBED).astype(np.intp))
     try:
         columns = np.shape(respond(Batch(table).fill(rows, [])))[1:]

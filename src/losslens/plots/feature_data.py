@@ -117,12 +117,12 @@ class FeaturePicture:
 
     @property
     def colour(self) -> str:
-        """Of the mean curve; a pair has a colour map."""
+        """The colour of the mean curve; a pair has a colour map."""
         return BLUE if len(self.values) == 2 else one_colour(self.look.colors, BLUE)
 
     @property
     def faded(self) -> NDArray[np.bool_]:
-        """Where most of the replaced rows are unlike any real one, (g,)."""
+        """The mask of grid values at which most of the replaced rows are unlike any real one, (g,)."""
         if self.extrapolation is None or not self.one_column:
             return np.zeros(self.curve.shape, bool)
         return self.extrapolation.on(self.values[0]).faded
@@ -178,7 +178,7 @@ class FeaturePicture:
         return extent(np.append(self.curve, self.level or 0.0), singles, band)
 
     def centred_at(self, place: int) -> FeaturePicture:
-        """The same with all curves 0 at one grid value: what is added to or taken off the prediction there."""
+        """The picture with all curves 0 at one grid value: the differences from the prediction there."""
         assert self.singles is not None
         singles = self.singles
         cells = singles.cells - singles.curves(np.arange(len(singles.rows)))[:, [place]]
@@ -218,7 +218,7 @@ def _importance(result: FeatureImportance, look: Look) -> FeaturePicture:
         singles=Singles(result, result.cells.changes, integral, name, "ICI"),
         scattered=_scattered(result),
         design=repr(result.design),
-        extrapolation=result.known_extrapolation,
+        extrapolation=result.computed_extrapolation,
         caution=result.caution or _few(result),
     )  # fmt: skip
 
@@ -233,13 +233,13 @@ def _effect(result: FeatureEffect, look: Look) -> FeaturePicture:
         singles=Singles(result, cells, _row_means(result, cells), "mean prediction", "ICE"),
         scattered=_scattered(result),
         design=repr(result.design),
-        extrapolation=result.known_extrapolation,
+        extrapolation=result.computed_extrapolation,
         caution=_few(result),
     )  # fmt: skip
 
 
 def _few(result: FeatureResult) -> str:
-    """Of a band: what is to be said of rows, or of groups of rows, whatever is drawn."""
+    """The caution on a band where rows, or groups of rows, are few."""
     return few_units(result.sample.effective_units(result.at), grouped=result.sample.block is not None)
 
 

@@ -120,7 +120,7 @@ def plot_interaction_ranking(result: Interactions, ax: Axes | None, look: Look, 
 
 
 def _sorted_pairs(ranked: Sequence[tuple[int, int]], names: Sequence[str], sort: Sort) -> list[tuple[int, int]]:
-    """Pairs in the order asked for, given the strongest first."""
+    """Pairs in the requested order, given the strongest first."""
     if sort == "importance":
         return list(ranked)
     every = sorted(ranked)

@@ -147,7 +147,7 @@ def _mean_line(ax: Axes, places: Scale, shown: FeaturePicture, faded: NDArray[np
 
 
 def widened(faded: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Also the neighbours of faded values: a segment of a curve is faded if one of its ends is."""
+    """The faded values and their neighbours: a segment of a curve is faded if one of its ends is."""
     wider = faded.copy()
     wider[1:] |= faded[:-1]
     wider[:-1] |= faded[1:]
@@ -203,5 +203,5 @@ def draw_strip(ax: Axes, places: Scale, weights: Floats | None, title: str, few:
 
 
 def _heights(share: Floats) -> Floats:
-    """As shares of the axes; rare values remain visible."""
+    """Heights as shares of the axes; rare values remain visible."""
     return np.where(share > 0, np.maximum(share / share.max(), 0.06), 0.0) * STRIP

@@ -41,8 +41,8 @@ class Comparison(Result):
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 0]}
-    >>> found = ll.compare(models, X, X[:, 0] + X[:, 1], loss="squared_error", shapley=False)
-    >>> found.names, found.features, bool(found.error_difference("one", "both").low > 0)
+    >>> comparison = ll.compare(models, X, X[:, 0] + X[:, 1], loss="squared_error", shapley=False)
+    >>> comparison.names, comparison.features, bool(comparison.error_difference("one", "both").low > 0)
     (('both', 'one'), ('x0', 'x1'), True)
     """
 
@@ -115,9 +115,9 @@ class Comparison(Result):
         self._model(base)
         others = [name for name in self.names if name != base]
         pairs = [(name, feature) for name in others for feature in self.features]
-        found = [self.difference(feature, name, base, level, of=of) for name, feature in pairs]
-        known = {"feature": [feature for _, feature in pairs], "model": [name for name, _ in pairs]}
-        return columns_of_differences(known | {"against": [base] * len(found)}, found, adjust)
+        differences = [self.difference(feature, name, base, level, of=of) for name, feature in pairs]
+        columns = {"feature": [feature for _, feature in pairs], "model": [name for name, _ in pairs]}
+        return columns_of_differences(columns | {"against": [base] * len(differences)}, differences, adjust)
 
     def moved(
         self,
@@ -135,16 +135,16 @@ class Comparison(Result):
         if not self.shifts:
             raise ValueError("the models were compared on the same rows, so no values moved; pass X as a mapping")
         data = self._differences(against, level, adjust, of)
-        said, pairs = data.pop("caution"), list(zip(data["feature"], data["model"], data["against"], strict=True))
+        cautions, pairs = data.pop("caution"), list(zip(data["feature"], data["model"], data["against"], strict=True))
         shifts = [self.shift(*pair) for pair in pairs]
         data["importance"] = [self._importance(name, feature, of) for feature, name, _ in pairs]
         data["importance_against"] = [self._importance(base, feature, of) for feature, _, base in pairs]
         data["moved"] = [one.beyond_chance for one in shifts]
         data |= {column.name: [getattr(one, column.name) for one in shifts] for column in fields(DistributionShift)}
-        return self._frame(data | {"caution": said})
+        return self._frame(data | {"caution": cautions})
 
     def shift(self, feature: str, name: str, against: str) -> DistributionShift:
-        """How far the values of a feature are apart in two sets of rows, without any model."""
+        """How much the distribution of a feature's values differs between two sets of rows, without any model."""
         for one in (name, against):
             self._model(one)
         j = self.features.index(self._first[feature].name)
@@ -261,8 +261,8 @@ class Comparison(Result):
         >>> X = np.random.default_rng(0).normal(size=(50, 2))
         >>> rows = {"early": X, "late": X + [0, 2]}
         >>> y = {"early": X[:, 0] + X[:, 1], "late": X[:, 0]}
-        >>> found = ll.compare(lambda X: X.sum(axis=1), rows, y, loss="squared_error", shapley=False)
-        >>> [label.get_text() for label in found.plot_moved().get_yticklabels()]
+        >>> comparison = ll.compare(lambda X: X.sum(axis=1), rows, y, loss="squared_error", shapley=False)
+        >>> [label.get_text() for label in comparison.plot_moved().get_yticklabels()]
         ['x1', 'x0']
         """
         base = self.names[0] if against is None else against
@@ -292,8 +292,8 @@ class Comparison(Result):
         >>> import numpy as np, losslens as ll
         >>> X = np.random.default_rng(0).normal(size=(50, 2))
         >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 1]}
-        >>> found = ll.compare(models, X, 2 * X[:, 1], loss="squared_error")
-        >>> [label.get_text() for label in found.plot_shares().get_xticklabels()]
+        >>> comparison = ll.compare(models, X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text() for label in comparison.plot_shares().get_xticklabels()]
         ['both', 'one']
         """
         if not self.shapley:
@@ -322,8 +322,8 @@ class Comparison(Result):
         if self.shifts and len(self.names) == 2:
             extra = self._moved_columns(order)
             view += [("difference", "{difference}[ ({low} to {high})]"), ("values moved", "{distance}")]
-            of = f"{self.names[1]} less {self.names[0]}, over pairs of different rows"
-            notes = [f"the difference is {of}, with its 95% interval", MOVED, *notes]
+            contrast = f"{self.names[1]} less {self.names[0]}, over pairs of different rows"
+            notes = [f"the difference is {contrast}, with its 95% interval", MOVED, *notes]
         return ResultTable(
             f"Comparison: {self.headline}", columns, view=view, notes=[*notes, *self.cautions], extra=extra,
             like="difference", alike=("low", "high"),
@@ -333,14 +333,14 @@ class Comparison(Result):
         """Of two sets of rows: the difference of the errors and of each importance, and how far the values moved."""
         base, name = self.names
         nothing = Difference(name, base, np.nan, np.nan, np.nan, np.nan, np.nan, 0.95)
-        asked = [partial(self.error_difference, name, base)]
-        asked += [partial(self.difference, feature, name, base) for feature in features]
-        found = [or_else(one, nothing) for one in asked]
+        comparisons = [partial(self.error_difference, name, base)]
+        comparisons += [partial(self.difference, feature, name, base) for feature in features]
+        differences = [or_else(one, nothing) for one in comparisons]
         shifts = [self.shift(feature, name, base) for feature in features]
         return {
-            "difference": [one.value for one in found],
-            "low": [one.low for one in found],
-            "high": [one.high for one in found],
+            "difference": [one.value for one in differences],
+            "low": [one.low for one in differences],
+            "high": [one.high for one in differences],
             "distance": ["", *map(distance_in_words, shifts)],
         }
 

@@ -25,6 +25,7 @@ from losslens.tables.frozen import Deferred, deferred, lazy
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
+from losslens.tracebacks import brief
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.bands import Band, band
 
@@ -49,14 +50,14 @@ class FeatureResult(Grouped):
     means: Means
     cells: Cells
     backend: str
-    declined: str = ""  #: why the model was asked; empty if an exact engine computed everything
+    declined: str = ""  #: why the model predicted the cells; empty if an exact engine computed everything
     observed: Floats | None = None  # (len(at), 2), of a pair: positions of these rows on both grids
     conditioning: Conditioning | None = None  # what conditional samplers condition on; None: donors from all rows
     extrapolated: ReplacedRows | Extrapolation | None = None  # of all rows, also where some are selected
 
     @property
-    def _unread(self) -> str:
-        """Why the model was asked, but for a sample that the caller wanted."""
+    def _why_sampled(self) -> str:
+        """Why the model predicted the cells; empty where the caller chose a design that samples."""
         return self.declined if self.declined != self.design.declined else ""
 
     @property
@@ -84,10 +85,10 @@ class FeatureResult(Grouped):
         return None if result is None else result.on(self.values[0])
 
     @property
-    def known_extrapolation(self) -> Extrapolation | None:
+    def computed_extrapolation(self) -> Extrapolation | None:
         """`extrapolation` if it has been computed already, otherwise None."""
         rows = self.extrapolated
-        return None if isinstance(rows, ReplacedRows) and not rows.known else self.extrapolation
+        return None if isinstance(rows, ReplacedRows) and not rows.is_computed else self.extrapolation
 
     @property
     def whole(self) -> Totals | None:
@@ -104,7 +105,7 @@ class FeatureResult(Grouped):
 
     @property
     def row_labels(self) -> Labels | None:
-        """The labels of these rows in a pandas index; None: they are known by position (`row_labels` module)."""
+        """The labels of these rows in a pandas index; None: positions identify them (`row_labels` module)."""
         return take_labels(self.sample.row_labels, self.at)
 
     @property
@@ -113,9 +114,15 @@ class FeatureResult(Grouped):
         return len(self.cells.rows) == len(self.at)
 
     @property
-    def _known_as_streamed(self) -> bool:
-        """Whether some cells are not kept, as far as that is known without computing any."""
+    def _is_streamed(self) -> bool:
+        """Whether some cells are not kept; False as long as the cells are not computed."""
         return not isinstance(vars(self.cells)["rows"], Deferred) and not self.complete
+
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        places = self.layout.own_places
+        if self.columns != (column,) or places is None or len(places) != self.sample.n or (places[self.at] < 0).any():
+            return None
+        return np.asarray(self.values[0][places[self.at]])
 
     @property
     def _no_donors(self) -> str:
@@ -129,6 +136,7 @@ class FeatureResult(Grouped):
             return curve
         return curve.reshape(*curve.shape[:-1], *map(len, self.values))
 
+    @brief
     def given(self, rows: Any) -> Self:
         """The result for these rows as observations, with donors from all rows.
 
@@ -150,7 +158,7 @@ class FeatureResult(Grouped):
         return replace(self, at=at, cells=cells, means=numbers, exact=False, observed=observed).trimmed()
 
     def trimmed(self) -> Self:
-        """Without grid values that none of these rows has a donor at: curves are undefined there."""
+        """The result without grid values at which none of these rows has a donor: curves are undefined there."""
         if self.design.common and not self.design.leaves_out_own and self.sample.block is None:
             return self  # every row has cells at every value
         weights = self.means.weights
@@ -170,7 +178,7 @@ class FeatureResult(Grouped):
         )
 
     def keeping(self, rows: Indices) -> Self:
-        """The same with the cells of these rows only, which are among those whose cells are kept."""
+        """The result with the cells of these rows only, which are among those whose cells are kept."""
         if len(self.cells.rows) <= len(rows):
             return self
         return replace(self, cells=take_rows(self.cells, np.searchsorted(self.cells.rows, rows)))
@@ -211,7 +219,7 @@ class FeatureResult(Grouped):
         return replace(numbers, pi=pi, pd=of_kept.pd, weights=of_kept.weights)
 
     def band(self, level: float = 0.95) -> Band:
-        """Confidence band of the whole curve, for this model on new data."""
+        """Simultaneous confidence band of the curve, for this model on new data."""
         raise NotImplementedError
 
     def _band(self, cells: NDArray[Any], curve: Any, what: str, level: float) -> Band:

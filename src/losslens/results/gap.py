@@ -67,7 +67,7 @@ class Gap(Result):
     skewness: Floats
     freedom: Floats
     effective: float  # the smaller group counts as so many rows, or groups of rows, of equal weight
-    grouped: bool  # groups of rows were left out as wholes
+    grouped: bool  # groups of rows were left out together
     covers_table: bool  # every column belongs to a feature
     why: str = ""  #: why there are no standard errors; empty if there are
     remarks: tuple[str, ...] = ()
@@ -85,9 +85,9 @@ class Gap(Result):
     @property
     def parts(self) -> Floats:
         """What each line adds to the difference, (p + 1,)."""
-        apart = self.without[0] - self.without[1]
-        known = abs(apart) > 1e-12 * np.abs(self.without).sum()  # beyond rounding
-        return np.concatenate([[apart if known else 0.0], self.shares[1] - self.shares[0]])
+        difference = self.without[0] - self.without[1]
+        beyond_rounding = abs(difference) > 1e-12 * np.abs(self.without).sum()
+        return np.concatenate([[difference if beyond_rounding else 0.0], self.shares[1] - self.shares[0]])
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ class Gap(Result):
         return self._difference(self.lines.index(line), level)
 
     def whole(self, level: float = 0.95) -> Difference:
-        """The whole difference with its interval and the two-sided p-value of no difference."""
+        """The total difference with its interval and the two-sided p-value of no difference."""
         return self._difference(len(self.lines), level)
 
     @cached_property
@@ -139,8 +139,8 @@ class Gap(Result):
         if self.why:
             return ("",) * len(self.lines)
         few = "" if self.grouped else small_group(self.effective)
-        found = [self._difference(k, 0.95).caution for k in range(len(self.lines))]
-        return tuple(" ".join(filter(None, (few, one))) for one in found)
+        cautions = [self._difference(k, 0.95).caution for k in range(len(self.lines))]
+        return tuple(" ".join(filter(None, (few, one))) for one in cautions)
 
     @property
     def cautions(self) -> list[str]:
@@ -160,22 +160,22 @@ class Gap(Result):
     def headline(self) -> str:
         """What the numbers are."""
         first, second = self.names
-        found = in_digits(self.total)
+        text = in_digits(self.total)
         if not self.why:
-            whole = self.whole()
-            found += f" ({in_digits(whole.low, self.total)} to {in_digits(whole.high, self.total)})"
+            total = self.whole()
+            text += f" ({in_digits(total.low, self.total)} to {in_digits(total.high, self.total)})"
         errors = [f"{in_digits(error)} in {n:,} rows" for error, n in zip(self.error, self.n, strict=True)]
-        return f"{self.title} of {first} less that of {second}: {found}; {errors[0]} and {errors[1]}"
+        return f"{self.title} of {first} less that of {second}: {text}; {errors[0]} and {errors[1]}"
 
     @property
     def notes(self) -> list[str]:
         """What the lines are."""
         first, second = self.names
-        by = "their targets alone" if self.covers_table else "their targets and the other columns"
+        reason = "their targets alone" if self.covers_table else "their targets and the other columns"
         notes = [
             f"the lines sum to the difference; a feature's is what it takes off the error of {second} less what it "
             f"takes off that of {first}: what the difference comes with, not what causes it",
-            f"the first line is with all values from other rows, where the two differ by {by}; other rows are all "
+            f"the first line is with all values from other rows, where the two differ by {reason}; other rows are all "
             "rows, whatever their group",
             f"in {first}, in {second}: the error of the first line, then what each feature takes off it",
             self.why or "p-values are adjusted by Holm's method for all lines",
@@ -237,7 +237,7 @@ class Gap(Result):
 
 def gap_between(
     groups: tuple[Indices, Indices], local: Floats, sample: Sample, pairs: tuple[Floats, Layout, Indices] | None, *,
-    with_own: bool, names: Any, **known: Any,
+    with_own: bool, names: Any, **fields: Any,
 ) -> Gap:  # fmt: skip
     """The gap of two groups of rows from the shares of rows, (n, p), and of pairs: cells, their layout and their rows.
 
@@ -258,30 +258,30 @@ def gap_between(
         for values in (local, sample.loss, sample.loss + local.sum(axis=1))
     )
     first, second = (sample.effective_units(rows) for rows in groups)
-    known |= {
+    fields |= {
         "names": _two(names), "n": np.array([np.sum(sample.weight[rows] > 0) for rows in groups]), "error": error,
         "without": without, "shares": shares, "effective": min(first, second), "grouped": sample.block is not None,
     }  # fmt: skip
     least, none = min(sample.units(rows) for rows in groups), np.empty(0)
     if least < 3:
-        what = "rows" if sample.block is None else "groups"
-        why = f"no intervals: each of the two needs at least 3 {what} with weight, and one has {least}"
-        return Gap(**known, centre=none, std_error=none, skewness=none, freedom=none, why=why)
+        unit = "rows" if sample.block is None else "groups"
+        why = f"no intervals: each of the two needs at least 3 {unit} with weight, and one has {least}"
+        return Gap(**fields, centre=none, std_error=none, skewness=none, freedom=none, why=why)
     if with_own:
         local /= np.where(sample.weight < 1, 1 - sample.weight, 1.0)[:, None]
     values = np.column_stack([sample.loss + local.sum(axis=1), -local, sample.loss])
     weight, roles = contrasts.contrast(sample, *groups), [contrasts.of_rows(values, sample, rows) for rows in groups]
     moved, excess = roles[0] - roles[1], np.zeros(values.shape[1])
     if pairs is not None:
-        cells, layout, at = pairs
-        lent, excess[:-1] = contrasts.of_donors(cells, local[at], layout, sample, at, weight)
-        moved += np.column_stack([lent.sum(axis=1), -lent, np.zeros(len(lent))])
+        cells, layout, pair_rows = pairs
+        of_donors, excess[:-1] = contrasts.of_donors(cells, local[pair_rows], layout, sample, pair_rows, weight)
+        moved += np.column_stack([of_donors.sum(axis=1), -of_donors, np.zeros(len(of_donors))])
     each = [Influence(*column) for column in zip(moved.T, excess, excess, strict=True)]
     freedom = [
         welch((float(a @ a), float(b @ b)), (first, second)) for a, b in zip(roles[0].T, roles[1].T, strict=True)
     ]
     return Gap(
-        **known, centre=weight @ values, std_error=np.array([one.std_error for one in each]),
+        **fields, centre=weight @ values, std_error=np.array([one.std_error for one in each]),
         skewness=np.array([one.skewness for one in each]), freedom=np.array(freedom, float),
     )  # fmt: skip
 

@@ -26,6 +26,7 @@ from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.constant import BestConstant, best_constant, skill
 from losslens.tables.sample import Sample, cell_changes
 from losslens.text import how_computed, in_digits, rounding_error
+from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Limits
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.bands import Band
@@ -147,10 +148,10 @@ class FeatureImportance(FeatureResult, OneNumber):
     @property
     def _doubts(self) -> str:  # type: ignore[override]
         """Why the number, not only its interval, is to be taken with caution."""
-        found = or_else(lambda: self.influence, None)
-        if found is None:
+        influence = or_else(lambda: self.influence, None)
+        if influence is None:
             return ""
-        clipped = self.clipped if found.std_error > 0 else 0.0  # nothing changes: nothing is decided by a bound
+        clipped = self.clipped if influence.std_error > 0 else 0.0  # nothing changes: nothing is decided by a bound
         return " ".join(filter(None, (cautions.clipped(clipped), cautions.doubted_draws(self.conditioning))))
 
     @property
@@ -175,7 +176,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         return float(ratio * np.exp(low)), float(ratio * np.exp(high))
 
     def band(self, level: float = 0.95) -> Band:
-        """Confidence band of the whole PI curve, for this model on new data."""
+        """Simultaneous confidence band of the PI curve, for this model on new data."""
         return self._band(self._changes, self.means.pi, "the PI curve", level)
 
     @property
@@ -201,8 +202,8 @@ class FeatureImportance(FeatureResult, OneNumber):
         if (outputs := outputs_of(self.loss)) is not None:
             if label not in outputs:
                 raise ValueError(f"{label!r} is not an output of the model; the outputs are {list(outputs)!r}")
-            at = outputs.index(label)
-            return self._effect(lambda p: p[..., at], str(label))
+            column = outputs.index(label)
+            return self._effect(lambda p: p[..., column], str(label))
         positions = np.flatnonzero(self._classes == label)
         if len(positions) != 1:
             raise ValueError(f"{label!r} is not a class of the model; the classes are {self._classes.tolist()!r}")
@@ -213,6 +214,7 @@ class FeatureImportance(FeatureResult, OneNumber):
             return self._effect(lambda p: p if k == 1 else -p, str(label))
         return self._effect(lambda p: p[..., k], str(label))
 
+    @brief
     def subset(self, rows: Any) -> Self:
         """The result for these rows with donors among them: the same as a new call on the subset, without the model."""
         self._need_rows("subset")
@@ -236,12 +238,14 @@ class FeatureImportance(FeatureResult, OneNumber):
         )  # fmt: skip
         return replace(new, means=new._means(cells, layout, sample)).trimmed()
 
+    @brief
     def drop(self, rows: Any) -> Self:
         """The result without these rows, as observations and as donors: the `subset` of the others."""
         self._need_both_roles("drop")
         others = all_but(rows, len(self.at), self.row_labels, self.backend)
         return self if len(others) == len(self.at) else self._subset(others)
 
+    @brief
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions with another loss of the same response."""
         return self._with_loss(same_outputs(resolve_loss(loss, self.loss.reads), self.loss))
@@ -259,22 +263,25 @@ class FeatureImportance(FeatureResult, OneNumber):
         new = replace(self, loss=loss, sample=sample, cells=replace(self.cells, changes=changes))
         return replace(new, means=new._means(new.cells, self.layout, sample))
 
+    @brief
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
-        """The importance over time: of the rows in each stretch of time, with donors from all rows, and a band.
+        """The importance over time: of the rows in each period, with donors from all rows, and a band.
 
         Parameters
         ----------
         times
-            The time of each row, as `time_blocks` takes them: numbers, dates or durations, in any order.
+            The time of each row, as `time_blocks` takes them: numbers, dates or durations, in any order. Or the name of
+            a column of which the result holds the values, as in `by`.
         bins
-            The number of stretches, equally long; by default up to 12, as many as have 60 rows (5 groups) on average.
+            The number of periods, equally long; by default up to 12, as many as have 60 rows (5 groups) on average.
         width
             Their length in the unit of `times` instead: a number, or for dates a duration such as ``"30D"``, ``"1M"``.
         level
-            The probability that the band contains the importance in all stretches.
+            The probability that the band contains the importance in all periods.
         """
         return over_time({self.name: self}, times, bins, width, level)
 
+    @brief
     def regions(
         self, X: Any, *, target: RegionTarget = "interaction", depth: int = 3, level: float = 0.05,
         permutations: int = 499, random_state: Any = 0,
@@ -354,7 +361,7 @@ class FeatureImportance(FeatureResult, OneNumber):
             "values": grid_size(self.values),
         }
         kind = "exact over all pairs of rows" if self.exact else f"sampled pairs of rows, {self.design!r}"
-        notes, far = [f"{kind}; {how_computed(self.engine, self.n_predictions)}"], self.known_extrapolation
+        notes, far = [f"{kind}; {how_computed(self.engine, self.n_predictions)}"], self.computed_extrapolation
         if far is not None and far.warns:
             notes.append(far.sentence)
         notes += cautions.noted([self.name], [self.caution])

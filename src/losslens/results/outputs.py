@@ -146,8 +146,8 @@ class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
     def __getitem__(self, output: Any) -> Importances:
         if output not in self.of:
             raise KeyError(f"{output!r} is no output; the outputs are {', '.join(map(repr, self.of))}")
-        found: Importances = self.of[output]
-        return found
+        importances: Importances = self.of[output]
+        return importances
 
     def __iter__(self) -> Iterator[str | float]:
         return iter(self.of)
@@ -225,12 +225,12 @@ def several_samples(samples: Sequence[Sample], loss: OutputsLoss) -> list[Sample
     y = np.stack([sample.y for sample in samples if sample.y is not None], axis=1)
     every = replace(samples[0], prediction=_stacked(*(sample.prediction for sample in samples)), y=y)
     losses = [sample.loss for sample in samples if sample.loss is not None]
-    return [replace(every, loss=of) for of in (_weighted(loss.weights, *losses), *losses)]
+    return [replace(every, loss=loss_of_rows) for loss_of_rows in (_weighted(loss.weights, *losses), *losses)]
 
 
 def _of_means(parts: Sequence[FeatureImportance], name: str, combine: Callable[..., Any], *first: Any) -> Any:
-    held = [vars(part.means)[name] for part in parts]
-    return None if any(one is None for one in held) else deferred(combine, *first, *held)
+    values = [vars(part.means)[name] for part in parts]
+    return None if any(one is None for one in values) else deferred(combine, *first, *values)
 
 
 def _stacked(*parts: Any) -> Any:

@@ -142,7 +142,7 @@ class Refits(Result, Inference):
     trained: tuple[int, ...]  #: the number of training rows of each fold
     n: int  #: number of all rows
     backend: str
-    without: Floats | None = None  #: the importances without each fold, (M, p); None: they were not asked for
+    without: Floats | None = None  #: the importances without each fold, (M, p); None: not computed
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -204,10 +204,10 @@ class Refits(Result, Inference):
         """The learner's importances (U-statistics of the folds) and their covariance."""
         if self.without is None:
             return self._corrected
-        count, apart = len(self.without), self.without - self.without.mean(axis=0)
-        covariance = cross_products(apart, (count - 1) / count)
-        known = {"doubts": self._corrected.doubts}
-        return Estimates.of_covariance(self.features, self._corrected.value, covariance, count, **known)
+        count, deviations = len(self.without), self.without - self.without.mean(axis=0)
+        covariance = cross_products(deviations, (count - 1) / count)
+        value, doubts = self._corrected.value, self._corrected.doubts
+        return Estimates.of_covariance(self.features, value, covariance, count, doubts=doubts)
 
     @cached_property
     def _corrected(self) -> Estimates:
@@ -220,9 +220,9 @@ class Refits(Result, Inference):
     def _tested(self) -> Estimates:
         return self._corrected
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
-        said = dict(zip(self.features, self.caution, strict=True))
-        return [said[name] for name in names]
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
+        cautions = dict(zip(self.features, self.caution, strict=True))
+        return [cautions[name] for name in names]
 
     @property
     def caution(self) -> tuple[str, ...]:
@@ -262,13 +262,13 @@ class Refits(Result, Inference):
         folds = np.stack([_interpolate(values, curve, grid, ordered) for values, curve, _ in parts])
         count = np.isfinite(folds).sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            apart = np.where(np.isfinite(folds), folds - np.nanmean(folds, axis=0), 0.0)
-            spread = np.sqrt(np.square(apart).sum(axis=0) / (count - 1))
+            deviations = np.where(np.isfinite(folds), folds - np.nanmean(folds, axis=0), 0.0)
+            spread = np.sqrt(np.square(deviations).sum(axis=0) / (count - 1))
         share = self.correction - 1 / len(self.folds) + 1 / count
         reach = t.ppf((1 + check_level(level)) / 2, np.maximum(count - 1, 1)) * np.sqrt(share) * spread
         reach = np.where(count > 1, reach, np.nan)
-        what, said = self.headline.split(";")[0], self._said_of([feature])[0]
-        return RefitCurve(feature, grid, folds, ordered, what, level, reach, self.backend, said)
+        what, caution = self.headline.split(";")[0], self._cautions_of([feature])[0]
+        return RefitCurve(feature, grid, folds, ordered, what, level, reach, self.backend, caution)
 
     @property
     def title(self) -> str:
@@ -352,14 +352,16 @@ def _in_order(grids: list[NDArray[Any]]) -> list[Any]:
 def _interpolate(values: NDArray[Any], curve: Floats, grid: NDArray[Any], ordered: bool) -> Floats:
     """A curve at common values: linear between its own values, NaN beyond them."""
     if not ordered or grid.dtype == object:
-        where = places_of(grid, values)
-        return np.where(where >= 0, curve[where], np.nan)
-    own, wanted = (_as_numbers(some) for some in (values, grid))
-    finite = np.isfinite(own)
-    read = np.interp(wanted, own[finite], curve[finite], left=np.nan, right=np.nan) if finite.any() else wanted * np.nan
-    if not np.isfinite(wanted[-1]):
-        read[-1] = curve[-1] if not finite[-1] else np.nan
-    return read
+        position = places_of(grid, values)
+        return np.where(position >= 0, curve[position], np.nan)
+    numbers, grid_numbers = (_as_numbers(some) for some in (values, grid))
+    finite = np.isfinite(numbers)
+    interpolated = grid_numbers * np.nan
+    if finite.any():
+        interpolated = np.interp(grid_numbers, numbers[finite], curve[finite], left=np.nan, right=np.nan)
+    if not np.isfinite(grid_numbers[-1]):
+        interpolated[-1] = curve[-1] if not finite[-1] else np.nan
+    return interpolated
 
 
 def _as_numbers(values: NDArray[Any]) -> Floats:

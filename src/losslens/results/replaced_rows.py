@@ -72,26 +72,26 @@ class ReplacedRows(Stored):
             return self._of_donors() if self.drawn is None else self._of_drawn(self.drawn)
 
     @property
-    def known(self) -> bool:
+    def is_computed(self) -> bool:
         """Whether the extrapolation has been computed."""
         return "extrapolation" in self.__dict__
 
     @property
     def stored(self) -> Any:
         """Files contain the extrapolation if it has been computed, otherwise these arrays."""
-        return self.extrapolation if self.known else self
+        return self.extrapolation if self.is_computed else self
 
     def _of_donors(self) -> Extrapolation:
         """The extrapolation of rows with values of donors from all rows."""
         rng, codes, n = np.random.default_rng([0, 20]), self._codes, self.among.n
 
-        def once() -> Halving:
+        def halve() -> Halving:
             half = rng.permutation(n) % 2
             rows, donors, learns = _donors(half, rng)
             replaced = Replaced(rows, self._own.scores[donors], codes[donors], learns)
             return _halving(replaced, half, self._odds(replaced, half))
 
-        return self._averaged(once)
+        return self._averaged(halve)
 
     def _of_drawn(self, values: tuple[NDArray[Any], ...]) -> Extrapolation:
         """The extrapolation of rows with other values than those of all donors, such as from conditional samplers."""
@@ -101,11 +101,11 @@ class ReplacedRows(Stored):
         own = self._own.of_values(values)
         replaced = Replaced(rows, own, codes, np.ones(len(rows), bool))
 
-        def once() -> Halving:
+        def halve() -> Halving:
             half = rng.permutation(n) % 2
             return _halving(replaced, half, self._odds(replaced, half))
 
-        return replace(self._averaged(once), drawn=True)
+        return replace(self._averaged(halve), drawn=True)
 
     @cached_property
     def _own(self) -> FeatureScores:
@@ -138,18 +138,18 @@ class ReplacedRows(Stored):
             changed[tested] = terms(replaced.rows[tested], replaced.own[tested]) @ coefficients
         return real, changed
 
-    def _averaged(self, once: Callable[[], Halving]) -> Extrapolation:
+    def _averaged(self, halve: Callable[[], Halving]) -> Extrapolation:
         """With few rows, average over several random halves to reduce the variance of the split."""
         n = self.among.n
         if n < MIN_ROWS:
             return Extrapolation(self.name, np.nan, np.nan, np.empty(0), np.empty(0))
-        every = [once() for _ in range(_times(n, MAX_HALVINGS))]
-        codes, far = (np.concatenate([getattr(one, part) for one in every]) for part in ("codes", "far"))
+        halvings = [halve() for _ in range(_times(n, MAX_HALVINGS))]
+        codes, far = (np.concatenate([getattr(one, part) for one in halvings]) for part in ("codes", "far"))
         grid, at = np.empty(0), np.empty(0)
         if self._is_single:
             grid, at = along(self.among.values[self.columns[0]], codes, far)
         threshold = max(WARNING, 0.5 + CHANCE / np.sqrt(n))
-        auc, share = float(np.mean([one.auc for one in every])), float(far.mean())
+        auc, share = float(np.mean([one.auc for one in halvings])), float(far.mean())
         return Extrapolation(self.name, auc, share, grid, at, self._ties(), float(threshold))
 
     @property
@@ -191,15 +191,15 @@ class _Terms:
     penalty: Floats
 
     @classmethod
-    def of(cls, rows: ReplacedRows, own: FeatureScores, seen: Indices) -> Self:
+    def of(cls, rows: ReplacedRows, own: FeatureScores, training: Indices) -> Self:
         """Terms from the training rows `seen`, which alone choose the columns and fit the regression."""
-        related, around = rows.related(seen), rows.among
+        related, around = rows.related(training), rows.among
         most = np.sort(np.argsort(-related, kind="stable")[:RELATED])
         chosen = np.isin(around.column_of, most[np.isfinite(related[most])])
         scores = around.scores[:, chosen]
-        gram = scores[seen].T @ scores[seen] + RIDGE_MEAN * np.eye(scores.shape[1])
-        mean = scores @ np.linalg.solve(gram, scores[seen].T @ own.scores[seen])
-        spread = ((own.scores[seen] - mean[seen]) ** 2).mean(axis=0)
+        gram = scores[training].T @ scores[training] + RIDGE_MEAN * np.eye(scores.shape[1])
+        mean = scores @ np.linalg.solve(gram, scores[training].T @ own.scores[training])
+        spread = ((own.scores[training] - mean[training]) ** 2).mean(axis=0)
         others = np.concatenate([around.scored[j].degree for j in most if np.isfinite(related[j])])
         products = ((own.degree[:, None] + others) / 2) ** 2
         penalty = [[0.0], own.degree**2, others**2, products.ravel()]

@@ -85,8 +85,8 @@ class FeatureScore(OneNumber):
     # (m,): of the rows of each column, with the weights that they have there, nothing replaced; None: all have `score`
     column_bases: Floats | None = None
     _sampled: ClassVar[bool] = False  # every column of the design is scored
-    _known_as_streamed: ClassVar[bool] = False
-    known_extrapolation: ClassVar[None] = None
+    _is_streamed: ClassVar[bool] = False
+    computed_extrapolation: ClassVar[None] = None
     errorless: ClassVar[bool] = False
     whole: ClassVar[None] = None  # scorers need all rows at once
 
@@ -116,7 +116,7 @@ class FeatureScore(OneNumber):
         )
 
     @property
-    def _unread(self) -> str:
+    def _why_sampled(self) -> str:
         """Why the model was asked, but for a sample that the caller wanted; empty if an exact engine has the cells."""
         return self.declined if self.n_predictions and self.declined != self.design.declined else ""
 

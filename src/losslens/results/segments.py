@@ -21,7 +21,7 @@ from losslens.uncertainty.inference import Estimates
 
 @dataclass(frozen=True, eq=False)
 class Segment(Stored):
-    """Rows that fulfil a rule. Its numbers are of rows that had no part in finding it.
+    """Rows that fulfil a rule. The segment's numbers are of rows that were not used to choose the rule.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Segment(Stored):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WeakSegments(Result):
-    """Where the model's error is larger: rules of a few conditions, found on one half of the rows, judged on the other.
+    """Where the model's error is larger: rules that a search on half of the rows gives, judged on the other half.
 
     `to_frame()` has one row a segment, the clearest first: rule, n, share, error, low, high, other (the error of the
     other rows), difference and ratio with their intervals, p, judged.
@@ -73,8 +73,8 @@ class WeakSegments(Result):
     >>> rng = np.random.default_rng(0)
     >>> X, noise = rng.normal(size=(1000, 4)), rng.normal(size=1000)
     >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3.0, 1.0) * noise
-    >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
-    >>> len(found.segments), bool(found.segments[0].error > found.error)
+    >>> weak = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
+    >>> len(weak.segments), bool(weak.segments[0].error > weak.error)
     (1, True)
     """
 
@@ -87,7 +87,7 @@ class WeakSegments(Result):
     level: float  #: the probability of any false finding
     title: str  # of the error
     backend: str
-    row_labels: Labels | None = None  # (n,); None: rows are known by position
+    row_labels: Labels | None = None  # (n,); None: positions identify rows
 
     def mask(self, segment: int = 0) -> Mask:
         """The rows of a segment as a mask, for `given` and `subset` of other results on the same rows.
@@ -95,8 +95,8 @@ class WeakSegments(Result):
         >>> import numpy as np, losslens as ll
         >>> X = np.random.default_rng(0).normal(size=(400, 2))
         >>> y = X[:, 0] + np.where(X[:, 1] > 1, 5, 1) * np.random.default_rng(1).normal(size=400)
-        >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
-        >>> int(found.mask(0).sum()) == found.segments[0].n
+        >>> weak = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
+        >>> int(weak.mask(0).sum()) == weak.segments[0].n
         True
         """
         if not self.segments:
@@ -135,14 +135,14 @@ class WeakSegments(Result):
         ends = ("", "_low", "_high")
         contrasts = [name + end for name in ("difference", "ratio") for end in ends]
         names = ("rule", "n", "share", "error", "low", "high", "other", *contrasts, "p", "judged")
-        whole = f"{self.title} {in_digits(self.error)} of {self.n:,} rows"
-        found = f"{len(self.segments)} segment{'s' * (len(self.segments) != 1)}" if self.segments else "none"
+        overall = f"{self.title} {in_digits(self.error)} of {self.n:,} rows"
+        number = f"{len(self.segments)} segment{'s' * (len(self.segments) != 1)}" if self.segments else "none"
         notes = [self.why] if self.why else []
         if self.segments:
             notes.append("numbers are of rows that had no part in finding the rule; n and share are of all rows")
             notes.append(f"p allows for all rules that were tested: any false finding in {self.level:.0%} of the cases")
         return ResultTable(
-            f"Weak segments: {found}; {whole}",
+            f"Weak segments: {number}; {overall}",
             {name: [getattr(one, name) for one in self.segments] for name in names},
             ("{rule}", "{error} ({low} to {high}), elsewhere {other}, n = {n} ({share}), p = {p}"),
             (("rule", "{rule}"), ("rows", "{n} ({share})"), ("error", "{error}"), INTERVAL, ("elsewhere", "{other}"),
@@ -171,8 +171,8 @@ class WeakSegments(Result):
         >>> import numpy as np, losslens as ll
         >>> X = np.random.default_rng(0).normal(size=(400, 2))
         >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3, 0)
-        >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
-        >>> found.plot().get_yticklabels()[0].get_text()
+        >>> weak = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
+        >>> weak.plot().get_yticklabels()[0].get_text()
         'all 400 rows'
         """
         return plots.bars.plot_segments(self, ax, Look(top, scale=scale, colors=colors))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens import plots
 from losslens.plots.look import Look, draws
@@ -37,8 +38,8 @@ class ShapleyEffect(Grouped, Result):
     prediction: Floats  #: predictions of the rows, (r,)
     base: Floats  #: mean prediction over the donors, with all features replaced that are not kept, (r,)
     std_error: Floats  #: standard errors due to sampled orders and donors, (r, p); 0 without sampling
-    target: str | None  #: the class whose probability, or score, it is
-    response: str = "probability"  #: "probability", "value" or "score"
+    target: str | None  #: the class whose probability, score or log-odds it is
+    response: str = "probability"  #: "probability", "value", "score" or "log-odds"
     method: str  #: how it was computed, in words
     engine: str  #: the engine that computed the predictions
     exact: bool  #: whether nothing is sampled
@@ -76,6 +77,9 @@ class ShapleyEffect(Grouped, Result):
     @property
     def _numbers(self) -> Numbers:
         return {name: {"importance": value} for name, value in zip(self.features, self.importance, strict=True)}
+
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        return self.values.held(column)
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
         return split(groups, len(self.local), self.row_labels, self.backend)

@@ -52,7 +52,7 @@ from losslens.uncertainty.scored_cells import ScoredCells, ScoredRows
 
 FORMAT = "losslens result"
 VERSION = 4  # 2: rows for the extrapolation, sums over files; 3: labels of rows; 4: parts of interactions
-# Files refer to classes by name; these two were renamed after the first files were written.
+# Files refer to classes by name; these two have another name in files.
 NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
 FIELDS_IN_FILES = {"layout": "meeting", "donor_weight": "lent"}  # likewise of fields
 FIELDS = {in_files: name for name, in_files in FIELDS_IN_FILES.items()}
@@ -188,7 +188,7 @@ def _read(archive: _Archive, path: str | Path) -> Any:
 
 
 def _part(thing: dict[str, Any], name: str, kind: type) -> Any:
-    """An entry of a description, which must be of a kind."""
+    """An entry of a description; Damaged unless it is of this type."""
     value = thing.get(name)
     need(isinstance(value, kind) and not isinstance(value, bool), f"the description has no {name}, or another one")
     return value
@@ -228,11 +228,11 @@ class _Archive:
         info = self.archive.getinfo(f"{name}.npy")  # it is there: `claim` looked
         with _decoding(), self.archive.open(info) as member:
             shape, dtype = _header(member)
-            held = info.file_size - member.tell()
+            size = info.file_size - member.tell()
         usual = dtype.kind in "biufmMUS" and (dtype.itemsize > 0 or math.prod(shape) == 0)
         need(usual, f"{name} is an array of {dtype}, which results don't have")
-        fits = min(shape, default=0) >= 0 and math.prod(shape) * dtype.itemsize == held
-        need(fits, f"{name} declares shape {shape} of {dtype}, but the file holds {held} bytes")
+        fits = min(shape, default=0) >= 0 and math.prod(shape) * dtype.itemsize == size
+        need(fits, f"{name} declares shape {shape} of {dtype}, but the file holds {size} bytes")
         with _decoding(), self.archive.open(info) as member:
             array = np.lib.format.read_array(member, allow_pickle=False)
         return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
@@ -354,7 +354,7 @@ def _moment(text: str, zone: str | None) -> dt.datetime:
 
 
 class _ResultReader:
-    """Makes objects of a description; each is checked once its parts are there."""
+    """Makes objects of a description; each is checked as soon as its parts are made."""
 
     def __init__(self, archive: _Archive, names: set[str]) -> None:
         archive.claim(names)
@@ -424,7 +424,7 @@ class _ResultReader:
         need(kind is not None and is_dataclass(kind), f"{name[:50]} is no part of a result")
         check_fields(cast("type", kind), content)
         with refusing():
-            made = cast("type", kind)(**content)
-        check(made)
-        self.objects[number] = made
-        return made
+            result = cast("type", kind)(**content)
+        check(result)
+        self.objects[number] = result
+        return result

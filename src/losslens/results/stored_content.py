@@ -1,4 +1,4 @@
-"""What objects from a file must be for their methods to work: types as annotated, and what the tables here say.
+"""Checks of objects from a file, so that their methods work: types as annotated, and the conditions of the tables here.
 
 Objects that the library computed satisfy this by construction. A file may have been damaged, or edited by hand: all of
 that, and nothing else, is `Damaged`. Any other error is one of the reader.
@@ -107,7 +107,7 @@ SHAPES = {
 }  # fmt: skip
 # Where numbers are: not below the first of these, and below the second; None: anywhere. A word is the path to a number,
 # or to what has so many items, in which they are positions.
-WITHIN: dict[str, dict[str, tuple[float | str | None, float | str | None]]] = {
+RANGES: dict[str, dict[str, tuple[float | str | None, float | str | None]]] = {
     "ByGroup": {"codes": (0, "labels")},
     "Clusters": {"labels": (-1, "rules")},
     "CommonGrid": {"size": (0, None), "own": (-1, "size"), "donors": (0, "own")},
@@ -151,7 +151,7 @@ class Damaged(ValueError):  # noqa: N818 - said of a file
 
 
 class Retired(Exception):  # noqa: N818 - said of a file
-    """The name of what an earlier release computed, and this one has no place for."""
+    """The name of a class or field that an earlier release wrote, and this one does not have."""
 
 
 # Classes, and fields, which most results left empty.
@@ -246,8 +246,8 @@ def check(thing: Any) -> None:
     for kind in kinds:
         _check_shapes(thing, SHAPES.get(kind, {}))
     for kind in kinds:
-        for path, (low, high) in WITHIN.get(kind, {}).items():
-            _check_within(thing, path, low, high)
+        for path, (low, high) in RANGES.get(kind, {}).items():
+            _check_range(thing, path, low, high)
         for path in ASCENDING.get(kind, ()):
             need(all((np.diff(value) > 0).all() for value in _at(thing, path)), f"{path} are not in ascending order")
         for path in FILLED.get(kind, ()):
@@ -310,7 +310,7 @@ def _bound(sizes: tuple[int, ...], letters: list[str], lengths: dict[str, Any]) 
     return lengths if fits else None
 
 
-def _check_within(thing: Any, path: str, low: float | str | None, high: float | str | None) -> None:
+def _check_range(thing: Any, path: str, low: float | str | None, high: float | str | None) -> None:
     """Whether numbers are in a range; positions must be integers."""
     first, end = _limit(thing, low), _limit(thing, high)
     if isinstance(high, str) and end is None:  # positions among no classes: y are numbers
@@ -449,7 +449,7 @@ def _importances(result: Any) -> None:
 
 def _score(one: Any) -> None:
     size = _grid_size(one)
-    need(all(held is None or len(held) == size for held in (one.curve, one.shares)), "a curve of another grid")
+    need(all(values is None or len(values) == size for values in (one.curve, one.shares)), "a curve of another grid")
     need((one.column_scores is None) == (one.column_shares is None), "scores without their weights")
     cells = [one.own, one.column_cells, one.curve_cells]
     need(cells == [None] * 3 or None not in cells, "rows without cells, or cells without rows")

@@ -102,7 +102,7 @@ class ResultTable:
         value = None if column is None else column[row]
         if value is None or not self.rounding or name not in (self.like, *self.alike, *self.rounded):
             return value
-        return value if abs(value) > self.rounding else 0.0
+        return 0.0 if abs(value) <= self.rounding else value  # NaN stays
 
     def texts(self, names: Sequence[str]) -> list[list[str]]:
         """Formatted values of some columns, row by row."""

@@ -53,8 +53,8 @@ def _donor_weights(one: FeatureImportance) -> Floats:
     """
     layout, weight = one.layout, one.sample.weight
     if isinstance(layout, CommonGrid):
-        lent = np.bincount(layout.own[layout.donors], weight[layout.donors], layout.size)
-        return np.asarray(lent, float)[None, :]
+        mass = np.bincount(layout.own[layout.donors], weight[layout.donors], layout.size)
+        return np.asarray(mass, float)[None, :]
     return layout.weights(one.sample, one.cells.rows)
 
 

@@ -296,13 +296,12 @@ def run_linked(stream: Stream) -> ShapleyImportance:
     unwrapped, read = stream.unwrapped, stream.read
     assert unwrapped is not None
     assert stream.loss is not None
-    linked = read.linked if read.donor_sums == "moments" else read
-    columns, outputs = tuple(feature.columns[0] for feature in stream.features), len(linked.coef)
+    columns, outputs = tuple(feature.columns[0] for feature in stream.features), len(read.coef)
     site = stream.site(stream.head)
     engine = check_predictions(read.engine(unwrapped, site), stream.model.responder(stream.response), site)
     dtype = engine.predict(np.arange(1)).dtype
     rows = LinkedRows(
-        linked, unwrapped, columns, np.zeros((len(columns), outputs)), stream.model_info, stream.loss, dtype
+        read, unwrapped, columns, np.zeros((len(columns), outputs)), stream.model_info, stream.loss, dtype
     )  # fmt: skip
     rows = replace(rows, shift=rows.added(stream.head)[0].mean(axis=0))
     first = FirstPass(stream.data, (), Quantiles({}), labels=False, sums=rows)
@@ -314,9 +313,9 @@ def run_linked(stream: Stream) -> ShapleyImportance:
     work = LinkedWork(data, rows, counted.total, counted.deletion, mean, with_b - mean_b * mean, mean_b)
     sums: BothRoles = sum_over_parts(stream, counted, partial(summed, share_linked), work, "Shapley values")
     low, high = (combine([one[k] for one in sums.ends], axis=0) for k, combine in enumerate((np.min, np.max)))
-    least, most = ((rows.shift + end).sum(axis=0) + linked.intercept for end in (low, high))
+    least, most = ((rows.shift + end).sum(axis=0) + read.intercept for end in (low, high))
     index = None
-    if linked.link == "identity":  # replacing j and l adds 2 d_j d_l to a pair's loss, d = c_i - c_k: 4 cov(c_j, c_l)
+    if read.link == "identity":  # replacing j and l adds 2 d_j d_l to a pair's loss, d = c_i - c_k: 4 cov(c_j, c_l)
         index = -4 * sums.products
         np.fill_diagonal(index, 0.0)
     return sums.result(stream, counted, engine.name, least, most, engine.predict(np.arange(1)), index)

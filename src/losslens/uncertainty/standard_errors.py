@@ -89,7 +89,7 @@ def influence(
     its influence is ``w_i a_i + u_i c_i``, with a and c its effects in both roles (cell ~ PFI + a_i + c_k) and w and u
     its weights among rows and donors; sampling donors adds noise to both effects, whose excess is subtracted. The
     effects need a design in which all rows, and all donors, have as many cells: `_deleted_from_sampled` has the others.
-    fit: that of `fit_effects`, where it is known.
+    fit: that of `fit_effects`, where it was computed before.
     """
     units, used = sample.units(), sample.units(rows)
     check_units(used, sample)
@@ -133,11 +133,12 @@ def _by_all_rows(means: Means, layout: CommonGrid, sample: Sample) -> tuple[Mean
         return means, layout
     curve, place = np.full(layout.size, np.nan), layout.own[layout.donors]
     curve[place] = means.caused[layout.donors]
-    known = np.flatnonzero(np.isfinite(curve))
-    caused, lent = np.interp(layout.steps, known, curve[known]), sample.weight / sample.weight.sum()
-    somewhere = lent * np.isfinite(caused)
-    caused = _centred(np.where(somewhere > 0, caused, 0.0), somewhere) + means.pfi
-    return replace(means, caused=caused, donor_weight=lent), replace(layout, donors=np.arange(sample.n))
+    with_donors = np.flatnonzero(np.isfinite(curve))
+    caused = np.interp(layout.steps, with_donors, curve[with_donors])
+    weight = sample.weight / sample.weight.sum()
+    on_grid = weight * np.isfinite(caused)
+    caused = _centred(np.where(on_grid > 0, caused, 0.0), on_grid) + means.pfi
+    return replace(means, caused=caused, donor_weight=weight), replace(layout, donors=np.arange(sample.n))
 
 
 def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Floats:
@@ -150,14 +151,14 @@ def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Flo
         raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
     mass = np.zeros(sample.n)
     mass[rows] = means.mass
-    observed, lends = sample.by_unit(mass) > 0, sample.by_unit(means.donor_weight) > 0
-    if lends.sum() < 2:
+    observed, donors = sample.by_unit(mass) > 0, sample.by_unit(means.donor_weight) > 0
+    if donors.sum() < 2:
         raise ValueError(ONE_DONOR)
     up = 1.0
     if sample.block is None and not layout.leaves_out_own:
         up = sample.others_share(rows, means.mass)
     roles = leave_one_out(means, layout, sample, rows, means.pfi / up, whole_groups=True)
-    return _jackknife(roles[0], observed) + _jackknife(roles[1], lends)
+    return _jackknife(roles[0], observed) + _jackknife(roles[1], donors)
 
 
 def _is_uneven(layout: OwnDonors, sample: Sample, rows: Indices) -> bool:
@@ -170,7 +171,7 @@ def _is_uneven(layout: OwnDonors, sample: Sample, rows: Indices) -> bool:
 def _deleted_from_sampled(means: Means, layout: OwnDonors, sample: Sample, rows: Indices, noise: float) -> Influence:
     """Exact deletion, less what sampling adds to the squares.
 
-    No effect is fitted: the rows of `given` meet a donor once or twice, too little for an effect of its own. Let cells
+    No effect is fitted: the rows of `given` have a donor once or twice, too little for an effect of its own. Let cells
     be ``a_i + c_k + e_ik`` with weights W. Without unit g, of weight ``s_g = W_g. + W_.g`` in both roles, the mean
     moves by ``W_g. a_g + W_.g c_g``, as it should, plus ``(W_ig - s_g W_i.) / (1 - s_g)`` times each other a_i,
     likewise each other c_k, and W_ik times each e_ik of its cells, which so counts in its row and in its donor. What
@@ -219,7 +220,7 @@ def influence_on_mean(values: Floats, weight: Floats, block: Indices | None = No
 
 
 def jackknifed(changes: Floats, counted: Mask) -> Floats:
-    """The same for the columns of a matrix."""
+    """Changes by deletion of each unit, (u, p), about their mean and scaled: `_jackknife` of each column."""
     return np.stack([_jackknife(column, counted) for column in changes.T], axis=1)
 
 
@@ -251,7 +252,7 @@ def _of_all_rows(means: Means, sums: InfluenceSums, units: int) -> Influence:
 
 
 def _of_a_mean(units: int) -> float:
-    """The factor from a sum of squared influences to the variance of a mean over rows."""
+    """The factor from a sum of squared influences to the variance of a mean over rows, or groups."""
     return units / (units - 1)
 
 
@@ -391,9 +392,8 @@ def _fitted(
     unexplained = max(float(means.square - means.pfi**2 - effects.explained), 0.0)
     residual = unexplained * cells / freedom if freedom > 0 else np.nan  # D2
     complete = not layout.repeats and layout.width >= sample.n - 1
-    left = (
-        1.0 if layout.repeats else 1 - (layout.width - 1) / (sample.n - 1)
-    )  # with all distinct shifts there is no noise
+    # With all distinct shifts there is no noise.
+    left = 1.0 if layout.repeats else 1 - (layout.width - 1) / (sample.n - 1)
     balanced = complete or layout.binned or components > 1
     if balanced:
         row, donor = inverse(by_row) * totals.row, inverse(by_donor) * (totals.donor if complete else effects.left)
@@ -445,7 +445,7 @@ def p_value(estimate: float, error: float, units: float, skewness: float = 0.0) 
 
 
 def degrees_of_freedom(units: float) -> float:
-    """Of Student's t, from the effective number of rows or groups."""
+    """Degrees of freedom of Student's t, from the effective number of rows or groups."""
     return max(units - 1, 1.0)
 
 
@@ -465,9 +465,8 @@ def skewness_limit(t: Any) -> Any:
     return 3 * (np.sqrt(t**2 + 0.5) - t)
 
 
-REACH = 2 * (
-    1 - 0.25 ** (1 / 3)
-)  # Hall's at the limit is (3 / a)(1 - cbrt(1 - a t - a^2 / 6)) = (3 / a)(1 - cbrt(1/4))
+# Hall's at the limit is (3 / a)(1 - cbrt(1 - a t - a^2 / 6)) = (3 / a)(1 - cbrt(1/4)).
+REACH = 2 * (1 - 0.25 ** (1 / 3))
 
 
 def reach(t: Any, skewness: Any) -> tuple[Floats, Floats]:

@@ -93,8 +93,10 @@ def feature_importance(
     X, y
         A table (NumPy, pandas, polars, pyarrow) and the true values, unseen by the model if possible. Or data larger
         than memory: Parquet files (a path, a list, a folder, a pattern), a pyarrow dataset, a polars lazy frame, a dask
-        data frame; then `y` and `sample_weight` may be names of columns. Row labels of a pandas frame are kept: results
-        name rows by them, and a `y` with the same labels in another order is refused.
+        data frame. `y`, `sample_weight` and `groups` may be names of columns, which then leave X, unless the model was
+        fitted on them. An array has the names that the model was fitted with. A list, an array or a series of strings
+        is one column of texts, for pipelines that take these. Row labels of a pandas frame are kept: results name rows
+        by them, and a `y` with the same labels in another order is refused.
     loss
         A name such as ``"squared_error"``, or a function ``(y, prediction) -> one loss a row``. Or a score of all rows,
         with its standard error and the PI curve, but nothing of single rows: a name of scikit-learn's such as

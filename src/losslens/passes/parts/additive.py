@@ -17,7 +17,7 @@ import numpy as np
 from losslens.cells.matrix import Cells
 from losslens.cells.row_sums import Deletion, InfluenceSums, PartSums
 from losslens.donors.designs import All
-from losslens.engines.additive import Additive, Moments
+from losslens.engines.additive import Moments
 from losslens.engines.choice import CHECKED, check_predictions
 from losslens.engines.readers.linear import Linear
 from losslens.engines.readers.unwrapped import UnwrappedModel
@@ -59,9 +59,8 @@ class Sums:
 
     def parts(self, table: Table) -> tuple[Floats, Floats]:
         """What the features' columns add, (b, k), and f, (b,)."""
-        engine = Additive.of(self.linear.coef, self.linear.intercept, self.unwrapped, table)
-        some = list(self.feature_columns)
-        return np.asarray(engine.parts[:, some] * engine.scale[some]), engine.prediction
+        (total,), some = self.linear.sums(self.unwrapped, table), list(self.feature_columns)
+        return np.asarray(total.parts[:, some] * total.scale[some]), total.prediction
 
     def __call__(self, rows: PartRows) -> Floats:
         """Of a part, (4, k + 1): weighted sums of m, m^2, m r and f m, m = g - shift; and of 1, r, r^2 and f."""

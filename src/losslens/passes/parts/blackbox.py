@@ -40,7 +40,7 @@ from losslens.passes.parts.counting import (
     places,
     with_checksums,
 )
-from losslens.passes.parts.donor_values import DonorValues, Gather, Store, donor_values, gather, latin
+from losslens.passes.parts.donor_values import Gather, Store, ValuesOfPart, donor_values, gather, latin
 from losslens.passes.parts.kept_rows import sample_of
 from losslens.passes.parts.reading import Data, PartRows, Stretch, part_sample
 from losslens.passes.parts.results import Summed, curves_only, filled, loss_sums, totals
@@ -91,7 +91,7 @@ class Turn:
     """Some columns of one part, with the donors of its rows: None where they get every value of the grid."""
 
     stretch: Stretch
-    donors: dict[int, DonorValues | None]
+    donors: dict[int, ValuesOfPart | None]
     first: bool  # the rows themselves are counted in one turn only
 
     @property
@@ -131,7 +131,7 @@ def evaluate(work: BoxWork, turn: Turn, tick: Tick) -> BoxSums:
 
 
 def _column(
-    work: BoxWork, rows: PartRows, sample: Sample, j: int, donors: DonorValues | None
+    work: BoxWork, rows: PartRows, sample: Sample, j: int, donors: ValuesOfPart | None
 ) -> tuple[ColumnSums, int]:
     grid, b = work.grids[j], sample.n
     if donors is None:  # every row gets every value

@@ -75,19 +75,19 @@ class CountedGrid:
     def _words(self) -> dict[Any, int]:
         return {own: k for k, own in enumerate(keys_of(self.values.tolist()))}
 
-    def _positions(self, grid: tuple[NDArray[Any], Indices], wanted: NDArray[Any]) -> Indices:
+    def _positions(self, grid: tuple[NDArray[Any], Indices], searched: NDArray[Any]) -> Indices:
         values, order = grid
-        at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
-        if values.dtype.kind == "f" and wanted.dtype.kind == "f":  # 0.0 comes after -0.0, where both are on the grid
-            behind = (wanted == 0) & ~np.signbit(wanted) & np.signbit(values[at])
+        at = np.minimum(np.searchsorted(values, searched), len(values) - 1)
+        if values.dtype.kind == "f" and searched.dtype.kind == "f":  # 0.0 comes after -0.0, where both are on the grid
+            behind = (searched == 0) & ~np.signbit(searched) & np.signbit(values[at])
             at += behind & (values[np.minimum(at + 1, len(values) - 1)] == 0)
-        if not np.array_equal(values[at], wanted.astype(values.dtype), equal_nan=values.dtype.kind == "f"):
+        if not np.array_equal(values[at], searched.astype(values.dtype), equal_nan=values.dtype.kind == "f"):
             raise ValueError(_CHANGED)
         return np.asarray(order[at])
 
-    def _word_positions(self, wanted: NDArray[Any]) -> Indices:
+    def _word_positions(self, words: NDArray[Any]) -> Indices:
         try:
-            return np.array([self._words[own] for own in keys_of(wanted.tolist())], np.intp)
+            return np.array([self._words[own] for own in keys_of(words.tolist())], np.intp)
         except KeyError:
             raise ValueError(_CHANGED) from None
 
@@ -100,18 +100,18 @@ def count(table: Table, weight: Floats, positions: Iterable[int], bins: Bins) ->
     columns = {j: table.column(j) for j in positions}
     distinct = {j: column.distinct for j, column in columns.items()}
     grids = {}
-    for j, of in bins.of(table, distinct).items():
+    for j, own_bins in bins.of(table, distinct).items():
         own = distinct[j]
         mass = np.bincount(own.codes, weight, len(own)).astype(float)
-        grids[j] = _at_most(CountedGrid(_held(columns[j]), of, mass, own.ordered, columns[j].categories))
+        grids[j] = _at_most(CountedGrid(_held(columns[j]), own_bins, mass, own.ordered, columns[j].categories))
     return grids
 
 
 def places(table: Table, grids: Mapping[int, CountedGrid], columns: Iterable[int], bins: Bins) -> dict[int, Indices]:
     """The positions of the values of each row of a part on the grids of some columns."""
-    held = {j: table.column(j) for j in columns}
-    of = bins.of(table, {j: column.distinct for j, column in held.items()})
-    return {j: grids[j].places(_held(column), of[j])[column.distinct.codes] for j, column in held.items()}
+    chosen = {j: table.column(j) for j in columns}
+    own_bins = bins.of(table, {j: column.distinct for j, column in chosen.items()})
+    return {j: grids[j].places(_held(column), own_bins[j])[column.distinct.codes] for j, column in chosen.items()}
 
 
 def _held(column: Column) -> NDArray[Any]:

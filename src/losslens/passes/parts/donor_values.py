@@ -145,7 +145,7 @@ def latin(n: int, m: int, entropy: int, name: str) -> Shifts:
 
 
 @dataclass(frozen=True, eq=False)
-class DonorValues:
+class ValuesOfPart:
     """The values of the donors of each row of a part, for one column: m per row."""
 
     places: NDArray[Any]  # (b, m): positions on the grid; where it has bins, the values themselves
@@ -159,9 +159,9 @@ class DonorValues:
         return column_like(table, j, flat), np.arange(len(flat)).reshape(self.places.shape[::-1])
 
 
-def donor_values(store: Store, shifts: Shifts, j: int, start: int, stop: int) -> DonorValues:
+def donor_values(store: Store, shifts: Shifts, j: int, start: int, stop: int) -> ValuesOfPart:
     """The values of the donors of rows start .. stop."""
     donors = shifts[np.arange(start, stop)]
     weight = store.columns.get(WEIGHT)
     values = np.asarray(store.columns[j][donors])
-    return DonorValues(values, None if weight is None else np.asarray(weight[donors]))
+    return ValuesOfPart(values, None if weight is None else np.asarray(weight[donors]))

@@ -114,13 +114,13 @@ class TreeWork:
     @cached_property
     def axes(self) -> Axes:
         """The classes of the features, and their cumulative donor weight."""
-        of = [self.class_of[j] for j in self.feature_columns]
+        class_of = [self.class_of[j] for j in self.feature_columns]
         sizes = [int(self.engine.bound.size[j]) for j in self.feature_columns]
         donor_mass = [
             np.bincount(classes, self.grids[j].mass / self.mass, size).astype(float)
-            for j, classes, size in zip(self.feature_columns, of, sizes, strict=True)
+            for j, classes, size in zip(self.feature_columns, class_of, sizes, strict=True)
         ]
-        return Axes(len(of), [ClassRuns.of(classes) for classes in of], donor_mass)
+        return Axes(len(class_of), [ClassRuns.of(classes) for classes in class_of], donor_mass)
 
     def codes(self, table: Table) -> tuple[Ints, Indices]:
         """The class of each row in each column, (p, b), and the positions of the features on their grids, (k, b)."""
@@ -152,9 +152,9 @@ def _evaluate(work: TreeWork, rows: PartRows, tick: Tick) -> TreeSums:
     codes, own = work.codes(rows.table)
     sample = part_sample(rows, work.model, work.loss, work.classes, work.mass)
     bound = replace(work.engine.bound, codes=codes)
-    wanted = np.zeros(len(bound.size), np.uint8)
-    wanted[list(work.feature_columns)] = 1
-    walker = TreeWalker(bound, work.engine.search(wanted, bound))
+    is_feature = np.zeros(len(bound.size), np.uint8)
+    is_feature[list(work.feature_columns)] = 1
+    walker = TreeWalker(bound, work.engine.search(is_feature, bound))
     chunk_work = ChunkWork(work.axes, sample, work.loss, work.like, kept_in(work.curves, rows.part))
     chunk = chunk_work.sums(0, sample.n, walker, tick)
     sample = replace(sample, prediction=chunk.prediction, loss=None if work.loss is None else chunk.loss)
@@ -168,9 +168,9 @@ def _sums(axes: Axes, chunk: ChunkSums, sample: Sample, codes: Ints, kept: KeptR
         losses=loss_sums(sample, deletion),
         rows=tuple(
             RowSums.of(
-                sample.weight, chunk.local[:, k], chunk.loss, of, axes.part(k).stop - axes.part(k).start, deletion
+                sample.weight, chunk.local[:, k], chunk.loss, own, axes.part(k).stop - axes.part(k).start, deletion
             )
-            for k, of in enumerate(codes)
+            for k, own in enumerate(codes)
         ),
         curve=chunk.curve,
         clipped=chunk.clipped,
@@ -239,17 +239,17 @@ def _engine(stream: Stream, book: Table) -> Any:
 
 
 def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> Outcome:
-    part, of, own = work.axes.part(k), work.class_of[j], sums.kept.place[:, k]
+    part, class_of, own = work.axes.part(k), work.class_of[j], sums.kept.place[:, k]
     by_class = np.cumsum(sums.curve[part], axis=0)  # changes, then predictions, of all rows at each class
-    changes, pd = by_class[:, 0], by_class[of, 1:]
+    changes, pd = by_class[:, 0], by_class[class_of, 1:]
     one = work.like.ndim == 1 and work.like.dtype.kind != "i"
     cells = spread_cells(k, work.axes, sample, work.loss, sums.curves, np.searchsorted(sums.kept.at, work.curves))
     means = curves_only(sample, work.grids[j].mass, pd[:, 0] if one else pd)
     if work.loss is not None:
         pfi = float(sums.rows[k].rows[0])
         means = replace(
-            means, local=sums.kept.local[:, k], pi=changes[of], caused=changes[of[own]], donor_weight=sample.weight,
-            clipped=float(sums.clipped[k]), total=pfi,
+            means, local=sums.kept.local[:, k], pi=changes[class_of], caused=changes[class_of[own]],
+            donor_weight=sample.weight, clipped=float(sums.clipped[k]), total=pfi,
             influences=sums.rows[k].influences(pfi, changes, float(sums.losses[0]), work.deletion),
         )  # fmt: skip
     return filled(work.grids[j], own, means, cells)
