@@ -303,8 +303,14 @@ MISTAKES = {
         lambda: ll.feature_importance(MODEL, X, Y, loss="rmse"),
         "pass loss='squared_error', or did you mean its root, the score loss='neg_root_mean_squared_error'",
     ),
-    "a class of effects": (lambda: ll.feature_effect(BIRDS, X), "has 3 classes: .* target='Gentoo'"),
-    "a class of shapley_effect": (lambda: ll.shapley_effect(BIRDS, X, [0]), "has 3 classes: .* target='Gentoo'"),
+    "a class of effects": (
+        lambda: ll.feature_effect(BIRDS, X),
+        "target must be one of the classes .*, such as target='Gentoo'",
+    ),
+    "a class of shapley_effect": (
+        lambda: ll.shapley_effect(BIRDS, X, [0]),
+        "target must be one of the classes .*, such as target='Gentoo'",
+    ),
     "one row": (lambda: ll.shapley_effect(MODEL, X, X.iloc[0]), r"X\.iloc\[\[0\]\], not X\.iloc\[0\]"),
     "a series": (lambda: ll.feature_effect(MODEL, X.iloc[0]), r"X\.iloc\[\[0\]\], not X\.iloc\[0\]"),
     "NaN": (

@@ -126,7 +126,7 @@ class Saveable(Displayed):
     """A result that can be written to a file."""
 
     def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads; the file contains no code."""
+        """Write the result to the file `path`, which `losslens.load` reads; the file contains no code."""
         from losslens.results.storage import save
 
         save(self, path)

@@ -57,7 +57,7 @@ class FeatureResult(Grouped):
 
     @property
     def _why_sampled(self) -> str:
-        """Why the model predicted the cells; empty where the caller chose a design that samples."""
+        """Why the model predicted the cells; empty for samplers, which draw values that no engine has."""
         return self.declined if self.declined != self.design.declined else ""
 
     @property
@@ -219,7 +219,7 @@ class FeatureResult(Grouped):
         return replace(numbers, pi=pi, pd=of_kept.pd, weights=of_kept.weights)
 
     def band(self, level: float = 0.95) -> Band:
-        """Simultaneous confidence band of the curve, for this model on new data."""
+        """Simultaneous confidence band of the curve, for this model on new data; `level` is its probability."""
         raise NotImplementedError
 
     def _band(self, cells: NDArray[Any], curve: Any, what: str, level: float) -> Band:

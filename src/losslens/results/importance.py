@@ -176,7 +176,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         return float(ratio * np.exp(low)), float(ratio * np.exp(high))
 
     def band(self, level: float = 0.95) -> Band:
-        """Simultaneous confidence band of the PI curve, for this model on new data."""
+        """Simultaneous confidence band of the PI curve, for this model on new data; `level` is its probability."""
         return self._band(self._changes, self.means.pi, "the PI curve", level)
 
     @property
@@ -198,7 +198,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         return self.effect_of(classes[1])
 
     def effect_of(self, label: Any) -> FeatureEffect:
-        """PD and ICE of one class: its probability or score, or how often it is predicted; or of one output."""
+        """PD and ICE of the class `label`: its probability or score, or how often it is predicted; or of an output."""
         if (outputs := outputs_of(self.loss)) is not None:
             if label not in outputs:
                 raise ValueError(f"{label!r} is not an output of the model; the outputs are {list(outputs)!r}")

@@ -60,7 +60,7 @@ class RowChanges(Result, Inference):
         return self._estimates.std_error
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
-        """Low and high ends for each feature, over new rows."""
+        """Low and high ends for each feature, over new rows: `level` is the coverage probability, `target` "model"."""
         if check_target(target) == "sample":
             raise ValueError("the Monte-Carlo error is not estimated separately; use target='model'")
         return self._estimates.intervals(level)
@@ -299,12 +299,12 @@ class LeftOut(Grouped, RowChanges):
         if self.training_variance is None:
             return estimates
         spread = weight[:, None] * np.sqrt(np.nan_to_num(self.training_variance))
-        more = np.square(by_unit(spread, self.block)).sum(axis=0)
+        added = np.square(by_unit(spread, self.block)).sum(axis=0)
         variance = np.diag(estimates.covariance)
-        share = np.divide(variance, variance + more, out=np.ones_like(more), where=variance + more > 0)
-        pairs = zip(estimates.influences, more.tolist(), strict=True)
-        influences = tuple(replace(one, excess=-extra) for one, extra in pairs)  # independent between sets of rows
-        covariance, skewness = estimates.covariance + np.diag(more), estimates.skewness * share**1.5
+        share = np.divide(variance, variance + added, out=np.ones_like(added), where=variance + added > 0)
+        pairs = zip(estimates.influences, added.tolist(), strict=True)
+        influences = tuple(replace(one, excess=-more) for one, more in pairs)  # independent between sets of rows
+        covariance, skewness = estimates.covariance + np.diag(added), estimates.skewness * share**1.5
         std_error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         return replace(estimates, covariance=covariance, std_error=std_error, skewness=skewness, influences=influences)
 

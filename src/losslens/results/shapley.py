@@ -230,8 +230,8 @@ class ShapleyImportance(Grouped, Result, Inference):
             return np.nan
         weight = sample.weight[self.at] / sample.weight[self.at].sum()
         of_class = np.bincount(sample.y[self.at], weight, minlength=sample.prediction.shape[1])
-        lost = [loss(np.full(sample.n, c), sample.prediction) for c in range(len(of_class))]
-        at_bound = np.array([sample.weight @ (one >= bound * (1 - 1e-9)) for one in lost])
+        losses = [loss(np.full(sample.n, c), sample.prediction) for c in range(len(of_class))]
+        at_bound = np.array([sample.weight @ (one >= bound * (1 - 1e-9)) for one in losses])
         return float(of_class @ at_bound)
 
     @property
@@ -299,8 +299,13 @@ class ShapleyImportance(Grouped, Result, Inference):
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature.
 
-        ``target="model"``: this model on new data (both errors; centred at the U-statistic). ``target="sample"``: the
-        value over all orders and pairs of this sample (Monte-Carlo error only).
+        Parameters
+        ----------
+        level
+            The coverage probability.
+        target
+            ``"model"``: this model on new data (both errors; centred at the U-statistic). ``"sample"``: the value over
+            all orders and pairs of this sample (Monte-Carlo error only).
         """
         if standard_errors.check_target(target) == "sample":
             from scipy.stats import t
@@ -580,7 +585,8 @@ class ShapleyImportance(Grouped, Result, Inference):
     def curve(self, feature: str, by: Literal["own", "donor"] = "own") -> ShapleyCurve:
         """Shapley importance along the values of a feature: means over rows, or donors, with each value.
 
-        Either way, the weighted mean of the curve is the feature's SFIMP.
+        `by` is ``"own"``, the value of the row, or ``"donor"``. Either way, the weighted mean of the curve is the
+        feature's SFIMP.
         """
         j = position_of(feature, self.features)
         if not is_one_of(by, ("own", "donor")):

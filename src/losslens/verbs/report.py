@@ -294,15 +294,15 @@ def _findings(
 
 def _weak_segments(table: Table, first: Importances, data: ExplainedRows) -> tuple[WeakSegments, str]:
     """Where the first model is worst, and a sentence if not all rows or columns were searched."""
-    leading = dict.fromkeys(name for one in first._ranked[:SEGMENT_FEATURES] for name in one.columns)
+    columns = dict.fromkeys(name for one in first._ranked[:SEGMENT_FEATURES] for name in one.columns)
     options = replace(data.options, random_state=0)  # the same segments for every seed
     segments = segments_of(
-        table, first._first.sample, data.loss, options=options, columns=tuple(leading), most_rows=SEGMENT_ROWS
+        table, first._first.sample, data.loss, options=options, columns=tuple(columns), most_rows=SEGMENT_ROWS
     )
     limits, count = [], min(len(first), SEGMENT_FEATURES)
-    if len(leading) < len(table.names):
+    if len(columns) < len(table.names):
         most = f"the {count} most important features" if count < len(first) else "the explained features"
-        limits.append(f"conditions on {len(leading)} of {len(table.names)} columns, those of {most}")
+        limits.append(f"conditions on {len(columns)} of {len(table.names)} columns, those of {most}")
     if table.n > 2 * SEGMENT_ROWS:
         limits.append(f"random samples of {SEGMENT_ROWS:,} rows of each half")
     return segments, f"Where the model is worst is searched by {' and '.join(limits)} only." if limits else ""
