@@ -22,13 +22,13 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Question, Subject, all_rows, pose
 from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED
+from losslens.engines.curve_cells import CurveCells
 from losslens.engines.readers.pipelines import innermost
 from losslens.losses import POSITIVE, Loss, is_scorer
 from losslens.models import Model
 from losslens.passes.cells import blank, record
 from losslens.passes.importances import importances_of
 from losslens.passes.scored import score_importance
-from losslens.passes.step_curves import cells_of
 from losslens.passes.task import Options, Task, default_loss, prepare
 from losslens.passes.ways import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost, is_sampled, route
 from losslens.progress import Tick, bar
@@ -95,7 +95,7 @@ def in_common(
         scores = score_importance(model, table, y, loss, options)
         return _from_importances(scores, scores.title, together, "a scorer has no loss of a row")
     chosen = default_loss(model, loss, y)
-    task = by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads))
+    task = by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads, all_pairs=True))
     design, ways = common_design(task), {route(task, subject).way for subject in task.subjects}
     if design is not None and "sums" not in ways:
         if not design.all_pairs:
@@ -294,18 +294,16 @@ def _predicted(
     by_steps = {name: questions[name] for name, way in ways.items() if way == "steps"}
     filled = {name: questions[name] for name, way in ways.items() if way == "cells"}
     others = {name: question for name, question in questions.items() if name not in exact}
+    curves = CurveCells(task.exact, task.n_jobs)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         positions, count = np.arange(rows.start, rows.stop), 0
         cells: dict[str, NDArray[Any]] = {}
-        for engine, some in ((task.exact, filled), (task.engine, others)):
+        for engine, some in ((curves, by_steps), (task.exact, filled), (task.engine, others)):
             if some:
                 answer = engine.fill(positions, [one.ask for one in some.values()], tick)
                 own, cells = answer.base, cells | dict(zip(some, answer.cells, strict=True))
                 count += len(positions) + sum(answer.n_predictions) if some is others else 0
-        if by_steps:
-            curves = cells_of(task.exact, list(by_steps.values()), task.sample, rows)
-            cells |= dict(zip(by_steps, curves, strict=True))
         yield rows, own, cells, count
 
 

@@ -57,7 +57,7 @@ class FeatureResult(Grouped):
 
     @property
     def _why_sampled(self) -> str:
-        """Why the model predicted the cells; empty where the caller chose a design that samples."""
+        """Why the model predicted the cells; empty for samplers, which draw values that no engine has."""
         return self.declined if self.declined != self.design.declined else ""
 
     @property

@@ -256,7 +256,6 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         first = self._first
         kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
         notes = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
-        # Where numbers are sampled, although the caller did not choose a design that samples.
         sampled = [f for f in self.features.values() if not f.exact and len(f.values) == 1]
         notes += dict.fromkeys(
             f._why_sampled if f._why_sampled.startswith("sampled") else f"no exact engine: {f._why_sampled}"

@@ -116,8 +116,8 @@ class FeatureScore(OneNumber):
 
     @property
     def _why_sampled(self) -> str:
-        """Why the model was asked, but for a sample that the caller wanted; empty if an exact engine has the cells."""
-        return self.declined if self.n_predictions and self.declined != self.design.declined else ""
+        """Why the model predicted the cells; empty if an exact engine has the cells."""
+        return self.declined if self.n_predictions else ""
 
     @property
     def column_drops(self) -> Floats:

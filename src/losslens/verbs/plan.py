@@ -238,7 +238,8 @@ def _pairs(model: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) 
     if is_scorer(arguments["loss"]):
         return _scores(wrapped, table, y, every, time_limit)
     chosen, pairs = default_loss(wrapped, arguments["loss"], y), list(chosen_pairs.together)
-    task = in_common.by_cells(prepare(wrapped, table, y, picked(Options, every), loss=chosen, response=chosen.reads))
+    options = picked(Options, every)
+    task = in_common.by_cells(prepare(wrapped, table, y, options, loss=chosen, response=chosen.reads, all_pairs=True))
     counted = count_importances(task)
     if counted.grows:  # the pairs have a fixed number of donors
         counted = count_importances(replace(task, design=Latin(ways.FIXED_DONORS)))

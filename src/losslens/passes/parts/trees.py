@@ -120,7 +120,8 @@ class TreeWork:
             np.bincount(classes, self.grids[j].mass / self.mass, size).astype(float)
             for j, classes, size in zip(self.feature_columns, class_of, sizes, strict=True)
         ]
-        return Axes(len(class_of), [ClassRuns.of(classes) for classes in class_of], donor_mass)
+        runs = [ClassRuns.of(*one) for one in zip(class_of, sizes, strict=True)]
+        return Axes(len(class_of), runs, donor_mass)
 
     def codes(self, table: Table) -> tuple[Ints, Indices]:
         """The class of each row in each column, (p, b), and the positions of the features on their grids, (k, b)."""
