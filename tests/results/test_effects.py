@@ -260,7 +260,8 @@ def test_effects_show_what_they_are():
     found = ll.feature_effect(model, X, features=["x0"])
     assert repr(found["x0"]) == f"<FeatureEffect 'x0': {N} rows, {N} values, All()>"
     heading, line = repr(found).splitlines()[1:3]
-    assert heading.split() == ["feature", "smallest", "largest", "rows", "values", "design"]
+    assert heading.split() == ["feature", "smallest", "largest"]
+    assert repr(found).splitlines()[3] == f"  (rows: {N}; values: {N}; design: All())"
     assert line.split()[0] == "x0"
     assert float(line.split()[2]) == pytest.approx(found["x0"].pd.max(), rel=1e-3)
     assert found.n_predictions == N + N * (N - 1)

@@ -302,6 +302,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
             view=view,
             notes=[*notes, *self.cautions],
             in_text=lines,
+            most_in_text=None,
             in_view=lines,
         )
 

@@ -26,7 +26,7 @@ from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.checks import is_one_of
 from losslens.tables.features import unknown_feature
 from losslens.tables.sample import Sample
-from losslens.text import in_digits
+from losslens.text import in_digits, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 from losslens.uncertainty import contrasts
 from losslens.uncertainty.cautions import noted, small_group
@@ -202,7 +202,9 @@ class Gap(Result):
         }
         view = [("", "{line}"), ("difference", "{part}"), INTERVAL, ("p (adjusted)", "{p_adjusted}")]
         view += [(f"in {name}", f"{{{key}}}") for name, key in zip(self.names, ("first", "second"), strict=True)]
-        table = ResultTable(f"Gap: {self.headline}", columns, (), view, self.notes, like="part")
+        table = ResultTable(f"Gap: {self.headline}", columns, (), view, self.notes, like="part",
+                            rounding=rounding_error(self.n.sum(), *self.without, *self.error),
+                            rounded=("first", "second"))  # fmt: skip
         return table.ordered(np.concatenate([[0], 1 + np.argsort(-np.abs(self.parts[1:]), kind="stable")]))
 
     @draws("rows")

@@ -25,7 +25,7 @@ from losslens.results.selection import all_but, positions
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.constant import BestConstant, best_constant, skill
 from losslens.tables.sample import Sample, cell_changes
-from losslens.text import in_digits
+from losslens.text import how_computed, in_digits, rounding_error
 from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Limits
 from losslens.uncertainty import cautions, standard_errors
@@ -82,6 +82,14 @@ class FeatureImportance(FeatureResult, OneNumber):
     def error(self) -> float:
         """GE_P of the rows of this result: their mean loss with nothing replaced."""
         return self.sample.mean_loss(self.at)
+
+    @property
+    def errorless(self) -> bool:
+        """Whether the loss of a prediction (not of a label, which is often right) is exactly 0 for every row."""
+        loss = self.sample.loss
+        if loss is None or self.loss.reads == "labels" or self.error != 0:
+            return False
+        return not loss[self.at][self.sample.weight[self.at] > 0].any()
 
     @property
     def best_constant(self) -> BestConstant:
@@ -352,8 +360,8 @@ class FeatureImportance(FeatureResult, OneNumber):
             "rows": len(self.at),
             "values": grid_size(self.values),
         }
-        kind = "exact over all pairs" if self.exact else f"sampled with {self.design!r}"
-        notes, far = [f"{kind}; {self.engine}"], self.computed_extrapolation
+        kind = "exact over all pairs of rows" if self.exact else f"sampled pairs of rows, {self.design!r}"
+        notes, far = [f"{kind}; {how_computed(self.engine, self.n_predictions)}"], self.computed_extrapolation
         if far is not None and far.warns:
             notes.append(far.sentence)
         notes += cautions.noted([self.name], [self.caution])
@@ -364,6 +372,16 @@ class FeatureImportance(FeatureResult, OneNumber):
         return f"<FeatureImportance {self.name!r}: {number} ({self.loss.title}), {len(self.at)} rows, {self.design}>"
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _rounding(self) -> float:
+        """How far rounding moves the error and the importance: that of the losses, and of the predictions in them."""
+        from_predictions, prediction = 0.0, self.sample.prediction
+        if prediction.dtype.kind == "f" and self.sample.y is not None:
+            nearer = (prediction * (1 - np.finfo(prediction.dtype).eps))[self.at][:, None]  # by their last bit
+            changes = np.abs(cell_changes(self.loss, self.sample, self.at, nearer)[:, 0])
+            from_predictions = float(np.average(changes, weights=self.sample.weight[self.at]))
+        return rounding_error(len(self.at), 2 * self.error) + from_predictions
 
     @property
     def _losses(self) -> Floats:

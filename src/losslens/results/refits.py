@@ -302,7 +302,7 @@ class Refits(Result, Inference):
             "caution": self.caution,
         }
         view = (FEATURE, IMPORTANCE, ERROR, INTERVAL, ("spread of folds", "{spread}"))
-        notes = [f"standard errors are for the learner, refitted on new data; {self.variance} variance"]
+        notes = [f"±: standard errors, for the learner, refitted on new data; {self.variance} variance"]
         if self.variance == "jackknife":
             notes.append("test() uses the corrected variance")
         notes += self.cautions

@@ -15,11 +15,11 @@ from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.selection import Compared, Grouped, positions, split
 from losslens.results.shapley import mean_of
-from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named
 from losslens.tables.checks import is_one_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import by_unit, effective_number
-from losslens.text import in_digits
+from losslens.text import in_digits, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty.cautions import doubted_draws, noted
 from losslens.uncertainty.inference import Difference, Estimates, Inference, between, cross_products, cubed_differences
@@ -140,8 +140,9 @@ class RowChanges(Result, Inference):
             "caution": self.caution,
         }
         line, view = (*RANKED, "[p = {p}]"), (FEATURE, IMPORTANCE, ERROR, INTERVAL, ("p", "{p}"))
-        notes = [*self.cautions, *self._notes] if self._has_errors else ()
-        table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance")
+        notes = named([*self._notes, *self.cautions]) if self._has_errors else ()
+        table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance",
+                            rounding=rounding_error(len(self.local), 2 * self.error))  # fmt: skip
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
     @draws("rows")

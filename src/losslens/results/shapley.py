@@ -24,13 +24,23 @@ from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
 from losslens.results.selection import Compared, Grouped, positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
-from losslens.results.table import ERROR, FEATURE, ResultTable, or_else
+from losslens.results.table import ERROR, FEATURE, ResultTable, named, or_else
 from losslens.tables.checks import is_one_of
 from losslens.tables.constant import best_constant, skill
 from losslens.tables.features import position_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
-from losslens.text import claim, in_digits, listed, measured, share_in_words, size_in_words
+from losslens.text import (
+    claim,
+    how_computed,
+    in_digits,
+    listed,
+    measured,
+    percent,
+    rounding_error,
+    share_in_words,
+    size_in_words,
+)
 from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty import cautions, standard_errors
@@ -637,11 +647,13 @@ class ShapleyImportance(Grouped, Result, Inference):
     @property
     def notes(self) -> list[str]:
         """How the numbers were computed."""
-        kind = f"exact over {self.design}" if self.exact else f"sampled with {self.design}"
+        kind = f"exact over {self.design} of rows" if self.exact else f"sampled, {self.design}"
         game = "" if self.aggregate == "loss" else "SAGE: predictions averaged over donors before the loss; "
-        notes = [f"{game}{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        notes = [f"{game}{kind} ({self.method}); {how_computed(self.engine, self.n_predictions)}"]
         if not self.exact and or_else(lambda: self.std_error, None) is None:
-            notes.append("± is the Monte-Carlo error only: the error on new data is unknown")
+            notes.append("±: Monte-Carlo error only; the error on new data is unknown")
+        else:
+            notes = named(notes)
         if not self.complete:
             notes.append("interrupted: a valid estimate with the stated error, from fewer walks than requested")
         remarks = (self.negative_in_words, self.clipped_in_words)
@@ -697,13 +709,15 @@ class ShapleyImportance(Grouped, Result, Inference):
             "caution": lambda: list(self.caution),
         }
         drawn = self.monte_carlo_error if not self.exact and error is none else error
+        noise = rounding_error(max(len(self.at), 1), self.error_none, self.error_all)
         return ResultTable(
             f"ShapleyImportance: {self.headline}", columns,
             ("{feature}", "{sfimp}[ ± {drawn}]", "[{share:>6}]"),
             (FEATURE, ("SFIMP", "{sfimp}"), ERROR, ("share", "{share}")), [*self.notes, *self.cautions],
             extra={"drawn": drawn}, like="sfimp", alike=("std_error", "low", "high", "drawn"),
             # Shares of a negative total would have the opposite sign.
-            formats={} if total > 0 else {"share": lambda share: ""},
+            formats={"share": lambda share: percent(share if abs(share) > noise / total else 0.0) if total > 0 else ""},
+            rounding=noise,
         ).ordered(self._order)  # fmt: skip
 
     @draws("rows")

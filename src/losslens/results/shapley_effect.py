@@ -15,7 +15,7 @@ from losslens.results.selection import Grouped, Numbers, in_order, split
 from losslens.results.shapley_curve import Values
 from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.row_labels import Labels, distinct_labels, row_name, take_labels
-from losslens.text import in_digits
+from losslens.text import how_computed, in_digits, rounding_error
 from losslens.typing import Axes, Colors, FeatureLabels, Floats, Mask, Sort
 from losslens.uncertainty.standard_errors import check_level
 
@@ -97,7 +97,7 @@ class ShapleyEffect(Grouped, Result):
     def notes(self) -> list[str]:
         """How the numbers were computed."""
         kind = "exact" if self.exact else "sampled"
-        notes = [f"{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        notes = [f"{kind} ({self.method}); {how_computed(self.engine, self.n_predictions)}"]
         if not self.complete:
             notes.append("interrupted: a valid estimate with the stated error, from fewer walks than requested")
         return notes
@@ -157,4 +157,5 @@ class ShapleyEffect(Grouped, Result):
             ("{feature}", "{effect}[ ± {std_error}]"),
             (FEATURE, ("effect" if single else "mean absolute effect", "{effect}")),
             [about, *self.notes], like="effect",
+            rounding=rounding_error(self.n_donors, np.abs(self.base).max(), np.abs(self.prediction).max()),
         ).ordered(np.argsort(-np.abs(effect), kind="stable"))  # fmt: skip
