@@ -89,7 +89,7 @@ def test_rooms_say_what_they_hold_and_what_they_touch(module):
 
 def test_few_modules_stand_beside_the_rooms():
     beside = [module for module in MODULES if "/" not in module and module not in ("__init__.py", "__main__.py")]
-    assert len(beside) <= 11
+    assert len(beside) <= 12
 
 
 def test_a_class_name_means_one_class():
@@ -173,7 +173,7 @@ def test_nobody_outside_asks_for_the_type_or_the_name_of_an_engine(module):
 # commit, with its reason.
 
 LINES = {
-    "beside the rooms": 2047,
+    "beside the rooms": 2263,
     "cells": 721,
     "cli": 2613,
     "donors": 2270,
@@ -185,10 +185,10 @@ LINES = {
     "refits": 590,
     "results": 9273,
     "rows": 1631,
-    "shapley": 4260,
-    "tables": 3677,
+    "shapley": 4300,
+    "tables": 3739,
     "uncertainty": 2650,
-    "verbs": 2564,
+    "verbs": 2582,
 }
 FILES = {"black box": 37, "forest": 52, "Shapley of boosting": 56, "by walks": 55, "report": 126}  # that a call visits
 PUBLIC_NAMES = 29

@@ -133,7 +133,9 @@ def in_options(text: str) -> str:
     text = re.sub(r"\{'name': \[columns\]\}", "--group name=a,b", text)
 
     text = re.sub(rf"^({'|'.join(OPTIONS)}) (?=is |must |names |needs )", lambda match: f"--{OPTIONS[match[1]]} ", text)
-    text = re.sub(r"^target must be one of the classes", "--class must be one of", text)
+    text = re.sub(
+        r"^target must be one of the classes (.*?)(, such as .*)?; got", r"--class must be one of \1; got", text
+    )
     text = re.sub(r"^target='([^']*)' names a class", r"--class \1 names a class", text)
 
     def option(match: re.Match[str]) -> str:

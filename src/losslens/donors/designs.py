@@ -118,6 +118,7 @@ class Design:
     typed: ClassVar[tuple[str, ...]] = ()  # how it is written on the command line; N stands for m
     by_parts: ClassVar[bool] = False  # available for data in files, read in parts
     conditional: ClassVar[bool] = False  # values are drawn given other columns, for each feature by itself
+    unless_exact: ClassVar[bool] = False  # as with "auto", an exact engine computes all pairs of what it supports
     values: Sequence[Any] | None = None  # the user's values, instead of donors
     m: int | None  # donors a row; None: all rows, or none of them
 

@@ -25,6 +25,11 @@ class CommonGrid:
     steps: Floats | None = None
 
     @property
+    def own_places(self) -> Indices | None:
+        """The grid position of each row's own value, (n,); -1 where it has none; None where rows have no such place."""
+        return self.own
+
+    @property
     def width(self) -> int:
         """Cells in a row."""
         return self.size
@@ -121,6 +126,11 @@ class OwnDonors:
     mirrored: bool = False  # the second half of the columns holds the pairs of the first with row and donor swapped
 
     has_mass = True
+
+    @property
+    def own_places(self) -> Indices | None:
+        """The grid position of each row's own value, (n,), where cells are those of their donors' values; else None."""
+        return None if self.binned or self.alone or self.place.ndim == 2 else self.place
 
     @property
     def width(self) -> int:

@@ -54,6 +54,7 @@ class Ask:
     own: Indices  # (n,)
     size: int
     donor_values: DonorValues | None = None
+    whole: bool = False  # whether these are the distinct values of the table, in order
 
     @property
     def width(self) -> int:
@@ -175,7 +176,8 @@ def pose(subject: Subject, design: Design, n: int, entropy: int, *, same_for_all
 def _ask(subject: Subject, own: Indices, first: Indices, **more: Any) -> Ask:
     feature = subject.feature
     index = (first,) * len(feature.columns)
-    return Ask(feature.name, feature.columns, subject.columns, index, own, len(first), **more)
+    whole = first is subject.distinct.first
+    return Ask(feature.name, feature.columns, subject.columns, index, own, len(first), whole=whole, **more)
 
 
 def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:

@@ -47,6 +47,7 @@ class Additive(ExactEngine):
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
     response: ClassVar[Response] = "values"  # or scores, which are numbers, too
     sums_losses: ClassVar[bool] = True
+    fills_own_donors: ClassVar[bool] = True
 
     @classmethod
     def of(cls, coef: Floats, intercept: Floats, unwrapped: UnwrappedModel, table: Table) -> tuple[Self, ...]:
@@ -132,26 +133,30 @@ def _only_sum(sums: Floats) -> Floats:
 def fill_cells(
     sums: Sequence[Additive], respond: Callable[[Floats], NDArray[Any]], rows: Indices, asks: Sequence[Ask], tick: Tick
 ) -> Answer:
-    """Cells whose values all rows share, from what columns add to each sum."""
+    """Cells, from what columns add to each sum."""
     unchanged, cells = np.column_stack([one.predict(rows) for one in sums]), []
     base = respond(unchanged)
     tick(len(rows))
     for ask in asks:
-        of_ask = np.empty((len(rows), ask.size, *base.shape[1:]), base.dtype)
+        of_ask = np.empty((len(rows), ask.width, *base.shape[1:]), base.dtype)
         kept, replaced = unchanged.copy(), np.zeros((ask.size, len(sums)))
         for k, one in enumerate(sums):
             for j, index in zip(ask.columns, ask.index, strict=True):
                 column = one.parts[:, j] * one.scale[j]
                 kept[:, k] -= column[rows]
                 replaced[:, k] += column[index]
-        for start in range(0, len(rows), step := max(1, CELLS_AT_ONCE // ask.size)):
+        for start in range(0, len(rows), step := max(1, CELLS_AT_ONCE // ask.width)):
             part = slice(start, start + step)
-            mixed = kept[part, None] + replaced
+            own = ask.own[rows[part]]
+            if ask.donor_values is None:
+                donated, own_cells = replaced[None], (on := np.flatnonzero(own >= 0), own[on])
+            else:
+                value = ask.donor_values[rows[part]]
+                donated, own_cells = replaced[value], np.nonzero(value == own[:, None])
+            mixed = kept[part, None] + donated
             of_ask[part] = respond(mixed.reshape(-1, len(sums))).reshape(of_ask[part].shape)
+            of_ask[part][own_cells] = base[part][own_cells[0]]  # a row at its own values is the row itself
             tick(ask.most(len(mixed)))
-        own = ask.own[rows]
-        own_rows = np.flatnonzero(own >= 0)
-        of_ask[own_rows, own[own_rows]] = base[own_rows]  # a row at its own values is the row itself
         cells.append(of_ask)
     return Answer(base, cells, [0] * len(asks))
 

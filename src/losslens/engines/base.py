@@ -95,7 +95,7 @@ class StepEngine(Protocol):
         """Predictions of the given rows."""
 
     def classes(self, ask: Ask) -> ClassRuns:
-        """The class of each value of an ask."""
+        """The class of each value of an ask, of one column."""
 
     def takes_about(self, n: int) -> tuple[float, int]:
         """Estimates for n rows: seconds, from counts alone, and bytes to send to a worker."""

@@ -221,6 +221,7 @@ class LinkedSums(ExactEngine):
     adds_in_single: ClassVar[bool] = True
     inside_link: ClassVar[bool] = True
     sums_losses: ClassVar[bool] = True
+    fills_own_donors: ClassVar[bool] = True
 
     @property
     def own_rounding(self) -> bool:

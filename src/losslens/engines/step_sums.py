@@ -65,3 +65,20 @@ def sum_steps(start, classes, change, prediction, y, weight, base, ceiling, mass
                     curve[place, ONE + w] += weight[i] * (prediction[s, w] - level)
             local[i, k] = row_sum
             clipped[k] += weight[i] * row_clipped
+
+
+@compiled(types.void(i8[:, ::1], i4[::1], types.int64, i4[:, ::1], i8[:, ::1]))
+def find_steps(start, classes, k, wanted, at):
+    """Write the step on which the k-th curve of each row has each of its classes, or those that all rows share."""
+    for i in range(U(len(at))):
+        first, final = start[i, k], start[i, k + 1]
+        of_row = min(i, U(len(wanted) - 1))
+        for c in range(U(at.shape[1])):
+            low, high = first, final
+            while high - low > 1:  # the last step that begins at this class or before it
+                middle = (low + high) // 2
+                if classes[middle] <= wanted[of_row, c]:
+                    low = middle
+                else:
+                    high = middle
+            at[i, c] = low

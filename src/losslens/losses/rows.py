@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from losslens.tables.arrays import masked_rows, plain_array
 from losslens.tables.frozen import read_only
+from losslens.tracebacks import users_code
 
 Response = Literal["values", "probabilities", "labels", "scores", "outputs"]
 Array: TypeAlias = NDArray[Any]
@@ -397,13 +398,15 @@ def advice(name: str) -> str | None:
             f"shapley_importance, compare and report take loss={meant!r}"
         )
     if meant in NAMED:
-        return f"{name!r} names a mean or a score, not the loss of one row; pass loss={meant!r}"
+        root = ", or did you mean its root, the score loss='neg_root_mean_squared_error'?" if name == "rmse" else ""
+        return f"{name!r} names a mean or a score, not the loss of one row; pass loss={meant!r}{root}"
     return None
 
 
 # Custom losses.
 
 
+@users_code
 def call_read_only(function: Callable[..., Any], name: str, *arrays: ArrayLike | None) -> Any:
     """What a user's loss or scorer returns for arrays that belong to the library: it may read them, not write to them.
 

@@ -114,7 +114,7 @@ def pairs_dict(findings: Findings) -> dict[str, Any] | None:
     numbers = {"value": pairs.index, "std_error": error, "low": low, "high": high, "p": pairs.p_adjusted}
     listed = [
         {"first": pairs.features[j], "second": pairs.features[k], **{key: float(m[j, k]) for key, m in numbers.items()}}
-        for j, k in pairs._pairs[:MOST_PAIRS]
+        for j, k in sorted(pairs._pairs, key=lambda pair: -abs(pairs.index[pair]))[:MOST_PAIRS]
     ]
     return {
         "features": list(pairs.features), "n_pairs": len(pairs._pairs), "pairs": listed, "how": findings.pairs_how,

@@ -136,8 +136,8 @@ class SumCurves:
         return self.scale == 0 or bool(np.ptp(self.c) == 0)
 
     @property
-    def _own(self) -> Floats:
-        """What each row keeps of the sum if the feature is replaced."""
+    def _sum_without(self) -> Floats:
+        """The sum of each row without what the feature adds to it, (n,)."""
         return np.asarray(self.sum - self.c)
 
     def means(self, distinct: Distinct, local: Floats | None, clipped: float) -> Means:
@@ -190,7 +190,7 @@ class SumCurves:
         if block is None or self.constant:  # a row's own cell changes nothing
             own_clipped = weight**2 @ (self._base >= (np.inf if ceiling is None else ceiling * (1 - 1e-9)))
             return of_row, of_donor, float(own_clipped)
-        own, y = self._own, self.sample.target(self.loss)
+        own, y = self._sum_without, self.sample.target(self.loss)
         for i, k in pairs_inside(block):
             sums = (own[i] + self.c[k])[:, None]
             prediction = self.sample.shown(self.loss, respond(self.link, self.response, sums, self._dtype))
@@ -233,7 +233,7 @@ class SumCurves:
     def _losses(self) -> Any:
         assert self.loss is not None  # only needed with a loss
         y = self.sample.target(self.loss)
-        return mean_losses(self.link, self.loss, y, self._own, self.c, self._base, self._ceiling)
+        return mean_losses(self.link, self.loss, y, self._sum_without, self.c, self._base, self._ceiling)
 
     @property
     def _dtype(self) -> np.dtype[Any]:
@@ -241,7 +241,7 @@ class SumCurves:
 
     @property
     def _ceiling(self) -> float | None:
-        """At which log losses are clipped, in the precision of the predictions."""
+        """The value at which log losses are clipped, in the precision of the predictions."""
         return None if self.loss is None else self.loss.ceiling(self._dtype)
 
     @property
@@ -268,7 +268,7 @@ class SumCurves:
     def pd(self, distinct: Distinct) -> Floats:
         """The mean prediction at each value, (g,), or of each class, (g, K)."""
         c, weight = self._on_grid(distinct), self.sample.weight
-        return mean_response(self.link, self.response, self._own, c, weight)
+        return mean_response(self.link, self.response, self._sum_without, c, weight)
 
     def pi(self, distinct: Distinct) -> Floats:
         """The mean change at each value, (g,)."""
@@ -285,7 +285,7 @@ class SumCurves:
         if self.constant:
             predictions[:] = base[:, None]
             return predictions
-        own = self._own[rows]
+        own = self._sum_without[rows]
         for part in chunks(rows, on_grid.size):
             sums = own[part, None] + on_grid
             flat = respond(self.link, self.response, sums.reshape(-1, 1), self._dtype)
@@ -294,7 +294,7 @@ class SumCurves:
         return predictions
 
     def changes(self, rows: Indices, predictions: NDArray[Any]) -> Floats:
-        """Their changes of loss, (r, g)."""
+        """The changes of loss in the cells of some rows, (r, g)."""
         assert self.loss is not None  # only needed with a loss
         changes = np.empty(predictions.shape[:2])
         for part in chunks(rows, predictions.shape[1]):

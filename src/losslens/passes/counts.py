@@ -17,18 +17,18 @@ from losslens.passes.task import FeatureDesign, Task
 from losslens.passes.ways import design_of, route
 from losslens.results.plan import Plan
 
-MOST_DRAWN = 5_000_000  # donors of all rows that are drawn to see which of them have the same value
+MOST_DRAWN = 5_000_000  # donors of all rows that are drawn to count which of them have the same value
 DRAWING = 0.5  # seconds after which samplers draw values for no more features
 
 
 def count_importances(task: Task, *, draws: bool = True) -> Plan:
-    """The features of `feature_importance` with their first donors."""
+    """The plan of `feature_importance` with the first draw of donors."""
     rule = partial(ways.first_design, blocked=task.blocked)
     return count(task, [(subject, design_of(task, subject, rule)) for subject in task.subjects], draws=draws)
 
 
 def count(task: Task, designs: Sequence[FeatureDesign], *, draws: bool = True) -> Plan:
-    """Features with these designs, without seconds; what a sampler would draw for too long, or not at all, is at most.
+    """The plan of features with these designs, without seconds; predictions of values that are not drawn are bounds.
 
     Unchanged rows are predicted once, or with a sampler once for each feature.
     """
@@ -63,7 +63,7 @@ def count(task: Task, designs: Sequence[FeatureDesign], *, draws: bool = True) -
 
 
 def _cells(task: Task, subject: Subject, design: Design, *, draws: bool) -> tuple[int, int, bool]:
-    """Cells in a row, predictions of all rows, and whether these are an upper bound: draws are not looked at."""
+    """Cells in a row, predictions of all rows, and whether these are an upper bound because nothing is drawn."""
     n, m = task.n, None if design.common or design.conditional else design.m
     if isinstance(design, BoundSampler) and not draws:
         return design.draws, n * design.draws, True

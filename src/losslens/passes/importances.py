@@ -33,7 +33,7 @@ def by_losses(
 ) -> list[Importances]:
     """The importances by each of some losses that read the same response of a table in memory.
 
-    What an exact engine gives by a loss it computes; all other losses are evaluated on the same predictions.
+    Exact engines compute one loss at a time; all other losses are evaluated on the same predictions of the model.
     """
     if (source := as_source(X)) is not None:
         X, y, weight = load(model, source, y, options.sample_weight, options.memory)
@@ -131,7 +131,7 @@ def _declined(task: Task, exact_tasks: Sequence[Task]) -> str:
 
 
 def until_precise(task: Task) -> tuple[list[ByFeature], int]:
-    """Each feature, by each loss of the task; and the number of predictions.
+    """The importances of each feature by each loss of the task, and the number of predictions.
 
     Features that "auto" samples get donors until the noise is negligible for all losses.
     """
@@ -157,7 +157,7 @@ def until_precise(task: Task) -> tuple[list[ByFeature], int]:
                 results[name] = [replace(one, n_predictions=spent[name]) for one in several]
         designs = next_designs
         del evaluated, by_loss, several, more
-    if unsteady := task.engine.repeats.declined:  # a later round may have shown it
+    if unsteady := task.engine.repeats.declined:  # predictions of a row differed, perhaps in a later round only
         for name, several in results.items():
             if several[0].engine == task.engine.name:
                 results[name] = [replace(one, exact=False, declined=unsteady) for one in several]

@@ -22,13 +22,13 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Question, Subject, all_rows, pose
 from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED
+from losslens.engines.curve_cells import CurveCells
 from losslens.engines.readers.pipelines import innermost
 from losslens.losses import POSITIVE, Loss, is_scorer
 from losslens.models import Model
 from losslens.passes.cells import blank, record
 from losslens.passes.importances import importances_of
 from losslens.passes.scored import score_importance
-from losslens.passes.step_curves import cells_of
 from losslens.passes.task import Options, Task, default_loss, prepare
 from losslens.passes.ways import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost, is_sampled, route
 from losslens.progress import Tick, bar
@@ -95,7 +95,7 @@ def in_common(
         scores = score_importance(model, table, y, loss, options)
         return _from_importances(scores, scores.title, together, "a scorer has no loss of a row")
     chosen = default_loss(model, loss, y)
-    task = by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads))
+    task = by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads, all_pairs=True))
     design, ways = common_design(task), {route(task, subject).way for subject in task.subjects}
     if design is not None and "sums" not in ways:
         if not design.all_pairs:
@@ -294,18 +294,16 @@ def _predicted(
     by_steps = {name: questions[name] for name, way in ways.items() if way == "steps"}
     filled = {name: questions[name] for name, way in ways.items() if way == "cells"}
     others = {name: question for name, question in questions.items() if name not in exact}
+    curves = CurveCells(task.exact, task.n_jobs)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
-        at, count = np.arange(rows.start, rows.stop), 0
+        positions, count = np.arange(rows.start, rows.stop), 0
         cells: dict[str, NDArray[Any]] = {}
-        for engine, some in ((task.exact, filled), (task.engine, others)):
+        for engine, some in ((curves, by_steps), (task.exact, filled), (task.engine, others)):
             if some:
-                answer = engine.fill(at, [one.ask for one in some.values()], tick)
+                answer = engine.fill(positions, [one.ask for one in some.values()], tick)
                 own, cells = answer.base, cells | dict(zip(some, answer.cells, strict=True))
-                count += len(at) + sum(answer.n_predictions) if some is others else 0
-        if by_steps:
-            curves = cells_of(task.exact, list(by_steps.values()), task.sample, rows)
-            cells |= dict(zip(by_steps, curves, strict=True))
+                count += len(positions) + sum(answer.n_predictions) if some is others else 0
         yield rows, own, cells, count
 
 
@@ -320,28 +318,28 @@ def _add(
 ) -> list[float]:
     """Add the cells of some rows of all pairs; returns shares of clipped probabilities."""
     rows, own, cells = part
-    at, loss, clipped = np.arange(rows.start, rows.stop), task.loss, []
+    positions, loss, clipped = np.arange(rows.start, rows.stop), task.loss, []
     assert loss is not None
-    changes = {name: cell_changes(loss, sample, at, predictions) for name, predictions in cells.items()}
+    changes = {name: cell_changes(loss, sample, positions, predictions) for name, predictions in cells.items()}
     size = {name: float(sample.weight[rows] @ np.abs(change).mean(axis=1)) for name, change in changes.items()}
     for a, b, both in turn:
         pair_sums = sums[a, b]
         pair_sums.compared += size[a] + size[b] + size[both]
-        for some in chunks(at, pair_sums.mass.layout.width):
+        for some in chunks(positions, pair_sums.mass.layout.width):
             first, second, together = (_by_donor(changes[name][some], questions[name].layout) for name in (a, b, both))
             total = first + second - together
             quantities = {"total": total}
             if scale is not None:
                 shown = (_by_donor(cells[name][some], questions[name].layout) for name in (a, b, both))
                 replaced = ReplacedPredictions(own[some], *shown)
-                one = split(replaced, sample, at[some], loss, scale)
+                one = split(replaced, sample, positions[some], loss, scale)
                 quantities |= _parts("", total, one.interaction, one.strength)
                 clipped.append(one.clipped)
                 if loss == losses.log_loss and scale is AddingScale.PROBABILITIES:
-                    one = split(replaced, sample, at[some], losses.brier, AddingScale.PROBABILITIES)
-                    brier = _brier(replaced, sample, at[some])
+                    one = split(replaced, sample, positions[some], losses.brier, AddingScale.PROBABILITIES)
+                    brier = _brier(replaced, sample, positions[some])
                     quantities |= _parts("Brier ", brier, one.interaction, one.strength)
-            pair_sums.add(at[some], quantities)
+            pair_sums.add(positions[some], quantities)
     return clipped
 
 
@@ -372,7 +370,7 @@ class _CellWeights:
         if isinstance(layout, OwnDonors):
             self.row, self.donor = np.zeros(sample.n), np.zeros(sample.n)
             for some in chunks(all_rows(sample.n), layout.width):
-                donors, donor_weight = self.lent(all_rows(sample.n)[some])
+                donors, donor_weight = self.donor_weights(all_rows(sample.n)[some])
                 self.row[some] = donor_weight.sum(axis=1)
                 self.donor += np.bincount(donors.ravel(), (weight[some][:, None] * donor_weight).ravel(), sample.n)
         else:
@@ -383,8 +381,8 @@ class _CellWeights:
             self.row = np.where(donor_mass > 1e-12, donor_mass, 0.0)
             self.donor = weight * self.row
 
-    def lent(self, rows: Indices) -> tuple[Indices, Floats]:
-        """The donors of these rows and their weights; an omitted cell has weight 0."""
+    def donor_weights(self, rows: Indices) -> tuple[Indices, Floats]:
+        """The donors of these rows and their weights in the mean of each row; an omitted cell has weight 0."""
         assert isinstance(self.layout, OwnDonors)
         donors = self.layout.donors[rows]
         return np.where(donors < 0, 0, donors), self.layout.weights(self.sample, rows, donors)
@@ -404,7 +402,7 @@ class _PairSums:
         layout, sample = self.mass.layout, self.mass.sample
         weight = sample.weight[rows]
         if isinstance(layout, OwnDonors):
-            donors, donor_weight = self.mass.lent(rows)
+            donors, donor_weight = self.mass.donor_weights(rows)
             cell_weight = weight[:, None] * donor_weight
         elif sample.block is not None:
             other_group = sample.block[rows][:, None] != sample.block

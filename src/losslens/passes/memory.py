@@ -26,7 +26,7 @@ CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(frozen=True)
 class Budget:
-    """The rows and cells that fit into memory."""
+    """How many rows and cells a call may keep and process at a time."""
 
     memory: int
     cell_bytes: int  # a cell's prediction and its change of loss
@@ -52,18 +52,18 @@ class Budget:
         """Raise ValueError if features with these numbers of cells a row take more memory than the machine has."""
         every = (*widths, *self.other_widths)
         kept = self.kept_rows(widths, n) * self.cell_bytes * sum(every)
-        needed, has = kept + besides_cells(n, len(every) * self.losses), machine_bytes()
-        if needed > has:
+        needed, available = kept + besides_cells(n, len(every) * self.losses), machine_bytes()
+        if needed > available:
             raise ValueError(
-                f"this call would hold {size_in_words(needed)}, but the machine has {size_in_words(int(has))}; pass "
-                "fewer rows or features, or a smaller memory="
+                f"this call would hold {size_in_words(needed)}, but the machine has {size_in_words(int(available))}; "
+                "pass fewer rows or features, or a smaller memory="
             )
 
     def kept_rows(self, widths: Sequence[int], n: int) -> int:
         """Rows whose cells are kept: they fit into half of the memory that is left, at least a sixteenth of all."""
         widths = (*widths, *self.other_widths)
-        left = max((self.memory - besides_cells(n, len(widths) * self.losses)) // 2, self.memory // 16)
-        return int(min(n, left // (self.cell_bytes * sum(widths))))
+        free = max((self.memory - besides_cells(n, len(widths) * self.losses)) // 2, self.memory // 16)
+        return int(min(n, free // (self.cell_bytes * sum(widths))))
 
     def rows_at_a_time(self, questions: Sequence[Question]) -> int:
         """Rows that a streamed pass processes at a time: a small part of the memory, as the loss makes copies."""

@@ -35,7 +35,7 @@ class Outcome:
 
     @classmethod
     def of(cls, question: Question, means: Means, cells: Cells, n_predictions: int = 0) -> Self:
-        """The outcome for a feature with a question, which is not kept."""
+        """The outcome of a question about a feature; the question itself is not kept."""
         return cls(
             values=question.values, ordered=question.ordered, layout=question.stored_layout, means=means, cells=cells,
             n_predictions=n_predictions, observed=question.observed, conditioning=question.conditioning,
@@ -43,7 +43,7 @@ class Outcome:
 
 
 class Passed(NamedTuple):
-    """What a pass returns: losses of one call have the same predictions, each its own losses and means."""
+    """The outcomes of a pass: all losses of a call share predictions, and each has its own sample and means."""
 
     samples: Sequence[Sample]  # the rows with predictions, and with each loss
     outcomes: Sequence[Sequence[Outcome]]  # of each feature, by each loss

@@ -39,7 +39,7 @@ def run(task: Task, engine: Products, designs: Sequence[FeatureDesign]) -> Passe
     outcomes: list[list[Outcome]] = []
     widths = [len(subject.distinct) for subject, _ in designs]
     task.budget.check_machine(widths, n)
-    at = task.budget.rows_to_keep(widths, n, task.entropy)
+    kept_rows = task.budget.rows_to_keep(widths, n, task.entropy)
     with bar(n * len(designs), "explaining", task.progress, "rows") as tick:
         for turn in engine.turns([subject for subject, _ in designs]):
             questions = [pose(*designs[k], n, task.entropy) for k in turn]
@@ -49,16 +49,16 @@ def run(task: Task, engine: Products, designs: Sequence[FeatureDesign]) -> Passe
                 loss.check_prediction(base)
                 sample = sample.with_loss(loss)
             for k, question, half in zip(turn, questions, halves, strict=True):
-                cells = _cells(question, half, at, sample, loss)  # before kept predictions become errors
+                cells = _cells(question, half, kept_rows, sample, loss)  # before kept predictions become errors
                 outcomes.append([Outcome.of(question, _means(*designs[k], half, sample, loss), cells)])
     return Passed([sample], outcomes)
 
 
-def _cells(question: Question, half: Halves, at: Indices, sample: Sample, loss: Loss) -> Cells:
+def _cells(question: Question, half: Halves, kept_rows: Indices, sample: Sample, loss: Loss) -> Cells:
     """The cells of some rows, computed on access."""
-    factors = half.kept[at], half.replaced, question.ask.own[at], sample.prediction[at]
+    factors = half.kept[kept_rows], half.replaced, question.ask.own[kept_rows], sample.prediction[kept_rows]
     predictions = deferred(_predictions, *factors)
-    return Cells(at, predictions, deferred(_changes, at, predictions, sample, loss))
+    return Cells(kept_rows, predictions, deferred(_changes, kept_rows, predictions, sample, loss))
 
 
 def _predictions(kept: Floats, replaced: Floats, own: Indices, base: Floats) -> Floats:
@@ -67,10 +67,10 @@ def _predictions(kept: Floats, replaced: Floats, own: Indices, base: Floats) -> 
     return np.asarray(predictions)
 
 
-def _changes(at: Indices, predictions: Floats, sample: Sample, loss: Loss) -> Floats:
+def _changes(kept_rows: Indices, predictions: Floats, sample: Sample, loss: Loss) -> Floats:
     changes = np.empty(predictions.shape)
-    for part in chunks(at, predictions.shape[1]):
-        changes[part] = loss_changes(loss, sample, at[part], predictions[part])
+    for part in chunks(kept_rows, predictions.shape[1]):
+        changes[part] = loss_changes(loss, sample, kept_rows[part], predictions[part])
     return changes
 
 

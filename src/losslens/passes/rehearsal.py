@@ -30,17 +30,17 @@ Share = Callable[[int, Any], float]  # of the work, in a call on so many rows th
 
 def some_rows(table: Table, y: Any, arguments: Arguments, rows: int) -> tuple[Table, Any, Arguments]:
     """Evenly spaced rows, their targets, and the arguments of a verb with their weights, groups and donors."""
-    at = np.unique(np.linspace(0, table.n - 1, rows).astype(np.intp))
+    positions = np.unique(np.linspace(0, table.n - 1, rows).astype(np.intp))
     some, donors = Arguments(progress=False), arguments.get("donors")
     if isinstance(donors, Design) and (donors.m or 0) > rows // 2:  # no more than there are rows
         some["donors"] = replace(donors, m=max(1, rows // 2))  # type: ignore[type-var]  # designs are dataclasses
     for name in {"sample_weight", "groups"} & arguments.keys():
         if arguments[name] is not None:
-            some[name] = checks.vector(arguments[name], table.n, name, table.index)[at]
+            some[name] = checks.vector(arguments[name], table.n, name, table.index)[positions]
     if y is not None:
         several = checks.output_names(y) is not None
-        y = as_table(y).at(at).native if several else checks.vector(y, table.n, "y", table.index)[at]
-    return table.at(at), y, arguments | some
+        y = as_table(y).at(positions).native if several else checks.vector(y, table.n, "y", table.index)[positions]
+    return table.at(positions), y, arguments | some
 
 
 def rehearse(
@@ -83,10 +83,10 @@ def rehearse(
 def _of_all(timings: list[tuple[float, float]], steep: bool) -> float:
     """Seconds of all the work, from those of shares of it."""
     share, seconds = timings[-1]
-    before, earlier = timings[-2] if len(timings) > 1 else (0.0, 0.0)
+    earlier_share, earlier = timings[-2] if len(timings) > 1 else (0.0, 0.0)
     if seconds < earlier * ONCE:
-        before, earlier = 0.0, 0.0
-    if steep and earlier and seconds / earlier > share / before:
-        return float(seconds * share ** -min(STEEPEST, log(seconds / earlier) / log(share / before)))
-    slope = max(0.0, seconds - earlier) / (share - before) if share > before else 0.0
+        earlier_share, earlier = 0.0, 0.0
+    if steep and earlier and seconds / earlier > share / earlier_share:
+        return float(seconds * share ** -min(STEEPEST, log(seconds / earlier) / log(share / earlier_share)))
+    slope = max(0.0, seconds - earlier) / (share - earlier_share) if share > earlier_share else 0.0
     return float(seconds + slope * max(0.0, 1 - share))

@@ -140,7 +140,7 @@ def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) 
     block = checks.group_numbers(options.groups, table.n, table.index)
     scored = ScorerMethod.of(model, table, truth, scorer, weight, block)
     cells = replace(options, groups=None)  # of all pairs; those inside groups are left out of the scores
-    task = prepare(model, table, None, cells, loss=None, response=scored.response, any_design=True)
+    task = prepare(model, table, None, cells, loss=None, response=scored.response)
     if truth.ndim == 2:  # a cell has all of them
         task = replace(task, budget=replace(task.budget, cell_bytes=8 * truth.shape[1] + 8))
     if task.design is not None and task.design.conditional:

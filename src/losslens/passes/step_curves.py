@@ -79,27 +79,16 @@ def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: T
     for question in questions:
         k = place[question.ask.columns]
         own_group = None if groups is None else groups.undo(np.concatenate([chunk.own_group[:, k] for chunk in chunks]))
-        assert isinstance(question.layout, CommonGrid)  # designs in which all rows are donors
+        assert isinstance(question.layout, CommonGrid)
         by_class = np.cumsum(curve[axes.part(k)], axis=0)
         curves = ClassCurves(by_class, axes.class_of[k], question.layout, sample, mass, own_group)
         cells = spread_cells(k, axes, sample, loss, [part for chunk in chunks for part in chunk.cells], kept, back)
         clipped = float(sum(chunk.clipped[k] for chunk in chunks))
         if loss is not None and question.layout.leaves_out_own and groups is None:  # the cells of rows with themselves
             clipped -= float(sample.weight**2 @ (losses >= _ceiling(loss, work.like)))
-        outcomes.append([Outcome.of(question, curves.means(local[k], clipped), cells)])
+        means = curves.of_sample if question.design.sampled_grid else curves.means
+        outcomes.append([Outcome.of(question, means(local[k], clipped), cells)])
     return Passed([sample], outcomes)
-
-
-def cells_of(engine: StepEngine, questions: Sequence[Question], sample: Sample, rows: slice) -> list[NDArray[Any]]:
-    """The predictions of some rows at each value of each feature, (b, g) or (b, g, K)."""
-    places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
-    axes, like = _axes(engine, list(places.values()), sample), engine.predict(np.arange(1))
-    work = ChunkWork(axes, sample, None, like, np.arange(rows.start, rows.stop))
-    walker = engine.walker([question.ask for question in places.values()])
-    parts = tuple(kept for some in walker.steps(rows.start, rows.stop) for kept in work._kept(some, np.empty(0)))
-    place = {columns: k for k, columns in enumerate(places)}
-    curves = [SpreadCells(place[q.ask.columns], axes.class_of[place[q.ask.columns]], parts) for q in questions]
-    return [curve.predictions(like[:0]) for curve in curves]
 
 
 def n_chunks(n: int) -> int:
@@ -140,11 +129,14 @@ class Axes:
 
 def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> Axes:
     asks = [question.ask for question in questions]
-    class_of = [engine.classes(ask) for ask in asks]
-    donor_mass = [
-        np.bincount(classes.each[ask.own], sample.weight, classes.size).astype(float)
-        for ask, classes in zip(asks, class_of, strict=True)
-    ]
+    class_of, donor_mass = [engine.classes(ask) for ask in asks], []
+    for question, of in zip(questions, class_of, strict=True):
+        layout, weight = question.layout, sample.weight
+        assert isinstance(layout, CommonGrid)  # designs in which all rows have the same donors
+        if question.design.sampled_grid:
+            weight = weight[layout.donors]
+            weight = weight / (weight.sum() or 1.0)
+        donor_mass.append(np.bincount(of.each[layout.own[layout.donors]], weight, of.size).astype(float))
     return Axes(len(asks), class_of, donor_mass)
 
 
@@ -173,7 +165,7 @@ class ChunkWork:
     groups: OwnGroups | None = None  # rows are in its order; pairs inside groups are left out
 
     def by_group(self, groups: OwnGroups) -> ChunkWork:
-        """The same with rows in the order of their groups."""
+        """The work with rows in the order of their groups."""
         order, sample = groups.order, self.sample
         place = np.empty(len(order), np.intp)
         place[order] = np.arange(len(order))
@@ -182,7 +174,7 @@ class ChunkWork:
         return replace(self, sample=sample, kept=np.sort(place[self.kept]), groups=groups)
 
     def sums(self, start: int, stop: int, walker: Walker, tick: Tick = silent) -> ChunkSums:
-        """Over the rows start .. stop."""
+        """The sums over the rows start .. stop."""
         from losslens.engines.step_sums import sum_steps
 
         axes, sample, count, b = self.axes, self.sample, self.axes.count, stop - start
@@ -346,6 +338,26 @@ class ClassCurves:
             clipped=share_left(clipped, float(rows.mass.sum() if self.leaves_out else weight.sum())),
         )
 
+    def of_sample(self, local: Floats, clipped: float) -> Means:
+        """The same where only a grid's donors count; there are none if its values are the user's."""
+        layout, weight, has_loss = self.layout, self.sample.weight, self.sample.loss is not None
+        donor_weight, place = np.zeros(len(weight)), layout.own[layout.donors]
+        donor_weight[layout.donors] = weight[layout.donors]
+        total = donor_weight.sum()
+        with np.errstate(invalid="ignore"):  # 0 / 0: no donor has weight, hence NaN
+            share = donor_weight / total
+        shared: dict[str, Any] = {
+            "mass": weight * total,
+            "weights": deferred(np.bincount, place, share[layout.donors], layout.size) if layout.has_mass else None,
+            "pd": deferred(self.pd),
+            "pi": deferred(self.pi) if has_loss else None,
+        }
+        if not (has_loss and layout.has_mass):
+            return Means(local=None, **shared)
+        caused = deferred(_at_donors, deferred(self.pi), layout.donors, place, len(weight))
+        local = local if total else np.full(len(weight), np.nan)
+        return Means(local=local, **shared, caused=caused, donor_weight=share, square=0.0, clipped=clipped)
+
     def _value_mass(self) -> Floats:
         return self.rows.at_values(self.layout.own, self.layout.size, leaves_out=self.leaves_out)
 
@@ -356,8 +368,8 @@ class ClassCurves:
 
     def pd(self) -> NDArray[Any]:
         """The mean prediction at each value, (g,) or (g, K)."""
-        one = self.sample.prediction.ndim == 1 and self.sample.prediction.dtype.kind != "i"
-        return np.asarray(self.by_class[self.class_of.each, 1] if one else self.by_class[self.class_of.each, 1:])
+        single = self.sample.prediction.ndim == 1 and self.sample.prediction.dtype.kind != "i"
+        return np.asarray(self.by_class[self.class_of.each, 1] if single else self.by_class[self.class_of.each, 1:])
 
     def pi(self) -> Floats:
         """The mean change at each value, (g,)."""
@@ -379,6 +391,13 @@ class ClassCurves:
         return np.asarray(changes if self.own_group is None else changes - self.own_group)
 
 
+def _at_donors(curve: Floats, donors: Indices, place: Indices, n: int) -> Floats:
+    """The numbers of a curve at the donors whose values these are, 0 for the other rows, (n,)."""
+    caused = np.zeros(n)
+    caused[donors] = curve[place]
+    return caused
+
+
 def spread_cells(
     k: int, axes: Axes, sample: Sample, loss: Loss | None, parts: Sequence[KeptCurves], kept: Indices, back: Any = ...
 ) -> Cells:  # fmt: skip
@@ -398,11 +417,11 @@ class SpreadCells:
     back: Any = ...
 
     def predictions(self, like: NDArray[Any]) -> NDArray[Any]:
-        """Their predictions, (r, g) or (r, g, K)."""
+        """The predictions of the kept rows at all values, (r, g) or (r, g, K)."""
         return self._spread(lambda part, steps, _: part.prediction[steps], like)
 
     def changes(self, loss: Loss, sample: Sample) -> Floats:
-        """Their changes of loss, (r, g)."""
+        """The changes of loss of the kept rows at all values, (r, g)."""
         return self._spread(lambda part, *steps: part.changes_at(loss, sample, *steps), np.empty(0))
 
     def _spread(

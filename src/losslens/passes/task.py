@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import signature
 from typing import Any, TypeVar
@@ -35,7 +35,7 @@ from losslens.tables import checks
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.columns import is_missing
 from losslens.tables.features import resolve as resolve_features
-from losslens.tables.frames import Batch, Table, as_table
+from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.frozen import Deferred, deferred
 from losslens.tables.loading import load
 from losslens.tables.sample import Sample
@@ -137,12 +137,12 @@ def prepare(
     loss: Loss | None,
     response: Response,
     exact: bool = True,
-    any_design: bool = False,
+    all_pairs: bool = False,
     subjects: Subjects | None = None,
 ) -> Task:
     """Check every argument against the table; an error says which one is wrong and what to do.
 
-    `any_design`: an exact engine may compute single cells, so that it takes every design, not all pairs only.
+    `all_pairs`: the caller asks an exact engine for all pairs only, and the model for those of other designs.
     `subjects` are the table's features, where results of other models on it share their values.
     """
     model, memory, sample_weight = as_model(model), options.memory, options.sample_weight
@@ -152,7 +152,7 @@ def prepare(
     if isinstance(loss, SurvivalLoss):
         loss = loss.for_target(y)
         model = model.at(loss.outputs)
-    respond = model.responder(response)
+    respond = replace(model.responder(response), explained=table)
     least = 1 if loss is None else 2  # a curve needs no other row
     weight = checks.row_weights(sample_weight, table.n, table.index, least=least)
     target, classes = _target(model, respond, table, y, loss, response, weight)
@@ -187,7 +187,9 @@ def prepare(
     site = Site(
         table, subjects.column, columns, memory, options.n_jobs, options.progress, losses, weight
     )  # fmt: skip
-    engine, declined = None, "" if design is None or any_design else design.declined
+    if design is not None and design.values is not None and all(len(feature.columns) == 1 for feature in named):
+        site = _with_values(site, design.values)
+    engine, declined = None, "" if design is None or not (all_pairs or design.conditional) else design.declined
     if response == "outputs":
         exact, declined = False, declined or SEVERAL_OUTPUTS
     if exact and not declined:
@@ -216,6 +218,24 @@ def _real_rows(table: Table, weight: Floats) -> tuple[Indices, CodedRows]:
     """
     rows = spread_rows(table, weight)
     return rows, deferred(CodedRows.of, table.names, copy_columns(table, rows))
+
+
+def _with_values(site: Site, values: Sequence[Any]) -> Site:
+    """The site with a row more for each of the user's values, which is in all requested columns: engines are bound to
+    the values of their table.
+    """
+    n, m, losses, weight = site.table.n, len(values), site.losses, site.weight
+    origin = np.append(np.arange(n), np.zeros(m, np.intp))  # the row that each one's other values come from
+    new = np.arange(n, n + m)
+    edits = [Edit(n, n + m, j, site.column(j).extended(values), new) for j in sorted(site.requested)]
+    table = as_table(Batch(site.table).fill(origin, edits))
+    return replace(
+        site,
+        table=table,
+        column=Subjects(table).column,
+        losses=None if losses is None else lambda rows, prediction: losses(origin[rows], prediction),
+        weight=None if weight is None else np.append(weight, np.full(m, 1 / n)),
+    )
 
 
 def _losses(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDArray[Any]) -> Floats:
@@ -256,9 +276,16 @@ def default_loss(model: Model, loss: Any, y: Any = None) -> Loss:
             return resolve_loss("squared_error")
         if model.kind == "classifier":
             return resolve_loss("log_loss" if "probabilities" in model.responses else "zero_one")
-        raise ValueError(f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'")
+        raise ValueError(_unnamed_loss(model))
     reads: Response = "probabilities" if model.kind == "classifier" else "values"
     return resolve_loss(loss, reads if reads in model.responses else next(iter(model.responses)))
+
+
+def _unnamed_loss(model: Model) -> str:
+    """What to write where a function says nothing of what it predicts, unless its name does."""
+    if "proba" in model.name:
+        return f"loss must be named for {model.name}, a function: loss='log_loss', or pass the classifier itself"
+    return f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'"
 
 
 def _of_outputs(model: Model, loss: Any, names: tuple[str, ...]) -> Loss:
@@ -270,7 +297,7 @@ def _of_outputs(model: Model, loss: Any, names: tuple[str, ...]) -> Loss:
             "loss='squared_error', the Brier score averaged over columns"
         )
     if loss is None and model.kind == "unknown":
-        raise ValueError(f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'")
+        raise ValueError(_unnamed_loss(model))
     chosen = for_outputs(resolve_loss("squared_error" if loss is None else loss, "outputs"), names)
     if chosen.reads != "outputs":
         raise ValueError(
@@ -340,7 +367,8 @@ def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | Non
     if target is None and len(classes) == 2:
         target = classes[1]
     if np.ndim(target) or is_missing(target) or target not in classes:
-        raise ValueError(f"target must be one of the classes {classes!r}; got {target!r}")
+        advice = f", such as target={classes[-1]!r}" if target is None and classes else ""
+        raise ValueError(f"target must be one of the classes {classes!r}{advice}; got {target!r}")
     if response == "scores" and len(classes) == 2:  # one column, of the second class
         if target != classes[1]:
             raise ValueError(f"scores of two classes are about the second: pass target={classes[1]!r}; got {target!r}")

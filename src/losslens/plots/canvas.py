@@ -71,6 +71,21 @@ def panels(count: int, figure: Any = None) -> list[Axes]:
     return [figure.add_subplot(rows, columns, place + 1) for place in range(count)]
 
 
+def as_one(axes: Sequence[Axes], below: float) -> None:
+    """Panels of curves with the same limits of their y axes, named once a line, and one legend below all panels."""
+    ends = np.array([_drawn(ax) for ax in axes])
+    for ax in axes:
+        set_ends(ax.yaxis, ends[:, 0].min(), ends[:, 1].max(), below + 0.02, 0.02)
+        place = ax.get_subplotspec()
+        if place is not None and not place.is_first_col():
+            ax.set_ylabel("")
+    handles, names = axes[0].get_legend_handles_labels()
+    if names:
+        axes[0].figure.legend(
+            handles, names, loc="outside lower center", ncols=len(names), frameon=False, fontsize="small"
+        )
+
+
 def size_in_points(ax: Axes) -> tuple[float, float]:
     """Width and height of the axes."""
     extent, dpi = ax.get_window_extent(), ax.figure.dpi

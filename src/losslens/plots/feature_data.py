@@ -162,7 +162,8 @@ class FeaturePicture:
     def distribution(self) -> str:
         """The legend's name of the strip that shows the feature's distribution."""
         name = self.look.names.of(self.name)
-        return f"distribution of {shorten(name, 60)}" if len(name) <= 12 else "distribution"
+        named = len(name) <= 12 and not self.look.panel
+        return f"distribution of {name}" if named else "distribution"
 
     @property
     def rows(self) -> Singles | None:

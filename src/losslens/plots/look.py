@@ -73,6 +73,7 @@ class Look:
     labels: FeatureLabels | None = None
     curves: bool = True
     limits: Limits = "pi"
+    panel: bool = False  # one of several small plots, which share a legend
 
     @property
     def names(self) -> Names:

@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
+from numpy.typing import NDArray
+
 from losslens.results.selection import Grouped, Numbers
 from losslens.results.table import ResultTable
 from losslens.tables.checks import is_one_of
 from losslens.tables.features import pair_name, unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.tables.frozen import Frozen
+from losslens.tracebacks import brief
 from losslens.typing import Mask
 from losslens.uncertainty.inference import Estimates
 
@@ -123,7 +126,7 @@ class Saveable(Displayed):
     """A result that can be written to a file."""
 
     def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads; the file contains no code."""
+        """Write the result to the file `path`, which `losslens.load` reads; the file contains no code."""
         from losslens.results.storage import save
 
         save(self, path)
@@ -163,9 +166,14 @@ class ResultMapping(Mapping[str, T], Grouped, Result):
         """Why no exact engine computed a feature, for those whose cells the model predicted."""
         return {name: feature.declined for name, feature in self.features.items() if feature.declined}
 
+    @brief
     def given(self, rows: Any) -> Self:
         """The result for these rows (a mask, row labels or positions) as observations, with donors from all rows."""
         return self._each(lambda feature: feature.given(rows))
+
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        held = (feature._values_held(column) for feature in self.features.values())
+        return next((values for values in held if values is not None), None)
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
         masks: dict[Any, Mask] = self._first._split(groups)

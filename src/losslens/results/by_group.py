@@ -109,18 +109,39 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         """How much more important a feature is in one group than in another, for this model on new rows.
 
         The groups have other rows and the same donors: each row, or each group of `groups=`, is left out as an
-        observation and as a donor of both. `feature` may be omitted if there is one only.
+        observation and as a donor of both.
+
+        Parameters
+        ----------
+        first, second
+            Labels of the two groups.
+        feature
+            May be omitted if there is one only.
+        level
+            The coverage probability of the interval.
         """
         return self._between(first, second)(self._feature(feature), level)
 
     def error_difference(self, first: Any, second: Any, level: float = 0.95) -> Difference:
-        """How much larger the error of one group is than that of another, nothing replaced; by a scorer the score."""
+        """How much larger the error, or score, of one group is than that of another, with nothing replaced.
+
+        `first` and `second` are labels of groups, and `level` is the coverage probability of the interval.
+        """
         return self._between(first, second)(None, level)
 
     def differences(self, against: Any = None, level: float = 0.95, adjust: Adjustment | None = "holm") -> Any:
-        """Every feature in every group against one of them (the first by default); a data frame, largest first.
+        """Every feature in every group against one group; a data frame, the largest difference first.
 
         A difference without a standard error, as of a group with fewer than three rows, is NaN; `caution` says why.
+
+        Parameters
+        ----------
+        against
+            The label of that group; the first by default.
+        level
+            The coverage probability of each interval.
+        adjust
+            How p-values are adjusted for the number of differences: ``"holm"``, ``"benjamini_hochberg"`` or None.
         """
         base = self._labels[0] if against is None else against
         self[base]
@@ -140,7 +161,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         ]
 
     def errors(self, level: float = 0.95) -> Any:
-        """The error of each group with its interval, nothing replaced, or its score; a data frame.
+        """The error of each group with nothing replaced, or its score, with an interval at `level`; a data frame.
 
         An error without a standard error, as of a group with fewer than three rows, has none; `caution` says why.
         """
@@ -281,6 +302,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
             view=view,
             notes=[*notes, *self.cautions],
             in_text=lines,
+            most_in_text=None,
             in_view=lines,
         )
 
@@ -337,8 +359,9 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
 
 
 def by_group(result: Any, groups: Any) -> ByGroup[Any]:
-    """The result for each group; `groups` has a label for each row. A named series names the groups."""
-    masks, name = result._split(groups), getattr(groups, "name", None)
+    """The result for each group; `groups` has a label for each row, or is a column's name. A named series names it."""
+    name = groups if isinstance(groups, str) else getattr(groups, "name", None)
+    masks = result._split(result._column(groups, "groups") if isinstance(groups, str) else groups)
     codes = np.empty(len(next(iter(masks.values()))), np.intp)
     for k, mask in enumerate(masks.values()):
         codes[mask] = k

@@ -81,7 +81,14 @@ class Comparison(Result):
     ) -> Difference:
         """How much more important a feature is to one model than to the other; paired where the rows are the same.
 
-        ``of="sfimp"`` compares Shapley importances, in units of the loss.
+        Parameters
+        ----------
+        feature, first, second
+            Names of the feature and of the two models, or sets of rows.
+        level
+            The coverage probability of the interval.
+        of
+            ``"pfi"``, or ``"sfimp"``: Shapley importances, in units of the loss.
         """
         a, b = self._model(first)[feature], self._model(second)[feature]
         if not is_one_of(of, ("pfi", "sfimp")):
@@ -93,7 +100,10 @@ class Comparison(Result):
         return self.shapley[first]._less(self.shapley[second], feature, (first, second), level, paired=self.paired)
 
     def error_difference(self, first: str, second: str, level: float = 0.95) -> Difference:
-        """How much larger the error of one model is than that of the other, nothing replaced; by a scorer the score."""
+        """How much larger the error, or score, of one model is than that of the other, with nothing replaced.
+
+        `first` and `second` are names of models, or sets of rows; `level` is the coverage probability of the interval.
+        """
         a, b = (self._model(name)._base_estimates for name in (first, second))
         return between(a, b, a.names[0], (first, second), level, "same" if self.paired else "independent")
 
@@ -105,7 +115,19 @@ class Comparison(Result):
         *,
         of: Literal["pfi", "sfimp"] = "pfi",
     ) -> Any:
-        """Every feature of every model against one of them (the first by default); a data frame, largest first."""
+        """Every feature of every model against one model; a data frame, the largest difference first.
+
+        Parameters
+        ----------
+        against
+            The name of that model, or set of rows; the first by default.
+        level
+            The coverage probability of each interval.
+        adjust
+            How p-values are adjusted for the number of differences: ``"holm"``, ``"benjamini_hochberg"`` or None.
+        of
+            ``"pfi"``, or ``"sfimp"``: Shapley importances, in units of the loss.
+        """
         return self._frame(self._differences(against, level, adjust, of))
 
     def _differences(
@@ -127,10 +149,11 @@ class Comparison(Result):
         *,
         of: Literal["pfi", "sfimp"] = "pfi",
     ) -> Any:
-        """How each feature's importance and its values differ from those in one set of rows (the first by default).
+        """How each feature's importance and its values differ from those in one set of rows.
 
-        A data frame with the columns of `differences`, the importances, and the fields of `DistributionShift`:
-        ``distance`` of the two distributions, from 0 to 1, and ``moved``, whether that is beyond chance.
+        A data frame with the columns of `differences`, whose arguments are the same, the importances, and the fields of
+        `DistributionShift`: ``distance`` of the two distributions, from 0 to 1, and ``moved``, whether that is beyond
+        chance.
         """
         if not self.shifts:
             raise ValueError("the models were compared on the same rows, so no values moved; pass X as a mapping")
@@ -144,7 +167,7 @@ class Comparison(Result):
         return self._frame(data | {"caution": cautions})
 
     def shift(self, feature: str, name: str, against: str) -> DistributionShift:
-        """How much the distribution of a feature's values differs between two sets of rows, without any model."""
+        """How much the values of a feature differ between two sets of rows, `name` and `against`, without any model."""
         for one in (name, against):
             self._model(one)
         j = self.features.index(self._first[feature].name)
@@ -161,7 +184,7 @@ class Comparison(Result):
         return float(self.shapley[name].sfimp[self.features.index(feature)])
 
     def errors(self, level: float = 0.95) -> Any:
-        """The error of each model with its interval, nothing replaced, or its score; a data frame, the best first."""
+        """The error of each model, or its score, with an interval at `level`; a data frame, the best first."""
         models = {name: one._base_estimates.number(self._measure, level) for name, one in self.importances.items()}
         order = sorted(models, key=lambda name: models[name].value, reverse=self._measure == "score")
         columns = {"value": self._measure} | {name: name for name in ("std_error", "low", "high", "caution")}

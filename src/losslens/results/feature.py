@@ -25,6 +25,7 @@ from losslens.tables.frozen import Deferred, deferred, lazy
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
+from losslens.tracebacks import brief
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.bands import Band, band
 
@@ -56,7 +57,7 @@ class FeatureResult(Grouped):
 
     @property
     def _why_sampled(self) -> str:
-        """Why the model predicted the cells; empty where the caller chose a design that samples."""
+        """Why the model predicted the cells; empty for samplers, which draw values that no engine has."""
         return self.declined if self.declined != self.design.declined else ""
 
     @property
@@ -117,6 +118,12 @@ class FeatureResult(Grouped):
         """Whether some cells are not kept; False as long as the cells are not computed."""
         return not isinstance(vars(self.cells)["rows"], Deferred) and not self.complete
 
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        places = self.layout.own_places
+        if self.columns != (column,) or places is None or len(places) != self.sample.n or (places[self.at] < 0).any():
+            return None
+        return np.asarray(self.values[0][places[self.at]])
+
     @property
     def _no_donors(self) -> str:
         if len(self.values) == 2:
@@ -129,6 +136,7 @@ class FeatureResult(Grouped):
             return curve
         return curve.reshape(*curve.shape[:-1], *map(len, self.values))
 
+    @brief
     def given(self, rows: Any) -> Self:
         """The result for these rows as observations, with donors from all rows.
 
@@ -211,7 +219,7 @@ class FeatureResult(Grouped):
         return replace(numbers, pi=pi, pd=of_kept.pd, weights=of_kept.weights)
 
     def band(self, level: float = 0.95) -> Band:
-        """Simultaneous confidence band of the curve, for this model on new data."""
+        """Simultaneous confidence band of the curve, for this model on new data; `level` is its probability."""
         raise NotImplementedError
 
     def _band(self, cells: NDArray[Any], curve: Any, what: str, level: float) -> Band:

@@ -77,10 +77,10 @@ def _new_part(target: Path) -> tuple[int, str]:
 
 def _remove_unfinished(target: Path) -> None:
     """Remove parts that a killed process left: those without a lock."""
-    left = re.compile(rf"{re.escape(target.name[:SHOWN])}\.[a-z0-9_]{{8}}{re.escape(ENDING)}")
+    unfinished = re.compile(rf"{re.escape(target.name[:SHOWN])}\.[a-z0-9_]{{8}}{re.escape(ENDING)}")
     with suppress(OSError), os.scandir(target.parent) as entries:  # a folder that can't be listed
         for entry in entries:
-            if left.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+            if unfinished.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                 with suppress(OSError), Path(entry.path).open("rb") as file:  # locked, or another user's
                     if _lock(file.fileno(), wait=False):
                         Path(entry.path).unlink()

@@ -26,7 +26,7 @@ from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.checks import is_one_of
 from losslens.tables.features import unknown_feature
 from losslens.tables.sample import Sample
-from losslens.text import in_digits
+from losslens.text import in_digits, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 from losslens.uncertainty import contrasts
 from losslens.uncertainty.cautions import noted, small_group
@@ -97,13 +97,13 @@ class Gap(Result):
         return self.part(name)
 
     def part(self, line: str, level: float = 0.95) -> Difference:
-        """One line with its interval and the two-sided p-value of no difference."""
+        """One line with its interval at `level` and the two-sided p-value of no difference."""
         if not is_one_of(line, self.lines):
             raise KeyError(unknown_feature(line, self.lines, "lines").replace("feature", "line", 1))
         return self._difference(self.lines.index(line), level)
 
     def whole(self, level: float = 0.95) -> Difference:
-        """The total difference with its interval and the two-sided p-value of no difference."""
+        """The total difference with its interval at `level` and the two-sided p-value of no difference."""
         return self._difference(len(self.lines), level)
 
     @cached_property
@@ -202,7 +202,9 @@ class Gap(Result):
         }
         view = [("", "{line}"), ("difference", "{part}"), INTERVAL, ("p (adjusted)", "{p_adjusted}")]
         view += [(f"in {name}", f"{{{key}}}") for name, key in zip(self.names, ("first", "second"), strict=True)]
-        table = ResultTable(f"Gap: {self.headline}", columns, (), view, self.notes, like="part")
+        table = ResultTable(f"Gap: {self.headline}", columns, (), view, self.notes, like="part",
+                            rounding=rounding_error(self.n.sum(), *self.without, *self.error),
+                            rounded=("first", "second"))  # fmt: skip
         return table.ordered(np.concatenate([[0], 1 + np.argsort(-np.abs(self.parts[1:]), kind="stable")]))
 
     @draws("rows")
@@ -257,8 +259,9 @@ def gap_between(
     )
     first, second = (sample.effective_units(rows) for rows in groups)
     fields |= {
-        "names": _two(names), "n": np.array([np.sum(sample.weight[rows] > 0) for rows in groups]), "error": error,
-        "without": without, "shares": shares, "effective": min(first, second), "grouped": sample.block is not None,
+        "names": _names_of_two(names), "n": np.array([np.sum(sample.weight[rows] > 0) for rows in groups]),
+        "error": error, "without": without, "shares": shares, "effective": min(first, second),
+        "grouped": sample.block is not None,
     }  # fmt: skip
     least, none = min(sample.units(rows) for rows in groups), np.empty(0)
     if least < 3:
@@ -284,7 +287,7 @@ def gap_between(
     )  # fmt: skip
 
 
-def _two(names: Any) -> tuple[str, str]:
+def _names_of_two(names: Any) -> tuple[str, str]:
     if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != 2 or names[0] == names[1]:
         raise ValueError(f"names are two different names of the groups, such as ('men', 'women'); got {names!r}")
     return str(names[0]), str(names[1])

@@ -25,7 +25,8 @@ from losslens.results.selection import all_but, positions
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.constant import BestConstant, best_constant, skill
 from losslens.tables.sample import Sample, cell_changes
-from losslens.text import in_digits
+from losslens.text import how_computed, in_digits, rounding_error
+from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Limits
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.bands import Band
@@ -81,6 +82,14 @@ class FeatureImportance(FeatureResult, OneNumber):
     def error(self) -> float:
         """GE_P of the rows of this result: their mean loss with nothing replaced."""
         return self.sample.mean_loss(self.at)
+
+    @property
+    def errorless(self) -> bool:
+        """Whether the loss of a prediction (not of a label, which is often right) is exactly 0 for every row."""
+        loss = self.sample.loss
+        if loss is None or self.loss.reads == "labels" or self.error != 0:
+            return False
+        return not loss[self.at][self.sample.weight[self.at] > 0].any()
 
     @property
     def best_constant(self) -> BestConstant:
@@ -167,7 +176,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         return float(ratio * np.exp(low)), float(ratio * np.exp(high))
 
     def band(self, level: float = 0.95) -> Band:
-        """Simultaneous confidence band of the PI curve, for this model on new data."""
+        """Simultaneous confidence band of the PI curve, for this model on new data; `level` is its probability."""
         return self._band(self._changes, self.means.pi, "the PI curve", level)
 
     @property
@@ -189,7 +198,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         return self.effect_of(classes[1])
 
     def effect_of(self, label: Any) -> FeatureEffect:
-        """PD and ICE of one class: its probability or score, or how often it is predicted; or of one output."""
+        """PD and ICE of the class `label`: its probability or score, or how often it is predicted; or of an output."""
         if (outputs := outputs_of(self.loss)) is not None:
             if label not in outputs:
                 raise ValueError(f"{label!r} is not an output of the model; the outputs are {list(outputs)!r}")
@@ -205,6 +214,7 @@ class FeatureImportance(FeatureResult, OneNumber):
             return self._effect(lambda p: p if k == 1 else -p, str(label))
         return self._effect(lambda p: p[..., k], str(label))
 
+    @brief
     def subset(self, rows: Any) -> Self:
         """The result for these rows with donors among them: the same as a new call on the subset, without the model."""
         self._need_rows("subset")
@@ -228,12 +238,14 @@ class FeatureImportance(FeatureResult, OneNumber):
         )  # fmt: skip
         return replace(new, means=new._means(cells, layout, sample)).trimmed()
 
+    @brief
     def drop(self, rows: Any) -> Self:
         """The result without these rows, as observations and as donors: the `subset` of the others."""
         self._need_both_roles("drop")
         others = all_but(rows, len(self.at), self.row_labels, self.backend)
         return self if len(others) == len(self.at) else self._subset(others)
 
+    @brief
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions with another loss of the same response."""
         return self._with_loss(same_outputs(resolve_loss(loss, self.loss.reads), self.loss))
@@ -251,13 +263,15 @@ class FeatureImportance(FeatureResult, OneNumber):
         new = replace(self, loss=loss, sample=sample, cells=replace(self.cells, changes=changes))
         return replace(new, means=new._means(new.cells, self.layout, sample))
 
+    @brief
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
         """The importance over time: of the rows in each period, with donors from all rows, and a band.
 
         Parameters
         ----------
         times
-            The time of each row, as `time_blocks` takes them: numbers, dates or durations, in any order.
+            The time of each row, as `time_blocks` takes them: numbers, dates or durations, in any order. Or the name of
+            a column of which the result holds the values, as in `by`.
         bins
             The number of periods, equally long; by default up to 12, as many as have 60 rows (5 groups) on average.
         width
@@ -267,6 +281,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         """
         return over_time({self.name: self}, times, bins, width, level)
 
+    @brief
     def regions(
         self, X: Any, *, target: RegionTarget = "interaction", depth: int = 3, level: float = 0.05,
         permutations: int = 499, random_state: Any = 0,
@@ -345,8 +360,8 @@ class FeatureImportance(FeatureResult, OneNumber):
             "rows": len(self.at),
             "values": grid_size(self.values),
         }
-        kind = "exact over all pairs" if self.exact else f"sampled with {self.design!r}"
-        notes, far = [f"{kind}; {self.engine}"], self.computed_extrapolation
+        kind = "exact over all pairs of rows" if self.exact else f"sampled pairs of rows, {self.design!r}"
+        notes, far = [f"{kind}; {how_computed(self.engine, self.n_predictions)}"], self.computed_extrapolation
         if far is not None and far.warns:
             notes.append(far.sentence)
         notes += cautions.noted([self.name], [self.caution])
@@ -357,6 +372,16 @@ class FeatureImportance(FeatureResult, OneNumber):
         return f"<FeatureImportance {self.name!r}: {number} ({self.loss.title}), {len(self.at)} rows, {self.design}>"
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _rounding(self) -> float:
+        """How far rounding moves the error and the importance: that of the losses, and of the predictions in them."""
+        from_predictions, prediction = 0.0, self.sample.prediction
+        if prediction.dtype.kind == "f" and self.sample.y is not None:
+            nearer = (prediction * (1 - np.finfo(prediction.dtype).eps))[self.at][:, None]  # by their last bit
+            changes = np.abs(cell_changes(self.loss, self.sample, self.at, nearer)[:, 0])
+            from_predictions = float(np.average(changes, weights=self.sample.weight[self.at]))
+        return rounding_error(len(self.at), 2 * self.error) + from_predictions
 
     @property
     def _losses(self) -> Floats:

@@ -22,10 +22,11 @@ from losslens.results.one_number import NUMBERS, numbers_of, together
 from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
 from losslens.results.regions import Regions, RegionTarget
-from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
-from losslens.text import claim, in_digits, size_in_words
+from losslens.text import claim, how_computed, in_digits, size_in_words
+from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Estimates, Inference
@@ -49,6 +50,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
     """
 
     by_output: dict[str | float, Importances] = field(default_factory=dict)  # of a loss of several outputs
+    remarks: tuple[str, ...] = ()  #: what the model tells of the rows, such as that it was trained on them
 
     @property
     def outputs(self) -> Outputs:
@@ -136,16 +138,19 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         """The importances of this model on new data and their covariance, for features with a standard error."""
         return together(self.features)
 
+    @brief
     def subset(self, rows: Any) -> Self:
         """The result for these rows with donors among them."""
         self._need_all_cells("subset")
         return self._each(lambda feature: feature.subset(rows))
 
+    @brief
     def drop(self, rows: Any) -> Self:
         """The result without these rows, as observations and as donors: the `subset` of the others."""
         self._need_all_cells("drop")
         return self._each(lambda feature: feature.drop(rows))
 
+    @brief
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions with another loss of the same response."""
         self._need_all_cells("with_loss")
@@ -166,6 +171,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
 
         return replace(self, features={name: change(feature) for name, feature in self.features.items()}, by_output={})
 
+    @brief
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
         """The importances over time, with a band for each feature; arguments as in `FeatureImportance.over`."""
         self._first.over  # noqa: B018 - a score says why it has none
@@ -174,6 +180,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
             self._first._need_donors("importance over time")
         return over_time(features, times, bins, width, level)
 
+    @brief
     def regions(
         self, X: Any, *, target: RegionTarget = "interaction", depth: int = 3, level: float = 0.05,
         permutations: int = 499, random_state: Any = 0,
@@ -242,14 +249,15 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         """What the numbers are."""
         condition = common_condition(one.conditioning for one in self.features.values())
         given = f", values drawn {condition}" if condition else ""
-        return f"increase in {self.loss.title}{given}; {in_digits(self.error)} with nothing replaced"
+        error = self.error if abs(self.error) > self._first._rounding else 0.0
+        return f"increase in {self.loss.title}{given}; {in_digits(error) if error else 0} with nothing replaced"
 
     @property
     def notes(self) -> list[str]:
         """How the numbers were computed."""
         first = self._first
-        kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
-        notes = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        kind = "exact over all pairs of rows" if self.exact else f"sampled pairs of rows, {self.design}"
+        notes = [f"{kind}; {how_computed(self.engine, self.n_predictions)}"]
         # Where numbers are sampled, although the caller did not choose a design that samples.
         sampled = [f for f in self.features.values() if not f.exact and len(f.values) == 1]
         notes += dict.fromkeys(
@@ -263,7 +271,14 @@ class Importances(ResultMapping[FeatureImportance], Inference):
             notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
         if len(self.by_output) > 1:
             notes.append(f"importances for each of the {len(self.by_output)} outputs: .outputs")
-        return [*notes, *filter(None, [self._clipped_cells()])]
+        return [*notes, *self.remarks, *filter(None, [self._no_error(), self._clipped_cells()])]
+
+    @claim(level=0)
+    def _no_error(self) -> str:
+        """That no row has an error, as rows have that a model has learned by heart; "" if one has."""
+        if not self._first.errorless:
+            return ""
+        return "the error is exactly 0 in every row: if the model was trained on these rows, new ones may differ"
 
     @claim(level=0)
     def _clipped_cells(self) -> str:
@@ -301,7 +316,8 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         }
         return ResultTable(
             f"Importances: {self.headline}", columns, RANKED, (FEATURE, IMPORTANCE, ERROR, INTERVAL),
-            [*self.notes, *self._extrapolation_note, *self.cautions], like="importance",
+            named(self.notes) + self._extrapolation_note + self.cautions, like="importance",
+            rounding=self._first._rounding,
             formats={"importance": lambda number: in_digits(number) if np.isfinite(number) else CURVES_ONLY},
         )  # fmt: skip
 

@@ -70,7 +70,7 @@ class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
         return together({pair_name(str(k), name): f for k, one in self.of.items() for name, f in one.features.items()})
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Low and high ends for each feature and output, (p, K); NaN where there is no standard error."""
+        """Low and high ends at `level` for each feature and output, (p, K); NaN where there is no standard error."""
         ends = [[or_else(partial(one[name].interval, level), (np.nan, np.nan)) for one in self.of.values()]
                 for name in self.features]  # fmt: skip
         low, high = np.moveaxis(np.array(ends), -1, 0)

@@ -73,9 +73,9 @@ class OverTime(Result):
 
     def _part(self, name: str) -> OverTime:
         """The result of one feature."""
-        j = [self.features.index(name)]
-        by_period = {what: getattr(self, what)[:, j] for what in ("importance", "std_error", "low", "high")}
-        of_feature = {what: getattr(self, what)[j] for what in ("overall", "step", "before", "after", "p")}
+        chosen = [self.features.index(name)]
+        by_period = {what: getattr(self, what)[:, chosen] for what in ("importance", "std_error", "low", "high")}
+        of_feature = {what: getattr(self, what)[chosen] for what in ("overall", "step", "before", "after", "p")}
         return replace(self, features=(name,), **by_period, **of_feature)
 
     @property
@@ -97,10 +97,10 @@ class OverTime(Result):
     def changes(self) -> Any:
         """The largest step of each feature's importance, the smallest p first; a data frame."""
         order = np.lexsort((-self.overall, np.nan_to_num(self.p, nan=2.0)))
-        at = [self.edges[0][k] if k >= 0 else "" for k in self.step]
+        starts = [self.edges[0][k] if k >= 0 else "" for k in self.step]
         columns: dict[str, Any] = {
             "feature": self.features,
-            "at": at,
+            "at": starts,
             "before": self.before,
             "after": self.after,
             "p": self.p,
@@ -154,11 +154,11 @@ class OverTime(Result):
             return [FROM_ALL, f"no band: {self.why}"]
         units = "groups of rows" if self.grouped else "rows, taken as independent: see time_blocks"
         notes = [f"{FROM_ALL}; {self.level:.0%} band for all stretches of a feature together; errors over {units}"]
-        without = int(np.isnan(self.std_error).any(axis=1).sum())
-        if without:
+        missing = int(np.isnan(self.std_error).any(axis=1).sum())
+        if missing:
             few = f"too few {'groups' if self.grouped else 'rows'}, or donors"
-            where = f"{without} of {len(self.rows)} stretches"
-            notes.append(f"no interval in {where}: {few}; these are no part of the band and the largest step")
+            periods = f"{missing} of {len(self.rows)} stretches"
+            notes.append(f"no interval in {periods}: {few}; these are no part of the band and the largest step")
         return notes
 
     def _table(self) -> ResultTable:
@@ -195,14 +195,18 @@ class OverTime(Result):
         )  # fmt: skip
 
     def _step(self, j: int) -> str:
-        at, p = self.edges[0][self.step[j]], self.p_adjusted[j]
+        start, p = self.edges[0][self.step[j]], self.p_adjusted[j]
         before, after = (in_digits(value, float(self.overall[j]) or None) for value in (self.before[j], self.after[j]))
-        return f"{before} before {at}, {after} from then on, p = {p:.2g}"
+        return f"{before} before {start}, {after} from then on, p = {p:.2g}"
 
 
 def over_time(features: Mapping[str, Any], times: Any, bins: int | None, width: Any, level: float) -> OverTime:
     """Importances, each a `FeatureImportance` of the same rows, in periods of time."""
-    first, row_times = next(iter(features.values())), read_times(times)
+    first = next(iter(features.values()))
+    if isinstance(times, str):
+        holding = (one for one in features.values() if one._values_held(times) is not None)
+        times = next(holding, first)._column(times, "times")
+    row_times = read_times(times)
     first._need_rows("over")
     if len(row_times) != len(first.at):
         raise ValueError(f"times has {len(row_times):,} values, but the result has {len(first.at):,} rows")

@@ -189,7 +189,10 @@ class Refits(Result, Inference):
         return self._estimates.std_error
 
     def interval(self, level: float = 0.95, target: Target = "learner") -> tuple[Floats, Floats]:
-        """Low and high ends for each feature: of the mean importance over refits on new data of this size."""
+        """Low and high ends for each feature: of the mean importance over refits on new data of this size.
+
+        `level` is the coverage probability; the only `target` of refits is ``"learner"``.
+        """
         if not is_one_of(target, ("model", "sample", "learner")):
             raise ValueError(f"target of refits is 'learner'; got {target!r}")
         if target != "learner":
@@ -249,7 +252,7 @@ class Refits(Result, Inference):
         """Importance along the values of a feature: PI, or Shapley importance by own value, of all folds.
 
         Folds have different test rows, and hence different values of a number: each curve is interpolated linearly at
-        common values, and not extrapolated. Intervals at each value have the corrected variance.
+        common values, and not extrapolated. Intervals at each value, of this `level`, have the corrected variance.
         """
         feature = self.features[position_of(feature, self.features)]
         from scipy.stats import t
@@ -299,7 +302,7 @@ class Refits(Result, Inference):
             "caution": self.caution,
         }
         view = (FEATURE, IMPORTANCE, ERROR, INTERVAL, ("spread of folds", "{spread}"))
-        notes = [f"standard errors are for the learner, refitted on new data; {self.variance} variance"]
+        notes = [f"±: standard errors, for the learner, refitted on new data; {self.variance} variance"]
         if self.variance == "jackknife":
             notes.append("test() uses the corrected variance")
         notes += self.cautions

@@ -15,11 +15,11 @@ from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.selection import Compared, Grouped, positions, split
 from losslens.results.shapley import mean_of
-from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named
 from losslens.tables.checks import is_one_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import by_unit, effective_number
-from losslens.text import in_digits
+from losslens.text import in_digits, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty.cautions import doubted_draws, noted
 from losslens.uncertainty.inference import Difference, Estimates, Inference, between, cross_products, cubed_differences
@@ -60,7 +60,7 @@ class RowChanges(Result, Inference):
         return self._estimates.std_error
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
-        """Low and high ends for each feature, over new rows."""
+        """Low and high ends for each feature, over new rows: `level` is the coverage probability, `target` "model"."""
         if check_target(target) == "sample":
             raise ValueError("the Monte-Carlo error is not estimated separately; use target='model'")
         return self._estimates.intervals(level)
@@ -140,8 +140,9 @@ class RowChanges(Result, Inference):
             "caution": self.caution,
         }
         line, view = (*RANKED, "[p = {p}]"), (FEATURE, IMPORTANCE, ERROR, INTERVAL, ("p", "{p}"))
-        notes = [*self.cautions, *self._notes] if self._has_errors else ()
-        table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance")
+        notes = named([*self._notes, *self.cautions]) if self._has_errors else ()
+        table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance",
+                            rounding=rounding_error(len(self.local), 2 * self.error))  # fmt: skip
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
     @draws("rows")
@@ -298,12 +299,12 @@ class LeftOut(Grouped, RowChanges):
         if self.training_variance is None:
             return estimates
         spread = weight[:, None] * np.sqrt(np.nan_to_num(self.training_variance))
-        more = np.square(by_unit(spread, self.block)).sum(axis=0)
+        added = np.square(by_unit(spread, self.block)).sum(axis=0)
         variance = np.diag(estimates.covariance)
-        share = np.divide(variance, variance + more, out=np.ones_like(more), where=variance + more > 0)
-        pairs = zip(estimates.influences, more.tolist(), strict=True)
-        influences = tuple(replace(one, excess=-extra) for one, extra in pairs)  # independent between sets of rows
-        covariance, skewness = estimates.covariance + np.diag(more), estimates.skewness * share**1.5
+        share = np.divide(variance, variance + added, out=np.ones_like(added), where=variance + added > 0)
+        pairs = zip(estimates.influences, added.tolist(), strict=True)
+        influences = tuple(replace(one, excess=-more) for one, more in pairs)  # independent between sets of rows
+        covariance, skewness = estimates.covariance + np.diag(added), estimates.skewness * share**1.5
         std_error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         return replace(estimates, covariance=covariance, std_error=std_error, skewness=skewness, influences=influences)
 

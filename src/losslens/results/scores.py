@@ -19,7 +19,7 @@ from losslens.results.selection import positions, split
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample
-from losslens.text import in_digits, measured
+from losslens.text import how_computed, in_digits, measured, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask
 from losslens.uncertainty.inference import Unit
 from losslens.uncertainty.scored_cells import ScoredCells, ScoredRows, score_fields
@@ -87,6 +87,7 @@ class FeatureScore(OneNumber):
     _sampled: ClassVar[bool] = False  # every column of the design is scored
     _is_streamed: ClassVar[bool] = False
     computed_extrapolation: ClassVar[None] = None
+    errorless: ClassVar[bool] = False
     whole: ClassVar[None] = None  # scorers need all rows at once
 
     @property
@@ -116,8 +117,8 @@ class FeatureScore(OneNumber):
 
     @property
     def _why_sampled(self) -> str:
-        """Why the model was asked, but for a sample that the caller wanted; empty if an exact engine has the cells."""
-        return self.declined if self.n_predictions and self.declined != self.design.declined else ""
+        """Why the model predicted the cells; empty if an exact engine has the cells."""
+        return self.declined if self.n_predictions else ""
 
     @property
     def column_drops(self) -> Floats:
@@ -160,6 +161,11 @@ class FeatureScore(OneNumber):
         moved = self.base_influence
         low, high = interval(self.base, moved.std_error, self._units, level, moved.skewness)
         return (max(low, 0.0), min(high, 1.0)) if self.is_auc else (low, high)
+
+    @property
+    def _rounding(self) -> float:
+        """How far rounding moves the score and the importance."""
+        return rounding_error(max(float(np.nan_to_num(self.effective)), 1.0), 2 * self.score)
 
     @property
     def is_auc(self) -> bool:
@@ -293,7 +299,11 @@ class FeatureScore(OneNumber):
             f"{self._measure}, nothing replaced": self.base,
             "values": grid_size(self.values),
         }
-        return facts(f"{self.name}: {self.change}", numbers, [f"{self.design!r}; {self.engine}"])
+        return facts(
+            f"{self.name}: {self.change}",
+            numbers,
+            [f"{self.design!r}; {how_computed(self.engine, self.n_predictions)}"],
+        )
 
     def __repr__(self) -> str:
         return f"<FeatureScore {self.name!r}: {self.change}, {self.design}>"

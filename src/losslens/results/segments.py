@@ -127,9 +127,9 @@ class WeakSegments(Result):
         return [self._sentence(one) for one in self.segments]
 
     def _sentence(self, one: Segment) -> str:
-        where = f"where {one.rule} ({one.n:,} rows, {share_in_words(one.share)})"
+        rule = f"where {one.rule} ({one.n:,} rows, {share_in_words(one.share)})"
         error, other = in_digits(one.error), in_digits(one.other, one.error)
-        return f"The {self.title} is {error} {where}, and {other} elsewhere."
+        return f"The {self.title} is {error} {rule}, and {other} elsewhere."
 
     def _table(self) -> ResultTable:
         ends = ("", "_low", "_high")

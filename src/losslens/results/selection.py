@@ -17,6 +17,7 @@ from losslens.tables.checks import number_labels
 from losslens.tables.columns import is_missing
 from losslens.tables.frozen import Frozen
 from losslens.tables.row_labels import Labels, check_order, find_rows
+from losslens.tracebacks import brief
 from losslens.typing import Indices, Mask
 from losslens.uncertainty.inference import Difference, Estimates, between
 
@@ -44,10 +45,25 @@ class Grouped(Frozen):
         """The result for these rows."""
         raise NotImplementedError
 
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        """The value of each row in a column that is explained alone; None where the result doesn't hold it."""
+        return None
+
+    def _column(self, column: str, what: str) -> NDArray[Any]:
+        """The same, or an error that says what to pass."""
+        if (values := self._values_held(column)) is None:
+            raise ValueError(
+                f"a result holds no table, and not the values of {column!r} (it knows columns that are explained, "
+                f"where donors are shared by all rows): pass {what}=X[{column!r}]"
+            )
+        return values
+
+    @brief
     def by(self, groups: Any) -> ByGroup[Self]:
         """The result for each group of rows: a mapping, ``{label: given(groups == label)}``, with a table and a plot.
 
-        `groups` has one label for each row, in the order of X.
+        `groups` has one label for each row, in the order of X; or it is the name of a column of which the result holds
+        the values: one that it explains, where donors are shared by all rows.
         """
         from losslens.results.by_group import by_group
 

@@ -24,13 +24,24 @@ from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
 from losslens.results.selection import Compared, Grouped, positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
-from losslens.results.table import ERROR, FEATURE, ResultTable, or_else
+from losslens.results.table import ERROR, FEATURE, ResultTable, named, or_else
 from losslens.tables.checks import is_one_of
 from losslens.tables.constant import best_constant, skill
 from losslens.tables.features import position_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
-from losslens.text import claim, in_digits, listed, measured, share_in_words, size_in_words
+from losslens.text import (
+    claim,
+    how_computed,
+    in_digits,
+    listed,
+    measured,
+    percent,
+    rounding_error,
+    share_in_words,
+    size_in_words,
+)
+from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Difference, Estimates, Inference, Unit, between
@@ -219,8 +230,8 @@ class ShapleyImportance(Grouped, Result, Inference):
             return np.nan
         weight = sample.weight[self.at] / sample.weight[self.at].sum()
         of_class = np.bincount(sample.y[self.at], weight, minlength=sample.prediction.shape[1])
-        lost = [loss(np.full(sample.n, c), sample.prediction) for c in range(len(of_class))]
-        at_bound = np.array([sample.weight @ (one >= bound * (1 - 1e-9)) for one in lost])
+        losses = [loss(np.full(sample.n, c), sample.prediction) for c in range(len(of_class))]
+        at_bound = np.array([sample.weight @ (one >= bound * (1 - 1e-9)) for one in losses])
         return float(of_class @ at_bound)
 
     @property
@@ -288,8 +299,13 @@ class ShapleyImportance(Grouped, Result, Inference):
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature.
 
-        ``target="model"``: this model on new data (both errors; centred at the U-statistic). ``target="sample"``: the
-        value over all orders and pairs of this sample (Monte-Carlo error only).
+        Parameters
+        ----------
+        level
+            The coverage probability.
+        target
+            ``"model"``: this model on new data (both errors; centred at the U-statistic). ``"sample"``: the value over
+            all orders and pairs of this sample (Monte-Carlo error only).
         """
         if standard_errors.check_target(target) == "sample":
             from scipy.stats import t
@@ -364,6 +380,7 @@ class ShapleyImportance(Grouped, Result, Inference):
 
     # -- some rows ------------------------------------------------------------------------------------------------
 
+    @brief
     def given(self, rows: Any) -> Self:
         """The result for these rows as observations, with donors from all rows.
 
@@ -445,9 +462,13 @@ class ShapleyImportance(Grouped, Result, Inference):
 
         return compare
 
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        return self.values.held(column, self.at)
+
     def _split(self, groups: Any) -> dict[Any, Mask]:
         return split(groups, len(self.at), self.row_labels, self.backend)
 
+    @brief
     def gap(self, rows_a: Any, rows_b: Any = None, *, names: Sequence[str] | None = None) -> Gap:
         """How much larger the error of some rows is than that of others, distributed to the features.
 
@@ -564,7 +585,8 @@ class ShapleyImportance(Grouped, Result, Inference):
     def curve(self, feature: str, by: Literal["own", "donor"] = "own") -> ShapleyCurve:
         """Shapley importance along the values of a feature: means over rows, or donors, with each value.
 
-        Either way, the weighted mean of the curve is the feature's SFIMP.
+        `by` is ``"own"``, the value of the row, or ``"donor"``. Either way, the weighted mean of the curve is the
+        feature's SFIMP.
         """
         j = position_of(feature, self.features)
         if not is_one_of(by, ("own", "donor")):
@@ -625,11 +647,13 @@ class ShapleyImportance(Grouped, Result, Inference):
     @property
     def notes(self) -> list[str]:
         """How the numbers were computed."""
-        kind = f"exact over {self.design}" if self.exact else f"sampled with {self.design}"
+        kind = f"exact over {self.design} of rows" if self.exact else f"sampled, {self.design}"
         game = "" if self.aggregate == "loss" else "SAGE: predictions averaged over donors before the loss; "
-        notes = [f"{game}{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        notes = [f"{game}{kind} ({self.method}); {how_computed(self.engine, self.n_predictions)}"]
         if not self.exact and or_else(lambda: self.std_error, None) is None:
-            notes.append("± is the Monte-Carlo error only: the error on new data is unknown")
+            notes.append("±: Monte-Carlo error only; the error on new data is unknown")
+        else:
+            notes = named(notes)
         if not self.complete:
             notes.append("interrupted: a valid estimate with the stated error, from fewer walks than requested")
         remarks = (self.negative_in_words, self.clipped_in_words)
@@ -685,13 +709,15 @@ class ShapleyImportance(Grouped, Result, Inference):
             "caution": lambda: list(self.caution),
         }
         drawn = self.monte_carlo_error if not self.exact and error is none else error
+        noise = rounding_error(max(len(self.at), 1), self.error_none, self.error_all)
         return ResultTable(
             f"ShapleyImportance: {self.headline}", columns,
             ("{feature}", "{sfimp}[ ± {drawn}]", "[{share:>6}]"),
             (FEATURE, ("SFIMP", "{sfimp}"), ERROR, ("share", "{share}")), [*self.notes, *self.cautions],
             extra={"drawn": drawn}, like="sfimp", alike=("std_error", "low", "high", "drawn"),
             # Shares of a negative total would have the opposite sign.
-            formats={} if total > 0 else {"share": lambda share: ""},
+            formats={"share": lambda share: percent(share if abs(share) > noise / total else 0.0) if total > 0 else ""},
+            rounding=noise,
         ).ordered(self._order)  # fmt: skip
 
     @draws("rows")

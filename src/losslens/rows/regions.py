@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from losslens.results.importance import FeatureImportance
 from losslens.results.regions import Region, Regions, RegionTarget
+from losslens.results.replaced_rows import ReplacedRows
 from losslens.results.table import or_else
 from losslens.rows import splits
 from losslens.rows.divergence import divergence, is_constant
@@ -40,11 +41,21 @@ def find_regions(
         raise ValueError(f"{permutations} permutations cannot give a p-value of {level} or less; use more")
     first = next(iter(features.values()))
     search = RegionSearch.over(
-        explained_table(X, len(first.at), first.row_labels), first, len(features), depth=int(depth), level=level,
+        _explained(X, first), first, len(features), depth=int(depth), level=level,
         permutations=int(permutations), seed=entropy(random_state),
     )  # fmt: skip
     regions = [region for one in features.values() for region in search.of(one, target)]
     return Regions(tuple(regions), dict(features), target)
+
+
+def _explained(X: Any, first: FeatureImportance) -> Table:
+    """The table of the result; the columns of an array are called as in the result."""
+    table, among = explained_table(X, len(first.at), first.row_labels), first.extrapolated
+    if table.backend != "numpy" or set(first.columns) <= set(table.names):
+        return table
+    if not isinstance(among, ReplacedRows) or len(among.among.names) != len(table.names):
+        raise ValueError(f"X is an array, and the result is about {first.name!r}: pass a data frame with its columns")
+    return replace(table, labels=among.among.names, names=among.among.names)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss, log_loss
 from losslens.models import Model
 from losslens.passes.parts.counting import Counted, FirstPass, Quantiles, first_pass, kinds_of_all
-from losslens.passes.parts.reading import Data, PartRows, Stretch, part_sample
+from losslens.passes.parts.reading import Data, Job, PartRows, part_sample
 from losslens.passes.parts.results import sum_over_parts
 from losslens.passes.parts.stream import Stream
 from losslens.passes.parts.trees import TreeWork, bound, counting
@@ -42,9 +42,9 @@ ABSENT = "this result comes from files and keeps no rows; pass a sample of the r
 COUNTS_IN_MEMORY = 4  # the counts of all parts, of one part, and what rows look up in them
 
 
-def summed(of_part: Callable[[Any, PartRows], Any], work: Any, stretch: Stretch, tick: Tick) -> Any:
-    """The sums of all parts of a stretch."""
-    return reduce(add, (of_part(work, rows) for rows in work.data.rows(stretch, tick)))
+def summed(of_part: Callable[[Any, PartRows], Any], work: Any, job: Job, tick: Tick) -> Any:
+    """The sums of all parts of a job."""
+    return reduce(add, (of_part(work, rows) for rows in work.data.rows(job, tick)))
 
 
 def jackknife(sums: JointSums, sfimp: Floats, deletion: Deletion) -> tuple[Floats, Floats]:
@@ -201,7 +201,7 @@ def run_trees(stream: Stream) -> ShapleyImportance:
     if stream.response == "values":
         assert stream.loss is not None
         arguments = replace(arguments, sums=TargetSums(stream.model_info, stream.loss))
-    counted = first_pass(arguments, stream.stretches, stream.workers, stream.progress)
+    counted = first_pass(arguments, stream.jobs, stream.workers, stream.progress)
     work = _tree_work(stream, counted, bound(stream, counted, bins))
     donors = sum_over_parts(stream, counted, partial(summed, count_donors), work, "counting donors")
     work = replace(work, counts=donors.counts, mean=donors.b / counted.total)
@@ -305,7 +305,7 @@ def run_linked(stream: Stream) -> ShapleyImportance:
     )  # fmt: skip
     rows = replace(rows, shift=rows.added(stream.head)[0].mean(axis=0))
     first = FirstPass(stream.data, (), Quantiles({}), labels=False, sums=rows)
-    counted = first_pass(first, stream.stretches, stream.workers, stream.progress)
+    counted = first_pass(first, stream.jobs, stream.workers, stream.progress)
     assert counted.sums is not None
     means, p = counted.sums / counted.sums[-1], len(columns)
     mean, with_b, mean_b = means[:p], means[p : 2 * p], means[-2]

@@ -79,7 +79,7 @@ def check_request(
     model, response = raw_of(model) if scale == "raw" else effect_of(model, target)
     table, explained, donors, labels = _rows_and_donors(background, rows)
     mass = checks.row_weights(weight, background.n, background.index, least=1)
-    task = prepare(model, table, None, options, loss=None, response=response)
+    task = prepare(model, table, None, options, loss=None, response=response, all_pairs=True)
     check_players(task)
     column, label = class_of(task.sample, target, response)
     donors, mass = _drawn(task, donors[mass > 0], mass[mass > 0])

@@ -51,6 +51,7 @@ from losslens.verbs.conditional import checked_task, conditional_predictive_impa
 from losslens.verbs.features import feature_effect, feature_importance
 from losslens.verbs.interactions import pair_interactions, wanted_pairs
 from losslens.verbs.report import affordable_pairs, checked_report, report
+from losslens.verbs.running import in_own_words, refuse_foreign
 from losslens.verbs.segments import checked_segments, weak_segments
 from losslens.verbs.shapley import checked_effects, shapley_effect, shapley_importance
 from losslens.verbs.time_blocks import time_blocks
@@ -86,6 +87,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     """
     if not callable(verb) or verb not in PLANNED:
         raise ValueError(_refusal(verb))
+    refuse_foreign(verb.__name__, options)
     return _planned(model, X, y, verb, **_arguments(verb, y, options))
 
 
@@ -116,7 +118,9 @@ def _arguments(verb: Callable[..., Any], y: Any, options: Arguments) -> Argument
 @with_executor
 def _planned(model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: Any, **arguments: Any) -> Plan:
     """The plan; on the cluster of `executor` whatever predicts, fits or reads files there, and what is faster so."""
-    plan, cluster = PLANNED[verb](model, X, y, arguments, TIME_LIMIT), active()
+    resolved = in_own_words({**arguments, "model": model, "X": X, "y": y}, "model")
+    model, X, y = (resolved.pop(name) for name in ("model", "X", "y"))
+    plan, cluster = PLANNED[verb](model, X, y, resolved, TIME_LIMIT), active()
     if cluster is None or plan.workers:
         return plan
     tasks = plan.fits or ceil((plan.calls or 1) / cluster.grain)
@@ -234,7 +238,8 @@ def _pairs(model: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) 
     if is_scorer(arguments["loss"]):
         return _scores(wrapped, table, y, every, time_limit)
     chosen, pairs = default_loss(wrapped, arguments["loss"], y), list(chosen_pairs.together)
-    task = in_common.by_cells(prepare(wrapped, table, y, picked(Options, every), loss=chosen, response=chosen.reads))
+    options = picked(Options, every)
+    task = in_common.by_cells(prepare(wrapped, table, y, options, loss=chosen, response=chosen.reads, all_pairs=True))
     counted = count_importances(task)
     if counted.grows:  # the pairs have a fixed number of donors
         counted = count_importances(replace(task, design=Latin(ways.FIXED_DONORS)))

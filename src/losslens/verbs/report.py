@@ -32,7 +32,7 @@ from losslens.results.table import or_else
 from losslens.rows.regions import RegionSearch
 from losslens.shapley.stopping import ShapleySettings
 from losslens.tables import checks
-from losslens.tables.columns import Distinct, array_column
+from losslens.tables.columns import Distinct, array_column, is_missing
 from losslens.tables.frames import Table, as_table
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.row_labels import row_names
@@ -85,7 +85,7 @@ def report(
     models
         Further models by name, shown beside the first on the same rows.
     by
-        A column's name, or a label for each row: groups that the page shows side by side, compares, and offers to
+        A column, its name, or a label for each row: groups that the page shows side by side, compares, and offers to
         select. Many numbers become ranges; of more than 12 values the rarest are joined.
     shapley
         Also compute Shapley shares and the gain of each row; False saves that cost.
@@ -230,10 +230,17 @@ def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
         from losslens.tables.features import unknown_feature
 
         raise ValueError(unknown_feature(by, table.names, "columns"))
-    name = str(getattr(by, "name", None) or "group")
+    name, labels = str(getattr(by, "name", None) or "group"), checks.vector(by, table.n, "by", table.index)
+    if name in table.names and _same_values(table.column(table.names.index(name)).array, labels):
+        return None, name
     if name in table.names:
-        raise ValueError(f"by has the name {name!r} of a column of X; pass the column's name, or rename the labels")
-    return checks.vector(by, table.n, "by", table.index), name
+        raise ValueError(f"by has the name {name!r} of a column of X, and other values; rename the labels")
+    return labels, name
+
+
+def _same_values(own: NDArray[Any], others: NDArray[Any]) -> bool:
+    first, second = ([None if is_missing(value) else value for value in values.tolist()] for values in (own, others))
+    return first == second
 
 
 def _named(models: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -287,15 +294,15 @@ def _findings(
 
 def _weak_segments(table: Table, first: Importances, data: ExplainedRows) -> tuple[WeakSegments, str]:
     """Where the first model is worst, and a sentence if not all rows or columns were searched."""
-    leading = dict.fromkeys(name for one in first._ranked[:SEGMENT_FEATURES] for name in one.columns)
+    columns = dict.fromkeys(name for one in first._ranked[:SEGMENT_FEATURES] for name in one.columns)
     options = replace(data.options, random_state=0)  # the same segments for every seed
     segments = segments_of(
-        table, first._first.sample, data.loss, options=options, columns=tuple(leading), most_rows=SEGMENT_ROWS
+        table, first._first.sample, data.loss, options=options, columns=tuple(columns), most_rows=SEGMENT_ROWS
     )
     limits, count = [], min(len(first), SEGMENT_FEATURES)
-    if len(leading) < len(table.names):
+    if len(columns) < len(table.names):
         most = f"the {count} most important features" if count < len(first) else "the explained features"
-        limits.append(f"conditions on {len(leading)} of {len(table.names)} columns, those of {most}")
+        limits.append(f"conditions on {len(columns)} of {len(table.names)} columns, those of {most}")
     if table.n > 2 * SEGMENT_ROWS:
         limits.append(f"random samples of {SEGMENT_ROWS:,} rows of each half")
     return segments, f"Where the model is worst is searched by {' and '.join(limits)} only." if limits else ""

@@ -220,7 +220,7 @@ def _bind_column(
     compared = [(image[:, c], nodes_of[column]) for c, column in enumerate(columns) if column in nodes_of]
     classes = _ColumnClasses(ensemble, len(values), compared)
     codes[j] = classes.class_of[values.codes]
-    return classes, ClassRuns.of(classes.class_of)
+    return classes, ClassRuns.of(classes.class_of, classes.size)
 
 
 def _cuts(values: Floats, thresholds: Floats, side: Literal["left", "right"]) -> NDArray[np.intp]:

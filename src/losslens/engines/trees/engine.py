@@ -170,7 +170,9 @@ class Trees(ExactEngine):
 
     def classes(self, ask: Ask) -> ClassRuns:
         """The class of each value."""
-        return self.bound.class_of[ask.columns[0]]
+        column = ask.columns[0]
+        every, at = self.bound.class_of[column], ask.index[0]
+        return every if ask.whole else ClassRuns.of(self.bound.codes[column, at], every.size)
 
     def takes_about(self, n: int) -> tuple[float, int]:
         """Expected seconds of n rows, and bytes that would be sent to workers."""

@@ -34,7 +34,7 @@ from losslens.passes.parts.counting import (
     places,
 )
 from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
-from losslens.passes.parts.reading import Data, PartRows, Stretch, kept_in, part_sample
+from losslens.passes.parts.reading import Data, Job, PartRows, kept_in, part_sample
 from losslens.passes.parts.results import Summed, curves_only, filled, sum_over_parts
 from losslens.passes.parts.stream import Stream, classes_of
 from losslens.progress import Tick
@@ -63,7 +63,7 @@ class Sums:
         return np.asarray(total.parts[:, some] * total.scale[some]), total.prediction
 
     def __call__(self, rows: PartRows) -> Floats:
-        """Of a part, (4, k + 1): weighted sums of m, m^2, m r and f m, m = g - shift; and of 1, r, r^2 and f."""
+        """Sums of a part, (4, k + 1): weighted, of m, m^2, m r and f m, m = g - shift; and of 1, r, r^2 and f."""
         g, f = self.parts(rows.table)
         sample = part_sample(rows, self.model, self.loss, None, 1.0)
         if self.loss is not None:
@@ -84,7 +84,7 @@ class PartMoments(Moments):
 
     @classmethod
     def of_sums(cls, sums: Floats, shift: Floats) -> PartMoments:
-        """From the sums of all parts."""
+        """The moments from the sums of all parts."""
         _, residual, error, level = sums[:, -1] / sums[0, -1]
         first, second, cross, _ = sums[:, :-1] / sums[0, -1]
         variance = np.maximum(second - first**2, 0.0)
@@ -108,7 +108,7 @@ class SumsWork:
 
 @dataclass(frozen=True, eq=False)
 class AdditiveRowSums(PartSums):
-    """Sums over the rows of a stretch."""
+    """Sums over the rows of a job."""
 
     influence: Floats  # (4, k): of u, u^2, u^3 and u times the influence on the error
     error: Floats  # (2,): of the influence on the error, and of its square
@@ -116,9 +116,9 @@ class AdditiveRowSums(PartSums):
     kept: KeptRows
 
 
-def evaluate(work: SumsWork, stretch: Stretch, tick: Tick) -> AdditiveRowSums:
-    """All rows of a stretch."""
-    return reduce(add, (_evaluate(work, rows) for rows in work.data.rows(stretch, tick)))
+def evaluate(work: SumsWork, job: Job, tick: Tick) -> AdditiveRowSums:
+    """Sums over all rows of a job, in the second pass."""
+    return reduce(add, (_evaluate(work, rows) for rows in work.data.rows(job, tick)))
 
 
 def _evaluate(work: SumsWork, rows: PartRows) -> AdditiveRowSums:
@@ -163,7 +163,7 @@ def run(stream: Stream) -> Summed:
     sums = replace(sums, shift=np.where((g == g[0]).all(axis=0), g[0], g.mean(axis=0)))
     bins = Quantiles.of_rows(stream.spread_rows, stream.feature_columns, BINS)
     arguments = FirstPass(stream.data, stream.feature_columns, bins, labels=False, sums=sums)
-    counted = first_pass(arguments, stream.stretches, stream.workers, stream.progress)
+    counted = first_pass(arguments, stream.jobs, stream.workers, stream.progress)
     work = _work(stream, counted, sums, bins)
     row_sums = sum_over_parts(stream, counted, evaluate, work)
     rows, classes = np.searchsorted(row_sums.kept.at, work.curves), classes_of(stream, counted.labels)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from losslens.donors.designs import Shifts
 from losslens.passes.parts.counting import Bins, CountedGrid, places
-from losslens.passes.parts.reading import Data, Stretch, kept_in
+from losslens.passes.parts.reading import Data, Job, kept_in
 from losslens.progress import Tick
 from losslens.tables.columns import Column
 from losslens.tables.frames import Table, column_like
@@ -93,9 +93,9 @@ class Gathered:
     kept: tuple[Any, NDArray[Any] | None, Floats]  # a table, y, weights
 
 
-def gather(arguments: Gather, stretch: Stretch, tick: Tick) -> Gathered:
-    """The columns of a part; a stretch has one part here."""
-    (rows,) = arguments.data.rows(stretch, tick)
+def gather(arguments: Gather, job: Job, tick: Tick) -> Gathered:
+    """The columns of a part; a job has one part here."""
+    (rows,) = arguments.data.rows(job, tick)
     at = places(rows.table, arguments.grids, arguments.grids, arguments.bins)
     columns: dict[int, NDArray[Any]] = {}
     for j, grid in arguments.grids.items():

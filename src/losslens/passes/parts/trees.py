@@ -36,7 +36,7 @@ from losslens.passes.parts.counting import (
     places,
 )
 from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
-from losslens.passes.parts.reading import Data, PartRows, Stretch, kept_in, part_sample
+from losslens.passes.parts.reading import Data, Job, PartRows, kept_in, part_sample
 from losslens.passes.parts.results import Summed, curves_only, filled, loss_sums, sum_over_parts, totals
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.step_curves import Axes, ChunkSums, ChunkWork, KeptCurves, spread_cells
@@ -67,8 +67,8 @@ class TreeBins:
             return None
         if image is None:  # no tree splits on it
             return np.zeros(len(distinct), np.int64)
-        at, numbers = image
-        bins = np.stack([self._between(int(c), numbers[:, k]) for k, c in enumerate(at)], axis=1)
+        columns, numbers = image
+        bins = np.stack([self._bins_between(int(c), numbers[:, k]) for k, c in enumerate(columns)], axis=1)
         if bins.shape[1] == 1:
             return bins[:, 0]
         # The model derives several columns from this one: combine their bins into one number.
@@ -81,7 +81,7 @@ class TreeBins:
         feature, threshold = self.ensemble.feature, self.ensemble.threshold
         return {int(c): np.unique(threshold[feature == c]) for c in np.unique(feature[feature >= 0])}
 
-    def _between(self, column: int, numbers: Floats) -> NDArray[np.int64]:
+    def _bins_between(self, column: int, numbers: Floats) -> NDArray[np.int64]:
         thresholds = self._thresholds.get(column, np.empty(0))
         side = "right" if self.ensemble.strict else "left"
         bins = np.searchsorted(thresholds, numbers, side)  # type: ignore[call-overload]
@@ -120,7 +120,8 @@ class TreeWork:
             np.bincount(classes, self.grids[j].mass / self.mass, size).astype(float)
             for j, classes, size in zip(self.feature_columns, class_of, sizes, strict=True)
         ]
-        return Axes(len(class_of), [ClassRuns.of(classes) for classes in class_of], donor_mass)
+        runs = [ClassRuns.of(*one) for one in zip(class_of, sizes, strict=True)]
+        return Axes(len(class_of), runs, donor_mass)
 
     def codes(self, table: Table) -> tuple[Ints, Indices]:
         """The class of each row in each column, (p, b), and the positions of the features on their grids, (k, b)."""
@@ -133,7 +134,7 @@ class TreeWork:
 
 @dataclass(frozen=True, eq=False)
 class TreeSums(PartSums):
-    """Sums over the rows of a stretch."""
+    """Sums over the rows of a job."""
 
     losses: Floats  # (6,)
     rows: tuple[RowSums, ...]  # of each feature
@@ -143,9 +144,9 @@ class TreeSums(PartSums):
     curves: list[KeptCurves]
 
 
-def evaluate(work: TreeWork, stretch: Stretch, tick: Tick) -> TreeSums:
-    """All rows of a stretch."""
-    return reduce(add, (_evaluate(work, rows, tick) for rows in work.data.rows(stretch)))
+def evaluate(work: TreeWork, job: Job, tick: Tick) -> TreeSums:
+    """Sums over all rows of a job, in the second pass."""
+    return reduce(add, (_evaluate(work, rows, tick) for rows in work.data.rows(job)))
 
 
 def _evaluate(work: TreeWork, rows: PartRows, tick: Tick) -> TreeSums:
@@ -197,7 +198,7 @@ def rowless(engine: Trees) -> Trees:
 def run(stream: Stream) -> Summed:
     """Two passes over the data, and their sums."""
     arguments, bins = counting(stream)
-    counted = first_pass(arguments, stream.stretches, stream.workers, stream.progress)
+    counted = first_pass(arguments, stream.jobs, stream.workers, stream.progress)
     work = bound(stream, counted, bins)
     sums = sum_over_parts(stream, counted, evaluate, work)
     sample = sums.kept.sample(work.classes, totals(stream, counted, sums.kept.at, sums.losses))
