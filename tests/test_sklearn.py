@@ -15,7 +15,9 @@ FOREST = RandomForestClassifier(8, random_state=0).fit(X, Y)
 def test_the_bunch_has_standard_errors_and_the_result():
     found = permutation_importance(FOREST, X, Y, scoring="roc_auc", n_repeats=4, random_state=0)
     assert found.importances.shape == (3, 4)
-    np.testing.assert_allclose(found.importances_mean, [one.pfi for one in found.result.values()])
+    np.testing.assert_allclose(found.importances_mean, found.importances.mean(axis=1))
+    pooled = [one.pfi for one in found.result.values()]  # of all repeats together: the same but for 1/n
+    np.testing.assert_allclose(found.importances_mean, pooled, atol=1 / len(X))
     np.testing.assert_array_equal(found.std_error, [one.std_error for one in found.result.values()])
     assert found.low[0] > 0 > found.low[1]
     assert (found.result.engine, found.result["x0"].n_predictions) == ("trees", 0)

@@ -10,6 +10,7 @@ import numpy as np
 
 from losslens import losses
 from losslens.donors.designs import Permutations
+from losslens.results.one_number import numbers_of
 from losslens.tables.checks import check_whole
 from losslens.tables.frames import as_table
 from losslens.verbs.features import feature_importance
@@ -117,11 +118,7 @@ def _bunch(scores: Any) -> Any:
     from sklearn.utils import Bunch
 
     importances = np.array([one.column_drops for one in scores.values()])
-    frame = {name: np.full(len(scores), np.nan) for name in ("std_error", "low", "high")}
-    for k, one in enumerate(scores.values()):
-        if one.without is not None:
-            frame["std_error"][k] = one.std_error
-            frame["low"][k], frame["high"][k] = one.interval()
+    frame = {name: np.array(numbers_of(list(scores.values()), name)) for name in ("std_error", "low", "high")}
     return Bunch(
         importances_mean=importances.mean(axis=1), importances_std=importances.std(axis=1), importances=importances,
         **frame, result=scores,

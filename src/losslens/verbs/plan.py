@@ -25,7 +25,7 @@ from losslens.passes import in_common, ways
 from losslens.passes.counts import DRAWING, count, count_importances
 from losslens.passes.parts import call
 from losslens.passes.rehearsal import FEW, WITHIN, Arguments, OnFew, Share, rehearse, some_rows
-from losslens.passes.scored import check_budget, curves_besides, prepare_scored, scored_features
+from losslens.passes.scored import check_budget, curves_besides, in_steps, mean_score, prepare_scored, scored_features
 from losslens.passes.task import Options, Task, default_loss, effect_of, picked, prepare
 from losslens.passes.ways import design_of, route
 from losslens.progress import silent
@@ -140,9 +140,11 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, given: Argume
         }
         return _held_together(each, upper=True)
     in_memory, by_score = PLANNED_BY_LOSS[verb]
-    if is_scorer(loss):
+    mean = mean_score(known, loss, y) if verb is feature_importance else None
+    if is_scorer(loss) and mean is None:
         return by_score(known, X, y, given, within)
-    chosen = default_loss(known, loss, y)
+    chosen = default_loss(known, loss, y) if mean is None else mean[0]
+    given = given if mean is None else given | {"loss": chosen}
     if isinstance(chosen, OutputsLoss) and chosen.each:
         of_one, times = y if checks.output_names(y) is None else np.asarray(y)[:, 0], len(chosen.outputs)
         first = _by_loss(verb, one_output(known, 0, times), X, of_one, given | {"loss": chosen.each[0]}, within)
@@ -196,7 +198,8 @@ def _scores(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Pl
     method, task = prepare_scored(known, X, y, given["loss"], picked(Options, given))
     asked = scored_features(task, method)
     on_grid = curves_besides(task, asked)
-    check_budget(task, [pose(*one, task.n, task.entropy) for one in (*asked, *on_grid)])
+    cells = [one for one in asked if not in_steps(task, method, *one)]
+    check_budget(task, [pose(*one, task.n, task.entropy) for one in (*cells, *on_grid)])
     counted = count(task, asked)
     if on_grid:
         curves = count(task, on_grid)
