@@ -8,13 +8,14 @@ they are asked for.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import log10
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 
@@ -38,6 +39,22 @@ PERMUTED = (
     (9, "SVR", 1_000, 13, 2.5, 5),
     (9, "polynomial", 100_000, 13, 1, 5),
 )
+
+# model, scoring, bar
+DROPPED_IN = (
+    ("boosting", None, 15),
+    ("LightGBM", None, 15),
+    ("XGBoost", None, 5),
+    ("forest", None, 5),
+    ("boosting", "neg_mean_absolute_error", 15),
+    ("boosted classifier", None, 15),
+    ("boosted classifier", "roc_auc", 15),
+    ("forest classifier", None, 5),
+)
+DROPPED_IN_CLASSIFIERS: dict[str, Callable[[], Any]] = {
+    "boosted classifier": lambda: HistGradientBoostingClassifier(random_state=0),
+    "forest classifier": lambda: RandomForestClassifier(random_state=0, n_jobs=1),
+}
 
 # model, rows explained, threads, bar
 CORES = (
@@ -195,6 +212,55 @@ def brute_force(_: int, n: int = 60) -> Iterator[Line]:
         yield Line(f"exact, {name}, n = {n}", "brute force: relative difference", gap, bar)
 
 
+def drop_in(rounds: int, n: int = 2_000, p: int = 20) -> Iterator[Line]:
+    """`losslens.sklearn.permutation_importance` against the function whose place it takes, CPU time of one thread."""
+    from losslens.sklearn import permutation_importance as ours
+
+    for name, scoring, bar in DROPPED_IN:
+        work = f"drop-in, {name}, {scoring or 'score'}, n = {n:,}, p = {p}"
+        against = "permutation_importance, 5 repeats"
+        try:
+            X_fit, y_fit, X, y = rows(n, n, p)
+            kind = DROPPED_IN_CLASSIFIERS.get(name)
+            model = peers.unfitted(name) if kind is None else kind()
+            middle = float(np.median(y_fit))
+            y_fit, y = (y_fit, y) if kind is None else (y_fit > middle, y > middle)
+            model.fit(X_fit, y_fit)
+        except ModuleNotFoundError:
+            yield Line(work, against, bar=bar, unit="x", at_least=True, missing="not installed")
+            continue
+        options = {"scoring": scoring, "random_state": 0, "n_jobs": 1}
+        ours(model, X, y, **options)
+        found = interleaved(
+            lambda m=model, X=X, y=y, o=options: ours(m, X, y, **o).importances_mean,
+            lambda m=model, X=X, y=y, o=options: permutation_importance(m, X, y, **o),
+            rounds,
+            clock=time.process_time,
+        )
+        yield Line(work, against, found.ratio, bar, found.note, "x", at_least=True)
+
+
+def designs(rounds: int, n: int = 2_000, p: int = 20) -> Iterator[Line]:
+    """Designs of some pairs, which engines read off their curves, against all pairs, CPU time of one thread."""
+    X_fit, y_fit, X, y = rows(n, n, p)
+    quiet = {"n_jobs": 1, "progress": False}
+    for name in ("boosting", "forest", "linear"):
+        model = peers.unfitted(name).fit(X_fit, y_fit)
+        for verb, design in (
+            ("feature_effect", ll.Grid(50)), ("feature_effect", ll.Grid(values=np.linspace(-2, 2, 50))),
+            ("feature_importance", ll.Grid(50)), ("feature_importance", ll.Permutations(5)),
+            ("feature_importance", ll.Latin(5)),
+        ):  # fmt: skip
+            target = (y,) if verb == "feature_importance" else ()
+            ask = partial(getattr(ll, verb), model, X, *target, **quiet)
+            ask(donors=design)
+            ask()
+            found = interleaved(lambda a=ask, d=design: a(donors=d), ask, rounds, clock=time.process_time)
+            drawn = "Grid(values=[50 values])" if design.values else repr(design)
+            work = f"{verb}, {drawn}, {name}, n = {n:,}, p = {p}"
+            yield Line(work, "all pairs: its time, times", 1 / found.ratio, 1.5, found.note, "x")
+
+
 ROUNDS: dict[int, Callable[[int], Iterator[Line]]] = {
     **{line: partial(permutations, line) for line in (1, 2, 3, 4, 9)},
     5: curves,
@@ -205,6 +271,8 @@ ROUNDS: dict[int, Callable[[int], Iterator[Line]]] = {
     12: brute_force,
     13: linked,
     14: scores,
+    15: drop_in,
+    16: designs,
 }
 
 

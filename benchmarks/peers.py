@@ -128,11 +128,11 @@ def bound_to(model: Any, X: Any, y: Any) -> Any:
     return task.exact.bound
 
 
-def seconds(call: Callable[[], Any]) -> float:
+def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
     """Of one call."""
-    started = time.perf_counter()
+    started = clock()
     call()
-    return time.perf_counter() - started
+    return clock() - started
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,12 @@ class Measured:
         return f"{self.ours:.3g} s against {self.theirs:.3g} s"
 
 
-def interleaved(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, scale: float = 1.0) -> Measured:
+def interleaved(
+    ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, scale: float = 1.0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Measured:  # fmt: skip
     """Ours, theirs, ours, theirs, ...; `scale`: theirs is a part of the work, this many times of which is all."""
-    pairs = [(seconds(ours), scale * seconds(theirs)) for _ in range(rounds)]
+    pairs = [(seconds(ours, clock), scale * seconds(theirs, clock)) for _ in range(rounds)]
     mine, other = (median(column) for column in zip(*pairs, strict=True))
     return Measured(mine, other, median(b / a for a, b in pairs))
 

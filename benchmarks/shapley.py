@@ -2,7 +2,8 @@
 
 One thread on both sides, unless a line says otherwise. `--quick` leaves out what is long, `--only 3,9` takes some
 parts: 3, seconds of importances; 4, against predicting all coalitions of all pairs; 8, seconds of the two weightings
-behind a covariance; 9, shapley_effect against woodelf. Errors, and predictions of walks: `benchmarks.shapley_errors`.
+behind a covariance; 9, shapley_effect against woodelf; 10, probabilities of a boosted classifier, row by row. Errors,
+and predictions of walks: `benchmarks.shapley_errors`.
 """
 
 from __future__ import annotations
@@ -225,11 +226,44 @@ def effect_process(whose: str, n: int) -> None:
     print(spent, (resident("VmHWM") - before) / 2**20)
 
 
+# 10. Probabilities, of which boosted trees add up the log-odds.
+
+
+def probabilities(quick: bool) -> Iterator[Line]:
+    """20 rows of a boosted classifier, p = 20, 200 donors: as a model that is read, and as one that is asked only."""
+    X, y = make_friedman1(n_samples=2000, n_features=20, noise=1.0, random_state=0)
+    chance = 1 / (1 + np.exp(-(y - y.mean()) / 2))
+    y = (np.random.default_rng(1).random(len(y)) < chance).astype(int)
+    model = HistGradientBoostingClassifier(random_state=0).fit(X, y)
+    donors, explained, errors = X[:200], X[200:220], {}
+
+    def explain(method: str) -> Callable[[], Any]:
+        def run() -> None:
+            found = ll.shapley_effect(model, donors, explained, method=method, n_jobs=1, progress=False, random_state=0)
+            errors[method] = float(np.sqrt(np.mean(found.std_error**2, axis=0)).max())
+
+        return run
+
+    spent: dict[str, list[float]] = {"auto": [], "walk": []}
+    for method in spent:
+        explain(method)()  # compiled now
+    for _ in range(2 if quick else 5):
+        for method, seconds_of in spent.items():
+            started = time.process_time()
+            explain(method)()
+            seconds_of.append(time.process_time() - started)
+    ours, walks = (float(np.min(of)) for of in spent.values())
+    note = f"errors {errors['auto']:.2g} and {errors['walk']:.2g}"
+    yield Line("probabilities, boosting, p = 20, 20 rows, 200 donors", "", ours, 0.3, note, "s")
+    yield Line("the same", "walks that ask the model", walks / ours, 10.0, note, "x", at_least=True)
+
+
 PARTS: dict[int, Callable[[bool], Iterator[Line]]] = {
     3: exact_seconds,
     4: exact_ratio,
     8: weighted_effects,
     9: against_woodelf,
+    10: probabilities,
 }
 
 if __name__ == "__main__":

@@ -196,7 +196,7 @@ def test_a_rank_bin_of_systematic_shifts_is_a_column_of_donors(case, data):
         ranks = codes_on(np.unique(case.X[:, COLUMNS[name]]), case.X, COLUMNS[name])
         assert np.all(np.diff(ranks[donors], axis=1) >= 0)  # the bins follow the feature's order
         for v, pi in enumerate(feature.pi):
-            at = [donors[:, t] for t in np.flatnonzero(feature.meeting.place == v)]
+            at = [donors[:, t] for t in np.flatnonzero(feature.layout.place == v)]
             weight = np.array([np.where(mass[rows, k] > 0, mass[rows, k], 0) for k in at])
             # A donor met twice by a row has twice the mass in the oracle's matrix, once in each column.
             weight /= np.array([brute.meetings(feature)[rows, k] for k in at])

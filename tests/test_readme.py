@@ -5,17 +5,19 @@ import io
 import re
 import shlex
 import tomllib
+import warnings
 from contextlib import chdir, redirect_stdout
 from doctest import ELLIPSIS, OutputChecker
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 from losslens.cli import app
-from losslens.results import ShapleyImportance
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -76,14 +78,54 @@ def test_numbers_in_comments_are_those_that_come_out(readme):
         assert not expected or numbers(readme[1][line]) == expected, line
 
 
-def test_calls_in_the_table_of_questions_exist(readme):
-    """Names of the library, and methods of the results that the README makes; what they take is tested elsewhere."""
-    rows = [line.split(" | ")[1] for line in (ROOT / "README.md").read_text("utf-8").splitlines() if " | `" in line]
-    calls = [call for row in rows for call in re.findall(r"`([^`]+)`", row)]
-    names = readme[0] | {"shares": ShapleyImportance}
-    heads = [re.search(r"(?:^|= )((?:ll|imp|shares)(?:\[[^]]+\])?\.\w+)", call) for call in calls]
-    assert [call for call, head in zip(calls, heads, strict=True) if not head] == ["donors=ll.Within()"]
-    assert len([eval(head[1], names) for head in heads if head]) > 15
+@pytest.fixture(scope="module")
+def asked(readme, tmp_path_factory):
+    """What the calls in tables of questions are about: a model of few rows and columns, and results of the README."""
+    ll, few = readme[0]["ll"], ["hr", "workingday", "temp"]
+    X, y = readme[0]["X_test"][few][:300], readme[0]["y_test"][:300]
+    learner = DecisionTreeRegressor(max_depth=5, random_state=0)  # which is fitted hundreds of times
+    model, labels = learner.fit(X, y), y > np.median(y)
+    classifier = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype").fit(X, labels)
+    names = {"ll": ll, "model": model, "a": model, "b": model, "learner": learner, "estimator": learner}
+    names |= {
+        "X": X,
+        "y": y,
+        "X_train": X,
+        "classifier": classifier,
+        "labels": labels,
+        "i": X.index[0],
+        "row": X.index[0],
+        "name": "hr",
+    }
+    names |= {"groups": X["workingday"], "rows": (X["workingday"] == 1).to_numpy(), "times": np.arange(300)}
+    names |= {"G": names["rows"], "A": names["rows"], "B": ~names["rows"]}
+    names |= {"imp": ll.feature_importance(model, X, y), "shares": ll.shapley_importance(model, X, y, rows=True)}
+    names |= {"one": names["imp"]["hr"], "refits": ll.feature_importance_cv(learner, X, y)}
+    with chdir(tmp_path_factory.mktemp("asked")):
+        yield names
+
+
+TABLES = [
+    line for page in (ROOT / "README.md", *DOCS) for line in page.read_text("utf-8").splitlines() if line[:1] == "|"
+]
+NAMED = r"(?:ll|imp|shares|refits|one)"  # the library, and results as tables call them
+CALLS = sorted({call for line in TABLES for call in re.findall(rf"`((?:\w+ = )?{NAMED}\b[^`]*\(.*?\))`", line)})
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_in_tables_run_as_written(asked, call):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a few rows are too few for
+        exec(call.replace("(...", "(model, X, y"), dict(asked))
+
+
+def test_calls_in_the_tables_of_questions_are_all_run():
+    """Every piece of code in a row that names the library or a result, but for what has arguments left out."""
+    lines = [line for line in TABLES if re.match(r"\| .*\?.* \| `", line)]
+    code = [one for line in lines for one in re.findall(r"`([^`]+)`", line)]
+    code = [one for one in code if re.match(rf"(\w+ = )?{NAMED}\b.*\(", one)]
+    assert set(code) <= set(CALLS)
+    assert len(code) > 35
 
 
 def test_words_in_comments_are_true(readme):

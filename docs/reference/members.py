@@ -13,7 +13,7 @@ from types import FunctionType
 INTERNAL = {
     "at_positions", "backend", "base_influence", "change", "clipped_in_words", "doubted", "full_size",
     "get", "harm", "headline", "is_auc", "is_error", "items", "keeping", "keys", "kinds",
-    "known_extrapolation", "measure", "negative_in_words", "noun", "quantity", "row_labels", "stored", "title",
+    "computed_extrapolation", "measure", "negative_in_words", "noun", "quantity", "row_labels", "stored", "title",
     "trimmed", "untouched", "what",
 }  # fmt: skip
 # In these classes only: others have something for users under this name.

@@ -34,7 +34,7 @@ class Clock:
 
 
 def main() -> None:
-    """Fit, explain, print, write the report: every step is told when it begins, every result once it is there."""
+    """Fit, explain, print, write the report: it prints each step when it begins, each result once it is there."""
     from rich.console import Console
 
     console = Console()

@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 from losslens.losses import LARGEST, TOO_LARGE, Response
 from losslens.survival_curves import SurvivalCurves, has_survival_curves
 from losslens.tables.arrays import masked_rows
+from losslens.tables.frames import Batch, Table, texts_of
+from losslens.tables.row_labels import row_name
+from losslens.tracebacks import users_code
 
 Kind = Literal["regressor", "classifier", "unknown"]
 Array: TypeAlias = NDArray[Any]
@@ -31,6 +34,7 @@ Responses: TypeAlias = Mapping[Response, Predict]
 
 # The loss to suggest in error messages, by response.
 _LOSSES = {"values": "squared_error", "probabilities": "log_loss", "labels": "zero_one", "scores": "hinge"}
+_LIKE_PREDICT = ("decision_function", "forecast", "score_samples", "transform")
 _ONE_OUTPUT = (
     "pass y with one column for each output (losses such as 'squared_error' are then averaged over outputs), for "
     "curves target= the position of an output, or a function that returns one column"
@@ -72,7 +76,7 @@ class Model:
         if source in self.responses:
             n_classes = None if self.classes is None else len(self.classes)
             return Responder(self.responses[source], response, n_classes)
-        advice = "use loss=" + " or ".join(repr(_LOSSES[given]) for given in self.responses)
+        advice = "use loss=" + " or ".join(repr(_LOSSES[one]) for one in self.responses)
         if response == "probabilities" and self.kind == "classifier":
             advice += ", or wrap it in CalibratedClassifierCV"
         raise ValueError(f"{self.name} gives {' and '.join(self.responses)}, not {response}; {advice}")
@@ -95,15 +99,54 @@ def as_model(model: Any) -> Model:
         return _model(model, "unknown", {"values": predict, "probabilities": predict, "scores": predict})
     if callable(model):
         return _model(model, "unknown", dict.fromkeys(get_args(Response), model))
-    raise TypeError(f"a model is a function of a table or has a method predict, got {type(model).__name__}")
+    raise TypeError(
+        f"a model is a function of a table or has a method predict, got {type(model).__name__}{_other_methods(model)}"
+    )
 
 
-def one_output(model: Model, output: int | str, of: int | None = None) -> Model:
+def _other_methods(model: Any) -> str:
+    """What an object without a method predict has instead, as advice."""
+    names = [name for name in dir(type(model)) if name.startswith("predict_") or name in _LIKE_PREDICT]
+    if not names:
+        return ""
+    first = min(names, key=lambda name: ("survival" in name or "hazard" in name, name))  # curves, or relative risks
+    some = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    return (
+        f", which has {some}: pass a function of a table that returns one number a row, such as "
+        f"model=lambda X: model.{first}(X), and name loss="
+    )
+
+
+def takes_texts(model: Any) -> bool:
+    """Whether an estimator reads one text a row, not a table: its first step is one of scikit-learn's vectorizers."""
+    ancestors = _ancestors(model)
+    if "sklearn.Pipeline" in ancestors:
+        return takes_texts(model.steps[0][1])
+    if "sklearn.BaseSearchCV" in ancestors:
+        return takes_texts(model.estimator)
+    return "sklearn._VectorizerMixin" in ancestors
+
+
+def input_of(model: Any, table: Any) -> Any:
+    """What an estimator is given of a table."""
+    return texts_of(table) if takes_texts(model) else table
+
+
+def on_texts(model: Model) -> Model:
+    """A model that reads one text a row, as one of tables of a column."""
+    return replace(model, responses={name: partial(_predict_texts, one) for name, one in model.responses.items()})
+
+
+def _predict_texts(predict: Predict, table: Any) -> Any:
+    return predict(texts_of(table))
+
+
+def one_output(model: Model, output: int | str, count: int | None = None) -> Model:
     """One output of several as a model of numbers: the column at a position, or of a name where frames are returned.
 
-    The only one `of` one is what the model predicts.
+    Where their `count` is one, it is what the model predicts.
     """
-    if of == 1:
+    if count == 1:
         return model
     predict, native = model.responses["outputs" if "outputs" in model.responses else "values"], model.native
     position = output if isinstance(output, int) else None
@@ -121,8 +164,8 @@ def _column(predict: Predict, output: int | str, table: Any) -> Any:
     names = getattr(returned, "columns", None)  # of a frame
     if isinstance(output, str):
         if names is None or output not in list(names):
-            known = "its predictions have no names" if names is None else f"they are {', '.join(map(str, names))}"
-            raise ValueError(f"target={output!r} is no output of the model: {known}; pass its position, 0, 1, ...")
+            listing = "its predictions have no names" if names is None else f"they are {', '.join(map(str, names))}"
+            raise ValueError(f"target={output!r} is no output of the model: {listing}; pass its position, 0, 1, ...")
         return np.asarray(returned[output])
     array = _as_array(returned)
     if array.ndim != 2 or not 0 <= output < array.shape[1]:
@@ -165,11 +208,19 @@ def _from_estimator(model: Any) -> Model:
         responses["probabilities"] = model.predict_proba
     if hasattr(model, "decision_function"):
         responses["scores"] = model.decision_function
-    for ancestor in ancestors & _SCORE_OPTIONS.keys():
-        responses["scores"] = partial(model.predict, **_SCORE_OPTIONS[ancestor])
+    if options := _score_options(model):
+        responses["scores"] = partial(model.predict, **options)
     if ancestors & {"catboost.CatBoost", "lightgbm.LGBMModel", "xgboost.XGBModel"}:
         responses = {response: partial(_predict_readable, predict) for response, predict in responses.items()}
-    return _model(model, kind, responses, classes)
+    adapted = _model(model, kind, responses, classes)
+    return on_texts(adapted) if takes_texts(model) else adapted
+
+
+def _score_options(model: Any) -> dict[str, Any]:
+    """What predict needs to give scores, where it is the one of such a library, or of a pipeline that ends in it."""
+    while getattr(model, "steps", None) and "sklearn.Pipeline" in _ancestors(model):
+        model = model.steps[-1][1]
+    return next((_SCORE_OPTIONS[ancestor] for ancestor in _ancestors(model) & _SCORE_OPTIONS.keys()), {})
 
 
 def _classes(model: Any) -> Array | None:
@@ -327,6 +378,8 @@ class TorchModule:
             return returned
 
 
+ROWS_A_CALL = 10_000  # of predictions for an error message
+
 # Model output as a new, checked array: a wrong shape would broadcast, a NaN would spread to every mean.
 
 
@@ -337,6 +390,7 @@ class Responder:
     predict: Predict
     response: Response
     n_classes: int | None
+    explained: Table | None = None  # the caller's table, whose rows an error is about
 
     def __call__(self, table: Any) -> Array:
         """The predictions, (n,) or (n, K)."""
@@ -362,17 +416,39 @@ class Responder:
         if array.dtype.kind == "f" and array.size and not max(-float(array.min()), float(array.max())) <= LARGEST:
             rows = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
             if len(rows):
-                where = f"{len(rows)} of {n} rows, first for row {rows[0]}"
-                raise ValueError(f"the model returned NaN or infinity for {where}")
+                raise ValueError(f"the model returned NaN or infinity for {self._where(rows, n)}")
             raise ValueError(f"the model returned {array.flat[np.abs(array).argmax()]:g}; {TOO_LARGE}")
         alone = response == "probabilities" and array.ndim == 1  # only of the second class
         return np.column_stack([1 - array, array]) if alone else array
+
+    def _where(self, rows: Array, n: int) -> str:
+        """The rows without a finite prediction among n: those of the caller's table, if it has some."""
+        table = self.explained
+        if table is None:
+            return f"{len(rows)} of {n} rows, first for row {rows[0]}"
+        own = self._not_finite(table)
+        if len(own):
+            return f"{len(own):,} of the {table.n:,} rows of X, first for row {row_name(table.row_labels, int(own[0]))}"
+        return (
+            f"{len(rows):,} of {n:,} rows with values of other rows, though for none of the {table.n:,} rows of X: it "
+            "must predict such combinations of values, too"
+        )
+
+    def _not_finite(self, table: Table) -> Array:
+        """The rows of a table without a finite prediction, by calls as large as those of importances."""
+        batch, missing = Batch(table), [np.empty(0, np.intp)]
+        for start in range(0, table.n, ROWS_A_CALL):
+            some = np.arange(start, min(start + ROWS_A_CALL, table.n))
+            array = _numbers(_as_array(_fitted(self.predict, batch.fill(some, [])))).reshape(len(some), -1)
+            missing.append(some[~np.isfinite(array).all(axis=1)])
+        return np.concatenate(missing)
 
 
 def _is_column(part: Any, n: int) -> bool:
     return hasattr(part, "shape") and tuple(part.shape) in ((n,), (n, 1))
 
 
+@users_code
 def _fitted(call: Callable[..., Any], *arguments: Any) -> Any:
     """The call; a library's own 'not fitted' exception becomes a ValueError."""
     try:
@@ -383,7 +459,23 @@ def _fitted(call: Callable[..., Any], *arguments: Any) -> Any:
         texts = {"CatBoostError": "no trained model", "XGBoostError": "num_feature != 0"}
         if "NotFittedError" in names or any(texts[name] in str(error) for name in names & texts.keys()):
             raise ValueError(f"the model is not fitted ({type(error).__name__}); call fit first") from error
+        if (text := re.search("could not convert string to float: '(.*)'", str(error), re.DOTALL)) and arguments:
+            told = f"column {_column_with(arguments[0], text[1])} of X holds text, such as {text[1]!r}"
+            raise ValueError(
+                f"{told}, and the model takes numbers: explain a pipeline that encodes it, or leave the column out"
+            ) from error
         raise
+
+
+def _column_with(table: Any, text: str) -> str:
+    """The name of the first column that holds a text, in quotes; of an array its position."""
+    if isinstance(table, np.ndarray):
+        return (
+            str(next((j for j in range(table.shape[1]) if text in table[:, j].tolist()), "")) if table.ndim > 1 else ""
+        )
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    names = getattr(frame, "columns", ())
+    return repr(next((str(name) for name in names if text in map(str, frame[name].to_list())), ""))
 
 
 def _as_array(returned: Any) -> Array:

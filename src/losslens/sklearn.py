@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.utils import Bunch
 
 from losslens import losses
-from losslens.donors.designs import Permutations
-from losslens.results.one_number import numbers_of
-from losslens.tables.checks import check_whole
+from losslens.donors.designs import Design, Drawn, Permutations
+from losslens.passes.task import Options
+from losslens.tables.checks import check_whole, entropy
 from losslens.tables.frames import as_table
-from losslens.verbs.features import feature_importance
+from losslens.tables.frozen import Deferred
+from losslens.typing import Floats
+from losslens.verbs.features import importances_by_loss
 
 BY_NAME = "by name"  # results of several scores
+SAME = 1e-9  # relative difference of two scores of the same rows
 
 
 def permutation_importance(
@@ -32,18 +37,27 @@ def permutation_importance(
 ) -> Any:
     """How much a score decreases when a feature's values come from other rows: scikit-learn's function, by losslens.
 
-    Exact engines predict instead of trees, linear models and kernel machines, and every feature has a standard error
-    over new data. A part of the rows (`max_samples`) is drawn once for all features and repeats.
+    Where an exact engine supports the estimator (trees, linear models, kernel machines; `result.engine`),
+    ``importances_mean`` is the mean over all permutations, which costs less than five of them. The mean of the columns
+    of ``importances`` differs from it by their Monte-Carlo error. Other estimators predict `n_repeats` permutations,
+    and ``importances_mean`` is the mean of these columns, as in scikit-learn.
+
+    What takes time of its own (``importances`` where an engine has computed the mean, ``importances_std`` and the
+    standard errors) is computed when it is read, also by ``["importances"]``, or when the result is pickled or copied.
 
     Parameters
     ----------
     estimator, X, y
-        A fitted estimator, a table and the true values.
+        A fitted estimator, a table and the true values. They must not change until ``importances`` has been read.
     scoring
         A name, a scorer, a function ``(estimator, X, y)``; a list or a dict of them, or a function that returns a dict,
         for several scores. None: the estimator's own `score`.
-    n_repeats, n_jobs, random_state, sample_weight, max_samples
+    n_repeats, n_jobs, sample_weight
         As in scikit-learn.
+    random_state
+        As in scikit-learn: the same number gives the same permutations as there.
+    max_samples
+        As in scikit-learn, but a part of the rows is drawn once for all features and repeats.
 
     Returns
     -------
@@ -63,18 +77,139 @@ def permutation_importance(
     ((2, 5), True)
     """
     check_whole(n_repeats, "n_repeats")
-    seed = random_state.randint(2**31 - 1) if isinstance(random_state, np.random.RandomState) else random_state
+    seed = _seed(random_state)
     X, y, sample_weight = _some(X, y, sample_weight, max_samples, seed)
-
-    def found(loss: Any) -> Any:
-        return _bunch(feature_importance(
-            estimator, X, y, loss=loss, donors=Permutations(n_repeats), n_jobs=n_jobs, random_state=seed,
-            sample_weight=sample_weight,
-        ))  # fmt: skip
-
     several, scorers = _scorers(estimator, X, y, scoring)
-    results = {name: found(scorer) for name, scorer in scorers.items()}
-    return results if several else results[BY_NAME]
+    options = Options(sample_weight=sample_weight, random_state=seed, n_jobs=n_jobs)
+    explain = partial(importances_by_loss, estimator, X, y, scorers)
+    results = explain(replace(options, donors=ExactOrShuffles(n_repeats, seed)))
+    repeats = Deferred(explain, replace(options, donors=Shuffles(n_repeats, seed)))
+    found = {name: _bunch(result, name, repeats) for name, result in results.items()}
+    return found if several else found[BY_NAME]
+
+
+@dataclass(frozen=True, repr=False)
+class Shuffles(Permutations):
+    """The permutations that scikit-learn draws, the same for all features."""
+
+    seed: int
+
+    def lend(self, n: int, rng: np.random.Generator) -> Drawn:
+        """One permutation of the rows a column: each shuffles the rows as the last one has left them."""
+        shuffles, order, last = np.random.RandomState(self.seed), np.arange(n), np.arange(n)
+        donors = np.empty((n, self.m), np.intp)
+        for k in range(self.m):
+            shuffles.shuffle(order)
+            donors[:, k] = last = last[order]
+        return donors
+
+    @property
+    def remembered(self) -> Design:
+        """Results hold the donors themselves."""
+        return Permutations(self.m)
+
+
+class ExactOrShuffles(Shuffles):
+    """All pairs of what an exact engine supports, and for the other features these permutations."""
+
+    unless_exact = True
+
+
+class Lazy(Bunch):  # type: ignore[misc]  # scikit-learn has no types
+    """A bunch of values that are computed when they are read."""
+
+    def __getitem__(self, name: str) -> Any:
+        value = super().__getitem__(name)
+        if isinstance(value, Deferred):
+            self[name] = value = value.now
+        return value
+
+    def _whole(self) -> Bunch:
+        return Bunch(**{name: self[name] for name in self.keys()})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())  # with it, `dict(self)` reads the values by `self[name]`
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Bunch, (), None, None, iter(self.items())
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._whole() == other)
+
+    __hash__ = None  # type: ignore[assignment]  # as dictionaries
+
+    def __repr__(self) -> str:
+        return repr(self._whole())
+
+    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(self.items()) | dict(other)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of this name."""
+        return self[name] if name in self.keys() else default
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """The value of this name, which leaves."""
+        self.get(name)
+        return super().pop(name, *default)
+
+    def items(self) -> Any:
+        """All names and values."""
+        return self._whole().items()
+
+    def values(self) -> Any:
+        """All values."""
+        return self._whole().values()
+
+    def copy(self) -> Bunch:
+        """A bunch of all values."""
+        return self._whole()
+
+
+def _bunch(scores: Any, name: str, repeats: Deferred[dict[str, Any]]) -> Bunch:
+    """The result of one score, of which `repeats` has the columns that scikit-learn has."""
+    drawn = all(isinstance(one.design, Permutations) for one in scores.values())
+    columns = Deferred(_columns, scores, scores if drawn else Deferred(lambda: repeats.now[name]))
+    means = [one.column_drops.mean() if isinstance(one.design, Permutations) else one.pfi for one in scores.values()]
+    uncertain = Deferred(_uncertain, scores)
+    return Lazy(
+        importances_mean=np.array(means),
+        importances_std=Deferred(lambda importances: importances.std(axis=1), columns),
+        importances=columns,
+        **{name: Deferred(lambda of, name=name: of[name], uncertain) for name in ("std_error", "low", "high")},
+        result=scores,
+    )
+
+
+def _columns(scores: Any, repeats: Any) -> Floats:
+    """How much lower the score of each permutation is, (features, repeats)."""
+    for now, then in zip(repeats.values(), scores.values(), strict=True):
+        if not np.isclose(now.score, then.score, rtol=SAME, atol=SAME, equal_nan=True):
+            raise RuntimeError(
+                f"the score of the estimator was {then.score:.6g}, and is now {now.score:.6g}: the estimator, X or y "
+                "has changed since permutation_importance was called; read importances before, or call it again"
+            )
+    return np.array([one.column_drops for one in repeats.values()])
+
+
+def _uncertain(scores: Any) -> dict[str, Floats]:
+    """Standard errors and intervals."""
+    numbers = {name: np.full(len(scores), np.nan) for name in ("std_error", "low", "high")}
+    for k, one in enumerate(scores.values()):
+        try:
+            numbers["std_error"][k] = one.std_error
+            numbers["low"][k], numbers["high"][k] = one.interval()
+        except ValueError:  # there is none: the reason is in `result`
+            pass
+    return numbers
+
+
+def _seed(random_state: Any) -> int:
+    """The seed of the permutations, as scikit-learn draws it."""
+    number = entropy(random_state)
+    if isinstance(random_state, (int, np.integer)):
+        return int(np.random.RandomState(number).randint(2**31))
+    return number % 2**31
 
 
 def _scorers(estimator: Any, X: Any, y: Any, scoring: Any) -> tuple[bool, dict[str, Any]]:
@@ -112,14 +247,3 @@ def _some(X: Any, y: Any, weight: Any, max_samples: float, seed: Any) -> tuple[A
     table = X.iloc[some] if hasattr(X, "iloc") else np.asarray(X)[some] if not hasattr(X, "__dataframe__") else X[some]
     target = y.iloc[some] if hasattr(y, "iloc") else np.asarray(y)[some]
     return table, target, None if weight is None else np.asarray(weight)[some]
-
-
-def _bunch(scores: Any) -> Any:
-    from sklearn.utils import Bunch
-
-    importances = np.array([one.column_drops for one in scores.values()])
-    frame = {name: np.array(numbers_of(list(scores.values()), name)) for name in ("std_error", "low", "high")}
-    return Bunch(
-        importances_mean=importances.mean(axis=1), importances_std=importances.std(axis=1), importances=importances,
-        **frame, result=scores,
-    )  # fmt: skip

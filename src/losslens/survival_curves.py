@@ -60,7 +60,7 @@ def _parts(table: Any, rows: int) -> Iterator[Any]:
 
 
 def _fitted(model: Any) -> Any:
-    """The model that a search has found, or the model itself."""
+    """The best model of a search, or the model itself."""
     return getattr(model, "best_estimator_", model)
 
 

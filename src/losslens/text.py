@@ -8,6 +8,8 @@ from functools import wraps
 from math import ceil, floor, log10
 from typing import ParamSpec
 
+import numpy as np
+
 P = ParamSpec("P")
 # The claims that a page or a result can make, and how often each may be false: the share of data sets on which it is
 # printed although it does not hold of new rows. 0: it is about these rows and the printed numbers, and always holds.
@@ -21,10 +23,10 @@ class Sentence(str):
 
 
 def claim(level: float) -> Callable[[Callable[P, str]], Callable[P, Sentence]]:
-    """Register a function that makes a sentence, or "" where its precondition is not met.
+    """Register a function that makes a sentence, or "" where its precondition does not hold.
 
-    Each of them is tried on simulated data with a known truth (`benchmarks.sentences`): one that is not registered, or
-    has no truth there, fails the test.
+    Each of them is tried on simulated data (`benchmarks.sentences`): one that is not registered, or has no truth
+    there, fails the test.
 
     >>> @claim(level=0)
     ... def rows_in_words(n):
@@ -102,6 +104,45 @@ def measured(title: str) -> tuple[str, bool]:
     """
     negated = title.startswith("neg_")
     return title.removeprefix("neg_").replace("_", " ") if negated else title, negated
+
+
+# How engines compute, after "computed from"; a black box is only asked.
+SOURCES = {
+    "trees": "the model's trees", "additive": "the model's terms, which it adds", "products": "the model's kernel",
+    "link": "the model's terms, the sum of which it links", "blackbox": "",
+}  # fmt: skip
+
+
+def how_computed(engine: str, predicted: int) -> str:
+    """Where the numbers of an engine come from, and how many rows the model predicted for them.
+
+    >>> how_computed("trees", 64), how_computed("blackbox", 2880)
+    ("computed from the model's trees; the model predicted 64 rows", 'the model predicted 2,880 rows')
+    """
+    sources = [*filter(None, (SOURCES.get(name, name) for name in engine.split(", ")))]
+    found = [f"computed from {listed(sources)}"] if sources else []
+    found += [f"the model predicted {predicted:,} row{'s' * (predicted != 1)}"] if predicted else []
+    return "; ".join(found)
+
+
+def rounding_error(count: float, *sizes: float) -> float:
+    """How far rounding moves a sum of means over so many numbers of these sizes: a smaller one is 0 to rounding.
+
+    >>> rounding_error(100, 1.0) == 10 * np.finfo(float).eps
+    True
+    """
+    return float(np.finfo(float).eps * np.sqrt(count) * np.sum(np.abs(sizes)))
+
+
+def percent(share: float) -> str:
+    """A share with one decimal; one other than 0 is never shown as 0%.
+
+    >>> [percent(share) for share in (0.5, 0.0001, 0.0, -0.0001)]
+    ['50.0%', '<0.1%', '0%', '>-0.1%']
+    """
+    if 0 < abs(share) < 0.0005:
+        return "<0.1%" if share > 0 else ">-0.1%"
+    return f"{share:.1%}" if share else "0%"
 
 
 def share_in_words(share: float) -> str:

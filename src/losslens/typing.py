@@ -23,7 +23,6 @@ Mask = NDArray[np.bool_]  # which of them
 Sort = Literal["importance", "name", "given"]
 AxisScale = Literal["linear", "log", "symlog"]
 Limits = Literal["pi", "all"]
-FeatureLabels = Mapping[
-    str, str | tuple[str, str]
-]  # of a feature: the name to show, or that and the unit of its values
+# For a feature: the name to show, or the name and the unit of its values.
+FeatureLabels = Mapping[str, str | tuple[str, str]]
 Colors = str | Sequence[Any] | Mapping[Any, Any] | NDArray[Any]  # one colour for all, or one for each

@@ -23,6 +23,7 @@ from itertools import islice
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
 
 from losslens.progress import Tick, silent
+from losslens.tracebacks import shorten
 
 S = TypeVar("S")
 P = TypeVar("P")
@@ -483,7 +484,7 @@ def warn_once(text: str) -> None:
 
 
 def with_executor(verb: Callable[A, R]) -> Callable[A, R]:
-    """Decorator of verbs: their work runs on ``executor=``, and they give each warning once."""
+    """Decorator of verbs: their work runs on ``executor=``, and they give each warning once, and errors in brief."""
 
     @functools.wraps(verb)
     def run(*args: A.args, **kwargs: A.kwargs) -> R:
@@ -500,6 +501,10 @@ def with_executor(verb: Callable[A, R]) -> Callable[A, R]:
                     kwargs[first] = stored.model
         # Inside another verb that verb's executor is used, and what it has warned of is not said again.
         with _holding(_ACTIVE, cluster or active()), _holding(_WARNED, set() if warned is None else warned):
-            return verb(*args, **kwargs)
+            try:
+                return verb(*args, **kwargs)
+            except Exception as error:
+                shorten(error)
+                raise
 
     return run

@@ -31,12 +31,12 @@ def test_means_on_a_common_grid():
     np.testing.assert_allclose(found.pfi, WEIGHT @ changes @ [0.1, 0.5, 0.4])
 
 
-@pytest.mark.parametrize("meeting", [everybody(), everybody(leaves_out_own=True), OwnDonors(MET, CODES, 3)])
+@pytest.mark.parametrize("layout", [everybody(), everybody(leaves_out_own=True), OwnDonors(MET, CODES, 3)])
 @pytest.mark.parametrize("block", [None, np.array([0, 1, 1, 2])])
-def test_means_do_not_depend_on_how_the_rows_come_in(meeting, block):
-    values = np.random.default_rng(0).normal(size=(N, meeting.width))
-    at_once = means(Cells(EVERY, values, values), meeting, sample(WEIGHT, block))
-    running = Averages(meeting, sample(WEIGHT, block))
+def test_means_do_not_depend_on_how_the_rows_come_in(layout, block):
+    values = np.random.default_rng(0).normal(size=(N, layout.width))
+    at_once = means(Cells(EVERY, values, values), layout, sample(WEIGHT, block))
+    running = Averages(layout, sample(WEIGHT, block))
     for rows in (np.array([2, 0]), np.array([3]), np.array([1])):
         running.add(rows, values[rows], values[rows])
     in_parts = running.finish(EVERY)

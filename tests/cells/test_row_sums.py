@@ -49,7 +49,7 @@ def results(rows=None):
         local=LOCAL[kept],
         mass=weight,
         caused=CAUSED[OWN[kept]],
-        lent=weight,
+        donor_weight=weight,
         total=PFI,
         influences=None if rows is None else summed(),
     )

@@ -50,18 +50,18 @@ def test_values_of_the_users_own_have_no_mass():
 
 
 def test_a_subset_of_a_table_keeps_the_values_of_its_own_rows():
-    meeting, kept = everybody().subset(np.array([1, 3]))
+    layout, kept = everybody().subset(np.array([1, 3]))
     np.testing.assert_array_equal(kept, [1, 2])
-    np.testing.assert_array_equal(meeting.own, [0, 1])
-    np.testing.assert_array_equal(meeting.donors, [0, 1])
-    assert meeting.size == 2
+    np.testing.assert_array_equal(layout.own, [0, 1])
+    np.testing.assert_array_equal(layout.donors, [0, 1])
+    assert layout.size == 2
 
 
 def test_a_subset_of_single_meetings_leaves_out_the_donors_outside():
-    meeting, kept = OwnDonors(MET, CODES, 3).subset(np.array([1, 2, 3]))
-    np.testing.assert_array_equal(meeting.donors, [[-1, 1], [2, -1], [1, 0]])
+    layout, kept = OwnDonors(MET, CODES, 3).subset(np.array([1, 2, 3]))
+    np.testing.assert_array_equal(layout.donors, [[-1, 1], [2, -1], [1, 0]])
     np.testing.assert_array_equal(kept, [0, 1, 2])
-    fewer = meeting.keep(np.array([1, 2]))
+    fewer = layout.keep(np.array([1, 2]))
     assert fewer.size == 2
     assert fewer.places(np.array([1]))[0, 0] == 1  # the donor holds value 2, now the second
 

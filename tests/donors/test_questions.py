@@ -40,14 +40,14 @@ def ask(features, design, table=X, seed=0):
 
 def donors_of(question):
     """Who lends to whom, (n, m); on a common grid who lends to everybody."""
-    return np.asarray(question.meeting.donors[:])
+    return np.asarray(question.layout.donors[:])
 
 
 def values_met(question, table=X):
-    """The values that each row meets, (n, cells, columns), read from what the engine is told."""
-    told = question.ask
-    met = np.tile(np.arange(told.size), (len(table), 1)) if told.met is None else told.met[np.arange(len(table))]
-    return np.stack([s.array[i[met]] for s, i in zip(told.sources, told.index, strict=True)], axis=-1)
+    """The values that each row meets, (n, cells, columns), read from what the engine is asked."""
+    ask, rows = question.ask, np.arange(len(table))
+    values = np.tile(np.arange(ask.size), (len(rows), 1)) if ask.donor_values is None else ask.donor_values[rows]
+    return np.stack([s.array[i[values]] for s, i in zip(ask.sources, ask.index, strict=True)], axis=-1)
 
 
 # Who meets what.
@@ -65,7 +65,7 @@ def test_a_row_meets_the_values_of_its_donors(features, design):
     question = ask(features, design)
     columns = question.subject.feature.columns
     met = values_met(question)
-    if question.ask.met is None:
+    if question.ask.donor_values is None:
         np.testing.assert_array_equal(met[0], met[-1])
         lent = np.unique(X[donors_of(question)][:, columns], axis=0)
         np.testing.assert_array_equal(np.unique(met[0], axis=0), lent)
@@ -88,7 +88,7 @@ def test_a_common_grid_is_sorted_and_every_donor_has_its_place(design):
     (grid,) = question.values
     assert (np.diff(grid) > 0).all()
     donors = donors_of(question)
-    np.testing.assert_array_equal(grid[question.meeting.own[donors]], X[donors, 0])
+    np.testing.assert_array_equal(grid[question.layout.own[donors]], X[donors, 0])
 
 
 @pytest.mark.parametrize("design", [Permutations(5), Latin(4), Derangements(4)], ids=repr)
@@ -96,7 +96,7 @@ def test_the_grid_of_a_design_by_row_is_that_of_the_feature(design):
     question = ask("x1", design)
     np.testing.assert_array_equal(question.values[0], np.unique(X[:, 1]))
     np.testing.assert_array_equal(
-        question.values[0][question.meeting.places(np.arange(N))], values_met(question)[..., 0]
+        question.values[0][question.layout.places(np.arange(N))], values_met(question)[..., 0]
     )
 
 
@@ -115,8 +115,8 @@ def test_the_grid_of_systematic_donors_is_the_median_of_each_rank_bin():
 def test_rank_bins_that_share_their_median_share_a_grid_value():
     question = ask("x2", Systematic(6))
     np.testing.assert_array_equal(question.values[0], [0, 1])
-    assert question.meeting.size == 2
-    np.testing.assert_array_equal(question.meeting.places(np.arange(1))[0], np.sort(question.meeting.place))
+    assert question.layout.size == 2
+    np.testing.assert_array_equal(question.layout.places(np.arange(1))[0], np.sort(question.layout.place))
 
 
 def test_words_are_ranked_by_how_often_they_occur():
@@ -152,7 +152,7 @@ def test_own_values_are_sorted_and_rows_that_hold_one_know_it():
     assert question.values[0].tolist() == [0, 1, 7]
     np.testing.assert_array_equal(values_met(question)[0, :, 0], [0, 1, 7])
     np.testing.assert_array_equal(question.ask.own, np.where(X[:, 1] < 2, X[:, 1], -1))
-    assert not question.meeting.has_mass
+    assert not question.layout.has_mass
 
 
 def test_own_words_keep_the_order_they_are_given_in():
@@ -188,7 +188,7 @@ def test_a_pair_meets_every_value_of_the_one_with_every_value_of_the_other(desig
     np.testing.assert_array_equal(values_met(question)[0], [(a, b) for a in first for b in second])
     for i, own in enumerate(question.ask.own):
         assert own == (-1 if X[i, 1] not in first else list(first).index(X[i, 1]) * 2 + X[i, 2])
-    assert not question.meeting.has_mass
+    assert not question.layout.has_mass
 
 
 @pytest.mark.parametrize("design", [Latin(3), Systematic(3), Permutations(3)], ids=repr)

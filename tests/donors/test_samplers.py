@@ -454,8 +454,8 @@ def test_groups_lend_nothing_to_themselves():
     found = ll.feature_importance(
         line, X, y, loss="squared_error", features="x0", donors=ll.Within(), groups=groups, random_state=0
     )["x0"]
-    met = found.meeting.weights(found.sample, np.arange(400)) > 0
-    donors = np.asarray(found.meeting.donors)
+    met = found.layout.weights(found.sample, np.arange(400)) > 0
+    donors = np.asarray(found.layout.donors)
     assert (groups[donors[met]] != np.repeat(groups, met.sum(axis=1))).all()
     assert found.std_error > 0
 
@@ -469,7 +469,7 @@ def test_groups_that_are_alike_still_have_donors():
         lambda X: X[:, 0], X, X[:, 0], loss="squared_error", features=[0], donors=ll.Residual(), groups=groups,
         random_state=0,
     )["x0"]  # fmt: skip
-    assert (one.meeting.weights(one.sample, np.arange(400)) > 0).any(axis=1).all()
+    assert (one.layout.weights(one.sample, np.arange(400)) > 0).any(axis=1).all()
     assert one.std_error > 0
 
 
@@ -552,7 +552,7 @@ def test_no_row_has_its_own_residual():
     found = ll.feature_importance(
         lambda X: X[:, 0] + X[:, 1] * X[:, 2], X, X[:, 1], loss="squared_error", donors=ll.Residual(), random_state=0
     )
-    assert (np.asarray(found["x0"].meeting.donors) != np.arange(60)[:, None]).all()
+    assert (np.asarray(found["x0"].layout.donors) != np.arange(60)[:, None]).all()
     assert found["x0"].unbiased == found["x0"].pfi
     assert found["x2"].unbiased == found["x2"].pfi
 

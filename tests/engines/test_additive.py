@@ -59,7 +59,7 @@ def test_columns_together_add_their_sum():
 
 
 def test_which_losses_have_a_closed_form():
-    linear = Linear(SCALE, 0.3)
+    linear = Linear(SCALE[None], np.array([0.3]))
     linear.check_loss(None, "values")
     linear.check_loss(losses.squared_error, "values")
     linear.check_loss(losses.hinge, "scores")

@@ -85,7 +85,7 @@ def replaced(question, rows=range(N)):
     told = question.ask
     cells = np.repeat(X[list(rows), None], told.width, axis=1)
     for column, source, index in zip(told.columns, told.sources, told.index, strict=True):
-        met = np.tile(np.arange(told.size), (N, 1)) if told.met is None else told.met
+        met = np.tile(np.arange(told.size), (N, 1)) if told.donor_values is None else told.donor_values
         cells[:, :, column] = source.array[index[met[list(rows)]]]
     return cells
 

@@ -105,7 +105,7 @@ def fill(form, asks, rows=None, table=X, block_bytes=1 << 26, n_jobs=None, tick=
 def asked(predict, ask, rows=None, table=X):
     """Cells by the model's own predictions."""
     rows = np.arange(len(table)) if rows is None else rows
-    met = np.tile(np.arange(ask.size), (len(rows), 1)) if ask.met is None else ask.met[rows]
+    met = np.tile(np.arange(ask.size), (len(rows), 1)) if ask.donor_values is None else ask.donor_values[rows]
     columns, values = images(ask)
     replaced = np.repeat(np.asarray(table, float)[rows, None], met.shape[1], axis=1)
     replaced[:, :, list(columns)] = values[met]
@@ -243,7 +243,7 @@ def test_a_row_at_its_own_value_is_the_row_itself(machine, design):
     asks = questions(design)
     answer = fill(machine, asks)
     for ask, cells in zip(asks, answer.cells, strict=True):
-        met = np.tile(np.arange(ask.size), (N, 1)) if ask.met is None else ask.met[np.arange(N)]
+        met = np.tile(np.arange(ask.size), (N, 1)) if ask.donor_values is None else ask.donor_values[np.arange(N)]
         i, k = np.nonzero(met == ask.own[:, None])
         assert len(i) or design == ll.Systematic(5)
         np.testing.assert_array_equal(cells[i, k], answer.base[i])

@@ -111,7 +111,7 @@ def test_interpolation_is_exact_to_rounding():
     for phi in (lambda z: z**7 - z, lambda z: np.exp(-z)):
         values = means_of_sums(phi, u, v, v.masses(none, WEIGHT, 1)[0])
         scale = np.abs(phi(grown)).max()
-        np.testing.assert_allclose(u.at(none, values[None]), phi(grown) @ WEIGHT, rtol=0, atol=2**-49 * scale)
+        np.testing.assert_allclose(u.interpolate(none, values[None]), phi(grown) @ WEIGHT, rtol=0, atol=2**-49 * scale)
 
 
 @pytest.mark.parametrize("link", ["identity", "log"])

@@ -151,7 +151,7 @@ def test_sums_on_the_device_are_those_of_the_black_box(case, monkeypatch):
     for name, one in wanted.items():
         other = found[name]
         assert other.n_predictions == one.n_predictions
-        for field in ("local", "mass", "pi", "weights", "pd", "caused", "lent", "square", "clipped"):
+        for field in ("local", "mass", "pi", "weights", "pd", "caused", "donor_weight", "square", "clipped"):
             mine, theirs = getattr(other.means, field), getattr(one.means, field)
             assert (mine is None) == (theirs is None), field
             if theirs is not None:
@@ -274,7 +274,7 @@ def test_walks_on_the_device_are_those_of_the_black_box(case, monkeypatch):
         mine, theirs = getattr(found.shares, name), getattr(wanted.shares, name)
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12, err_msg=name)
         assert isinstance(mine, np.ndarray)
-    np.testing.assert_array_equal(found.shares.meeting.donors, wanted.shares.meeting.donors)
+    np.testing.assert_array_equal(found.shares.layout.donors, wanted.shares.layout.donors)
 
 
 @pytest.mark.parametrize("how", ["nan", "shape"])

@@ -88,7 +88,7 @@ def test_the_difference_of_two_groups_is_their_jackknife() -> None:
     parts = [imp.given(rows) for rows in groups]
     found = between(*(part.estimates() for part in parts), parts[0].name, ("old", "young"), 0.95, "others")
     assert found.value == pytest.approx(parts[0].unbiased - parts[1].unbiased)
-    cells = imp.ici[:, imp.meeting.own]  # (n, n)
+    cells = imp.ici[:, imp.layout.own]  # (n, n)
     np.fill_diagonal(cells, np.nan)
     deleted = []
     for i in range(N):

@@ -14,9 +14,9 @@ from losslens.page.page import packed
 
 
 def test_all_cells_or_a_form_of_them_or_of_some_features() -> None:
-    assert sizes.held(300, 4, 1, 300 * 300 * 4) == sizes.Held(whole=True, rank=8, curves=4)
-    assert sizes.held(5000, 12, 1, 10**9) == sizes.Held(whole=False, rank=8, curves=12)
-    assert sizes.held(5000, 30, 1, 10**9) == sizes.Held(whole=False, rank=4, curves=30)
+    assert sizes.held(300, 4, 1, 300 * 300 * 4) == sizes.Held(all_cells=True, rank=8, curves=4)
+    assert sizes.held(5000, 12, 1, 10**9) == sizes.Held(all_cells=False, rank=8, curves=12)
+    assert sizes.held(5000, 30, 1, 10**9) == sizes.Held(all_cells=False, rank=4, curves=30)
     large = sizes.held(5000, 200, 1, 10**9)
     assert (large.rank, large.curves) == (4, 16)
     assert sizes.held(5000, 200, 3, 10**9).curves == 16  # the least

@@ -559,7 +559,11 @@ def test_exact_engines_fill_the_cells_of_other_designs_too(case):
             donors = columns_of(seen["x1"], TABLE[:, 1])
             assert found["x1"].pfi == pytest.approx(expected_of(model, y, scorer, [1], donors=donors), abs=1e-12)
     found = ll.feature_importance(model, TABLE, y, donors=ll.Grid(values=[0.5]), features="x0", **options)["x0"]
-    assert (found.engine, found.declined) == ("blackbox", "exact engines know the values of the table only")
+    at = TABLE.copy()
+    at[:, 0] = 0.5  # which no row has
+    score = get_scorer(scorer)
+    assert (found.engine, found.n_predictions) == (engine, 0)
+    assert found.pi[0] == pytest.approx(score(model, TABLE, y) - score(model, at, y), abs=1e-12)
 
 
 def test_predictions_that_differ_by_rounding_are_ties(monkeypatch):

@@ -111,12 +111,12 @@ def test_results_of_a_comparison_share_what_they_hold_of_the_columns(model, dono
     alone = ll.feature_importance(model, X, Y, memory=MEMORY // 2, **options)
     for name, one in alone.items():
         a, b = (result.importances[which][name] for which in "ab")
-        if isinstance(a.meeting, CommonGrid):
-            assert b.meeting.own is a.meeting.own
+        if isinstance(a.layout, CommonGrid):
+            assert b.layout.own is a.layout.own
             assert np.shares_memory(b.values[0], a.values[0])
             assert not a.values[0].flags.writeable  # or one result could change the other
         else:
-            assert b.meeting.donors.donor is a.meeting.donors.donor
+            assert b.layout.donors.donor is a.layout.donors.donor
         assert np.array_equal(b.values[0], one.values[0])
         assert np.array_equal(b.local, one.local)
         assert np.array_equal(b.means.pd, one.means.pd)
@@ -143,7 +143,7 @@ def test_donors_of_each_row_are_drawn_again_not_kept(donors):
     assert peak <= 1.01 * (MEMORY + BESIDES + (8 + 16) * N * P)
     one = result["x1"]
     assert one.pi @ one.weights == pytest.approx(one.pfi, rel=1e-12)
-    assert np.array_equal(one.pi[one.meeting.place], one.means.caused)
+    assert np.array_equal(one.pi[one.layout.place], one.means.caused)
 
 
 def left_out(model, rows, memory):

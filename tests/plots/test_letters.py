@@ -19,8 +19,8 @@ RARE = "\U0010fffd"  # a letter for private use: in no font but the one below
 
 
 @pytest.fixture(autouse=True)
-def _never_told(monkeypatch):
-    monkeypatch.setattr(letters, "_told", set())
+def _no_warning_given(monkeypatch):
+    monkeypatch.setattr(letters, "_warned", set())
 
 
 @pytest.fixture

@@ -212,7 +212,7 @@ def test_differences_are_jackknifed_with_each_row_or_group_in_both_roles(grouped
     units = BLOCK if grouped else np.arange(N)
     imp = importances(groups=BLOCK if grouped else None)
     parts = imp.by(PLACE)
-    cells = imp["age"].ici[:, imp["age"].meeting.own].copy()
+    cells = imp["age"].ici[:, imp["age"].layout.own].copy()
     cells[units[:, None] == units] = np.nan  # no donors of the own unit
     first, second = (np.asarray(label == PLACE) for label in ("north", "south"))
 
@@ -431,10 +431,10 @@ def test_labels_of_other_types_are_text_in_files(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"codes": np.full(N, 3)}, "groups are outside"),
+        ({"codes": np.full(N, 3)}, "codes are outside 0 to 2"),
         ({"codes": np.zeros(N, int)}, "a group without rows"),
         ({"codes": np.zeros(N - 1, int)}, "one label for each"),
-        ({"labels": np.array(["a", "a", "b"], object)}, "a group twice"),
+        ({"labels": np.array(["a", "a", "b"], object)}, "one of them twice"),
         ({"every": "nothing"}, "no result that has rows"),
         ({"name": " "}, "without a name"),
     ],

@@ -201,7 +201,7 @@ def test_the_effect_of_two_classes_is_the_probability_of_the_second():
 
 def test_more_classes_need_a_target():
     three = LogisticRegression().fit(X, X[:, 1].astype(int))
-    with pytest.raises(ValueError, match=r"target must be one of the classes \[0, 1, 2\]"):
+    with pytest.raises(ValueError, match=r"target must be one of the classes \[0, 1, 2\], such as target=2; got None"):
         effect(model=three)
     with pytest.raises(ValueError, match=r"target must be one of the classes .* got 3"):
         effect(model=three, target=3)
@@ -260,7 +260,8 @@ def test_effects_show_what_they_are():
     found = ll.feature_effect(model, X, features=["x0"])
     assert repr(found["x0"]) == f"<FeatureEffect 'x0': {N} rows, {N} values, All()>"
     heading, line = repr(found).splitlines()[1:3]
-    assert heading.split() == ["feature", "smallest", "largest", "rows", "values", "design"]
+    assert heading.split() == ["feature", "smallest", "largest"]
+    assert repr(found).splitlines()[3] == f"  (rows: {N}; values: {N}; design: All())"
     assert line.split()[0] == "x0"
     assert float(line.split()[2]) == pytest.approx(found["x0"].pd.max(), rel=1e-3)
     assert found.n_predictions == N + N * (N - 1)

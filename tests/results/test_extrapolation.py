@@ -68,8 +68,8 @@ def test_it_is_computed_when_asked_for_by_name_and_never_by_text_pictures_or_fil
     imp.save(tmp_path / "unknown.losslens")
     copies = [ll.load(tmp_path / "unknown.losslens"), pickle.loads(pickle.dumps(imp))]
     parts += [copy["temp"] for copy in copies]
-    assert all(isinstance(part.extrapolated, ReplacedRows) and not part.extrapolated.known for part in parts)
-    assert all(part.known_extrapolation is None for part in parts)
+    assert all(isinstance(part.extrapolated, ReplacedRows) and not part.extrapolated.is_computed for part in parts)
+    assert all(part.computed_extrapolation is None for part in parts)
     assert "unlike" not in before
     auc = temp.extrapolation.auc
     assert {part.extrapolation.auc for part in parts} == {auc}  # one answer for all
@@ -103,7 +103,8 @@ def test_pairs_and_scores_have_none_and_groups_no_curve(X):
     assert len(pair.extrapolation) == 0
     line = LinearRegression().fit(X, X["temp"])
     scores = ll.feature_importance(line, X, X["temp"], loss=get_scorer("r2"), donors=ll.Latin(2))
-    assert scores["temp"].extrapolation is None
+    with pytest.raises(AttributeError, match="a score doesn't hold the rows"):
+        scores["temp"].extrapolation  # noqa: B018
     with pytest.raises(ValueError, match="a score doesn't hold the rows"):
         scores.extrapolation  # noqa: B018
 

@@ -65,7 +65,7 @@ def test_the_whole_says_how_it_came_about():
     assert found.loss.name == "squared_error"
     mixed = explain(donors=ll.Latin(5))
     assert (mixed.design, mixed.exact) == ("Latin(5)", False)
-    assert "sampled with Latin(5)" in repr(mixed)
+    assert "sampled pairs of rows, Latin(5)" in repr(mixed)
     assert "exact over all pairs" in repr(found)
 
 
@@ -292,3 +292,16 @@ def test_the_clipped_share_counts_pairs_and_no_rounding_errors(learner, options)
             own = fitted.predict_proba(cells)[np.arange(1600), np.repeat(y, 40)].reshape(40, 40)
             expected = np.mean((own <= np.finfo(float).eps)[counted])
             assert found[feature].clipped == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+def test_the_importance_of_rounding_noise_is_shown_as_0():
+    """A linear model fitted to a line: its error and the coefficient of c are last bits, and b is small but real."""
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(300, 3))
+    y = 2 * table[:, 0] + 1e-6 * table[:, 1] + 0.1
+    coefficients = np.array([2.0, 1e-6, 1e-16])
+    found = ll.feature_importance(lambda x: x @ coefficients + 0.1, table, y, loss="squared_error", progress=False)
+    lines = repr(found).splitlines()
+    assert lines[0] == "Importances: increase in squared error; 0 with nothing replaced"
+    assert [line.split()[1] == "0" for line in lines[1:4]] == [False, False, True]
+    assert "±: standard error" in lines[4]

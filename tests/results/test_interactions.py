@@ -48,13 +48,15 @@ def test_parts_are_results_of_their_own():
     by_hand = adjusted(found.interaction.p[np.triu_indices(3, 1)], "holm")
     np.testing.assert_array_equal(found.interaction.p_adjusted[np.triu_indices(3, 1)], by_hand)
     text = repr(found)
-    assert "; 0.667 shared information + 1.333 interaction (0.3" in text
-    assert "shared information and interaction are parts of it; the model adds on the scale of predictions" in text
-    assert "; Brier score: 0.667 shared information + 1.333 interaction" in repr(with_parts("Brier score"))
-    assert found.of_part(None) is found
+    assert text.startswith("Interactions: the model's interaction, squared error\n  a, b  1.333 ± 0.500 (0.3")
+    assert "; counted by both: 2.000" in text
+    assert "the model adds on the scale of predictions" in text
+    assert "the interaction is of the Brier score, not the squared error" in repr(with_parts("Brier score"))
+    assert found.of_part("whole") is found
+    assert found.of_part(None) is found.interaction
     assert found.of_part("shared") is found.shared
     for draw in (found.plot, found.plot_ranking):
-        with pytest.raises(ValueError, match="part is None, 'shared', 'interaction' or 'strength'; got 'all'"):
+        with pytest.raises(ValueError, match="part is None, 'whole', 'shared', 'interaction' or 'strength'; got 'all'"):
             draw(part="all")
         assert "strength of it, of predictions" in drawn_words(draw(part="strength"))
     plain = made()
@@ -73,7 +75,7 @@ def test_notes_of_notebooks_are_about_columns_that_are_there():
     """A ± in the notes has one in the table, a p a column."""
     for found in (made(), with_parts(), with_parts().interaction):
         page = found._repr_html_()
-        assert ("± standard error" in page) == ("± 0.5" in page)
+        assert ("±: standard error" in page) == ("± 0." in page)
         assert ("p: it is 0" in page) == ("<th>p</th>" in page)
     plain = Interactions(NAMES, INDEX, "Shapley interaction index", "squared error", "pandas")._repr_html_()
     assert "±" not in plain
@@ -123,18 +125,18 @@ def test_tests_are_two_sided_students_and_holms():
 
 def test_the_frame_has_the_strongest_pair_first():
     frame = made().to_frame()
-    columns = ["first", "second", "interaction", "std_error", "low", "high", "p", "p_adjusted"]
+    columns = ["first", "second", "counted_by_both", "std_error", "low", "high", "p", "p_adjusted"]
     assert list(frame.columns) == [*columns, "caution"]
     split = with_parts().to_frame()
-    more = [name + end for name in ("shared", "model_interaction", "strength") for end in ("", *TESTED)]
-    assert list(split.columns) == [*columns, *more, "caution"]
-    pd.testing.assert_frame_equal(split[columns], frame[columns])
-    own = with_parts().interaction.to_frame().set_index(["first", "second"])  # sorted by its own numbers
-    both = split.set_index(["first", "second"]).loc[own.index]
-    for end, name in zip(("", *TESTED), ["interaction", *columns[3:]], strict=True):
-        np.testing.assert_array_equal(both[f"model_interaction{end}"], own[name])
+    more = [name + end for name in ("counted_by_both", "shared", "strength") for end in ("", *TESTED)]
+    assert list(split.columns) == [*columns[:2], "interaction", *columns[3:], *more, "caution"]
+    pd.testing.assert_frame_equal(split[[*columns[:2], "interaction", *columns[3:], "caution"]],
+                                  with_parts().interaction.to_frame())  # fmt: skip
+    whole = split.set_index(["first", "second"]).loc[frame.set_index(["first", "second"]).index]
+    for end, name in zip(("", *TESTED), ["counted_by_both", *columns[3:]], strict=True):
+        np.testing.assert_array_equal(whole[f"counted_by_both{end}"], frame[name])
     assert list(frame["first"] + frame["second"]) == ["ab", "ac", "bc"]
-    np.testing.assert_allclose(frame["interaction"], [2, -0.5, 0])
+    np.testing.assert_allclose(frame["counted_by_both"], [2, -0.5, 0])
     np.testing.assert_allclose(frame["std_error"], [0.5, 0.4, 0])
     low, high = made().interval("a", "c")
     assert (frame["low"][1], frame["high"][1]) == (low, high)
@@ -161,7 +163,7 @@ def test_what_a_result_says_of_itself():
     text = repr(made(n_predictions=1234))
     low, high = made().interval("a", "b")
     assert f"a, b  2.000 ± 0.500 ({low:.3f} to {high:.3f}), p = " in text
-    assert "1,234 predictions" in text
+    assert "the model predicted 1,234 rows" in text
     page = made()._repr_html_()
     assert "95% interval" in page
     assert "a, b" in page

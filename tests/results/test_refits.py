@@ -233,7 +233,7 @@ def test_the_words_of_a_result():
     assert text.splitlines()[0] in found._repr_html_()
     assert "increase in squared error" in found.curve("x0")._repr_html_()
     assert text.startswith("Refits: increase in squared error; mean of 3 refits, ")
-    assert text.endswith("(standard errors are for the learner, refitted on new data; corrected variance)")
+    assert text.endswith("(±: standard errors, for the learner, refitted on new data; corrected variance)")
     assert text.splitlines()[1].startswith("  x0  ")
 
 

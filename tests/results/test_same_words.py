@@ -1,5 +1,7 @@
 """Every result answers to the same few words, or refuses one of them in one sentence."""
 
+from dataclasses import replace
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -129,3 +131,49 @@ def test_it_has_parts_by_name(result):
 
 def test_it_is_true(result):
     assert bool(result)
+
+
+def test_the_estimates_of_pairs_are_those_of_their_matrices():
+    found = MADE["Interactions"]()
+    known, (low, high) = found.estimates(), found.intervals()
+    assert set(known) == {"x0 x x1", "x0 x x2", "x1 x x2"}
+    for j, k in ((0, 1), (0, 2), (1, 2)):
+        one = known[f"x{j} x x{k}"]
+        assert (one.value, one.std_error) == (found.unbiased[j, k], found.std_error[j, k])
+        assert (one.low, one.high, one.p_value) == (low[j, k], high[j, k], found.p[j, k])
+        assert found.interval(f"x{k}", f"x{j}") == (one.low, one.high)
+    with pytest.raises(ValueError, match="no covariance of these numbers"):
+        known.difference("x0 x x1", "x0 x x2")
+
+
+def test_the_estimates_of_a_gap_are_its_lines():
+    found = shares().gap(HALF == 0)
+    for line in found.lines:
+        one, part = found.estimates()[line], found.part(line)
+        assert (one.value, one.std_error, one.p_value) == (part.value, part.std_error, part.p_value)
+        assert (one.low, one.high) == (part.low, part.high)
+
+
+def test_the_estimates_of_segments_are_their_differences():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(800, 3))
+    y = table[:, 0] + np.where(table[:, 1] > 1, 4.0, 1.0) * rng.normal(size=800)
+    found = ll.weak_segments(lambda t: t[:, 0], table, y, **ASKED)
+    segment = found.segments[0]
+    one = found.estimates()[segment.rule]
+    assert (one.value, one.low, one.high) == (segment.difference, segment.difference_low, segment.difference_high)
+    assert len(found.estimates()) == len(found.segments)
+
+
+def test_the_estimates_of_outputs_are_those_of_each_and_can_be_compared():
+    """y0 and y1 are the same target, predicted by x0 and by x1, which is perfect: x1 matters to y1 alone."""
+    found = outputs()
+    for output, one in found.items():
+        for name in one:
+            number = found.estimates()[f"{output} x {name}"]
+            assert replace(number, name=name) == one.estimates()[name]
+    low, high = found.interval()
+    assert [low[1, 1], high[1, 1]] == list(found["y1"]["x1"].interval())
+    apart = found.difference("y1 x x1", "y0 x x1")
+    assert apart.value == found["y1"]["x1"].unbiased
+    assert found.estimates(HALF == 0)["y1 x x1"].std_error == found["y1"].given(HALF == 0)["x1"].std_error

@@ -191,7 +191,7 @@ def test_choosing_rows_of_a_streamed_result_is_linear_in_the_rows(donors, monkey
 
 def test_some_rows_have_the_values_of_their_donors_only():
     one = explain(ll.Latin(3))["x0"]
-    donors = np.asarray(one.meeting.donors[np.array([0, 7])])
+    donors = np.asarray(one.layout.donors[np.array([0, 7])])
     part = one.given([0, 7])
     np.testing.assert_array_equal(part.values[0], np.unique(X[donors, 0]))
     assert np.isfinite(part.pi).all()

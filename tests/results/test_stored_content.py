@@ -21,7 +21,7 @@ from losslens.tables.sample import Sample
 
 MIB = 1 << 20
 TABLES = (
-    stored_content.SHAPES, stored_content.WITHIN, stored_content.ASCENDING, stored_content.SHARES,
+    stored_content.SHAPES, stored_content.RANGES, stored_content.ASCENDING, stored_content.SHARES,
     stored_content.FILLED, stored_content.DIFFERENT, stored_content.NAMED, stored_content.RULES,
 )  # fmt: skip
 

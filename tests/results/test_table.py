@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from losslens.results.table import FEATURE, IMPORTANCE, INTERVAL, NONE, RANKED, ResultTable, facts, or_else
-from losslens.text import width_of
+from losslens.text import rounding_error, width_of
 
 
 def table(**more):
@@ -41,7 +41,7 @@ def test_without_a_line_the_text_is_the_view_under_its_headings():
 def test_some_rows_in_the_text_and_how_many_are_left_out():
     assert table(in_text=[2, 0, 1], most_in_text=1, notes=["a note"]).text().splitlines()[1:] == [
         "  c  0 ± 0",
-        "  (2 more not shown; to_frame() has all)",
+        "  and 2 more: to_frame()",
         "  (a note)",
     ]
     assert table(in_text=[]).text() == "Title"
@@ -135,5 +135,24 @@ def test_a_long_name_has_a_line_of_its_own_and_is_not_cut():
     assert only.text().splitlines()[1:] == [f"  {long}", "      2.000"]
 
 
-def test_a_share_just_below_0_has_no_sign():
-    assert ResultTable("", {"share": [-0.0001, -0.01]}).texts(["share"]) == [["0.0%"], ["-1.0%"]]
+def test_a_share_other_than_0_is_never_shown_as_0():
+    shares = ResultTable("", {"share": [0.0001, 0.0, -0.0001, -0.01, 0.0005, np.nan]}).texts(["share"])
+    assert [text for (text,) in shares] == ["<0.1%", "0%", ">-0.1%", "-1.0%", "0.1%", ""]
+
+
+def test_numbers_within_rounding_of_their_parts_are_shown_as_0():
+    """The same number is noise beside large parts, and none beside small ones: no fixed threshold says which."""
+    columns = {"name": ["a", "b", "c"], "value": [2.0, 1e-16, -3e-16], "std_error": [0.1, 1e-17, 2.0]}
+    shown = ResultTable("", columns, like="value", rounding=rounding_error(100, 1.0))
+    assert shown.texts(["value", "std_error"]) == [["2.000", "0.100"], ["0", "0"], ["0", "2.000"]]
+    small = ResultTable("", columns, like="value", rounding=rounding_error(100, 1e-3)).texts(["value"])
+    assert small == [["2.000"], ["1e-16"], ["-3e-16"]]
+    assert shown.data()["value"] == columns["value"]
+    missing = ResultTable("", {"value": [np.nan]}, like="value", rounding=1.0)
+    assert missing.texts(["value"]) == [[""]]
+
+
+def test_text_has_at_most_20_rows():
+    names = [f"x{k}" for k in range(162)]
+    lines = ResultTable("", {"name": names}, view=(("", "{name}"),)).text().splitlines()
+    assert [line.strip() for line in lines if line.strip()] == [*names[:20], "and 142 more: to_frame()"]

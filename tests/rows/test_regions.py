@@ -1,6 +1,7 @@
 """Regions: what is found, what is not, and that what is said of them allows for the search."""
 
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -263,9 +264,42 @@ def test_what_comes_of_the_rows_alone_is_not_said():
     assert more.pfi > 2.5 * less.pfi
     assert more.p < 1e-3
     assert found.sentences == []
-    assert "1 feature, but not surely the importance" in repr(found)
+    assert "surely differ" not in repr(found)
+    first, *lines = repr(found).splitlines()
+    assert first == f"Regions: {found._differs(found.of('x0'))}"
+    assert first.endswith("; the model's effect explains less than half of that.")
+    assert any(more.rule in line and f"p = {more.p:.3g}" in line for line in lines)
+    assert f"n = {more.n}" in repr(found)
+    assert escape(more.rule) in found._repr_html_()
     told = look(model, X, model(X) + 0.1 * rng.normal(size=N), features=["x0"], target="importance")
     assert told.sentences  # here it is asked for
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({}, True), ({"p": 0.06}, False), ({"difference_low": -0.1}, False), ({"low": -0.1}, True)],
+)  # fmt: skip
+def test_each_condition_of_the_sentence_on_what_the_effect_does_not_explain(change, said):
+    """Of the simulation the effect explains the difference: that it does not is never said."""
+    X, y = simulation()
+    found = look(one, X, y, features=["x0"])
+    root, more, less = found.of("x0")
+    assert found._unexplained == {}
+    text = found._differs((root, replace(more, **change), less))
+    assert bool(text) == said
+    assert "explains" not in text
+    without = found._differs((root, replace(more, strength=0.0, **change), less))
+    assert ("explains less than half" in without) == said
+
+
+def test_where_nothing_is_found_the_notebook_shows_all_rows():
+    X, y = simulation()
+    found = look(additive, X, y)
+    assert not found.found
+    what = "by no rule does the model's effect differ more than by chance"
+    assert repr(found).splitlines() == [f"Regions: none; of {len(found.features)} features, {what}"]
+    lines = found._table().lines()
+    assert [line[0] for line in lines] == [f"{name}: all rows" for name in found.features]
 
 
 def test_text_and_notebook_show_what_is_sure():

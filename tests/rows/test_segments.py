@@ -12,7 +12,7 @@ import losslens as ll
 from losslens.rows import segments
 from losslens.rows.segments import SegmentSearch
 from losslens.rows.splits import candidates, sides_of
-from losslens.rows.worst_rules import FoundOn, Rule
+from losslens.rows.worst_rules import Rule, RuleSearch
 from losslens.tables.frames import as_table
 from losslens.tables.sample import Sample
 
@@ -153,7 +153,7 @@ def test_the_search_finds_what_brute_force_finds():
     X, y = drawn(n=120)
     table, loss, weight, here = as_table(X), y**2, np.ones(120), np.ones(120, bool)
     columns = {name: table.column(j).distinct for j, name in enumerate(table.names)}
-    one, two = FoundOn.over(columns, loss, weight, None, here, 12, 5).worst(2)
+    one, two = RuleSearch.over(columns, loss, weight, None, here, 12, 5).worst(2)
     conditions = [(split, yes) for split in candidates(columns, here, 12) for yes in (True, False)]
 
     def statistic(rule):
@@ -177,7 +177,7 @@ def test_groups_of_one_row_and_weights_agree_with_plain_rows(weighted):
     weight = np.random.default_rng(1).gamma(2, size=200) if weighted else np.ones(200)
     table = as_table(X)
     columns = {name: table.column(j).distinct for j, name in enumerate(table.names)}
-    half = FoundOn.over(columns, y**2, weight, None, np.ones(200, bool), 20, 5)
+    half = RuleSearch.over(columns, y**2, weight, None, np.ones(200, bool), 20, 5)
     held = np.ones((1, 200), np.float32)
     sides = candidates(columns, np.ones(200, bool), 20)
     found = half._statistics(held, sides_of(sides, np.arange(200)))[0][0]

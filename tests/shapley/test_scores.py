@@ -135,7 +135,7 @@ def test_a_grid_of_donors_is_a_background():
 
 
 def _lenders(found):
-    return np.asarray(found.shares.meeting.donors[0])
+    return np.asarray(found.shares.layout.donors[0])
 
 
 # Scores.

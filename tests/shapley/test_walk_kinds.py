@@ -107,7 +107,7 @@ def test_both_readings_make_shares_of_rows_and_donors(monkeypatch, options):
     """Every walk is two pairs; rows and donors average to SFIMP, and half the sum of a walk is all that errors know."""
     _, sweeps, found = kind_of_walk(monkeypatch, budget=N + 7 * N * (P - 1), **options)
     shares, (n, R) = found.shares, (N, len(sweeps))
-    pairs = shares.meeting
+    pairs = shares.layout
     assert shares.cells.shape == (n, 2 * R, P)
     for r in range(R):  # the second half holds the first with row and donor swapped
         np.testing.assert_array_equal(pairs.donors[pairs.donors[:, r], R + r], np.arange(n))
@@ -129,7 +129,7 @@ def test_walks_are_read_one_way_where_columns_are_left_out_or_donors_given(monke
     for options in ({"features": ["x0", "x2"]}, {"donors": ll.Latin(6)}):
         _, sweeps, found = kind_of_walk(monkeypatch, **options)
         assert all(one.back is None for one in sweeps)
-        assert not found.shares.meeting.mirrored
+        assert not found.shares.layout.mirrored
 
 
 def test_both_readings_take_half_of_the_noise(monkeypatch):
@@ -435,7 +435,7 @@ def test_walks_to_rows_within_budget_and_memory(monkeypatch):
         _ = replace(kind, setup=setup, budget=100, memory=10 * sized - 1).first_sweeps
     free = replace(kind, setup=setup, budget=None)
     assert (free.max_sweeps, free.first_sweeps) == ((10**7 - 10) // 9, 10)
-    with pytest.raises(ValueError, match="two walks a row take 18 predictions; raise budget="):
+    with pytest.raises(ValueError, match="two sweeps of walks take 18 predictions; raise budget="):
         _ = replace(kind, setup=setup, budget=27).max_sweeps
     assert replace(kind, setup=setup, budget=28).max_sweeps == 2
 

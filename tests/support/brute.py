@@ -75,16 +75,16 @@ def cells(predict, X, y, columns, loss):
 
 def donors(feature):
     """Who lends to whom in a design of single meetings, (n, m)."""
-    return np.asarray(feature.meeting.donors[np.arange(feature.sample.n)])
+    return np.asarray(feature.layout.donors[np.arange(feature.sample.n)])
 
 
 def meetings(feature):
     """How often row i met donor k, (n, n); of pairs that `groups=` forbids too."""
-    n, meeting = feature.sample.n, feature.meeting
+    n, layout = feature.sample.n, feature.layout
     count = np.zeros((n, n))
-    if isinstance(meeting, CommonGrid):
-        count[:, meeting.donors] = 1
-        if meeting.leaves_out_own:
+    if isinstance(layout, CommonGrid):
+        count[:, layout.donors] = 1
+        if layout.leaves_out_own:
             np.fill_diagonal(count, 0)
         return count
     for column in donors(feature).T:

@@ -562,7 +562,7 @@ TRUTHS: dict[str, Truth] = {
     "errors_of_models": holds,
     "how_importances": lambda case, text: f"{len(case.y):,} rows" in text,
     "how_shares": holds,
-    "how_found": holds,
+    "how_computed": holds,
     "about_intervals": holds,
     "about_training_rows": holds,
     "only_a_sample": lambda case, text: False,  # every row is explained here
@@ -572,6 +572,7 @@ TRUTHS: dict[str, Truth] = {
     "negative_in_words": lambda case, text: bool(named(text)) and not set(named(text)) & case.kind.unused,
     "clipped_in_words": _clipped_pairs,
     "clipped_cells": _clipped_cells,
+    "no_error": lambda case, text: not case.losses(case.kind.model(case.X)).any(),
     "negative_rows": _negative_rows,
     "matters_more": _region,
     "unlike_real_rows": lambda case, text: "unlike any real one" not in text or _tied(case, text),

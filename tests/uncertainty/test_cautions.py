@@ -243,6 +243,6 @@ def test_the_page_says_of_which_numbers():
         assert [
             any(text.startswith(f"{what} of x0") for text in careful) for what in ("Importance", "Shapley share")
         ] == ([doubted, doubted])
-    assert cautions.told(list("abcd"), ["S."] * 4, "Share of") == ["Share of every feature: s."]
-    assert cautions.told(list("ab"), ["S."] * 2, "Share of") == ["Share of a, b: s."]
-    assert cautions.told(list("ab"), ["", ""], "Share of") == []
+    assert cautions.sentences(list("abcd"), ["S."] * 4, "Share of") == ["Share of every feature: s."]
+    assert cautions.sentences(list("ab"), ["S."] * 2, "Share of") == ["Share of a, b: s."]
+    assert cautions.sentences(list("ab"), ["", ""], "Share of") == []

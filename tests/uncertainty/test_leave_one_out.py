@@ -113,7 +113,7 @@ def test_the_influence_of_standard_errors_is_the_same_but_for_the_jackknifes_fac
 def test_a_row_that_never_lends_has_no_influence_as_a_donor():
     one = ask(ll.Grid(6))["x0"]
     lends = np.zeros(N, bool)
-    lends[one.meeting.donors] = True
+    lends[one.layout.donors] = True
     assert lends.sum() == 6
     np.testing.assert_array_equal(one.row_influence.as_donor[~lends], 0.0)
     assert (one.row_influence.as_donor[lends] != 0).all()

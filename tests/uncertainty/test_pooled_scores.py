@@ -191,7 +191,7 @@ def test_of_a_sampled_design_the_drawn_pairs_are_pooled(scorer, weighted):
     options = {"donors": ll.Latin(5), "random_state": 3, "features": "x1", "sample_weight": weight}
     found = ll.feature_importance(model, X, y, loss=scorer, **options)["x1"]
     seen = ll.feature_importance(lambda X: X[:, 0], X, SIGNAL, loss="squared_error", **options)["x1"]
-    row, donor = np.repeat(np.arange(N), 5), np.asarray(seen.meeting.donors[np.arange(N)]).ravel()
+    row, donor = np.repeat(np.arange(N), 5), np.asarray(seen.layout.donors[np.arange(N)]).ravel()
     replaced, w = X[row], np.ones(N) if weight is None else weight
     replaced[:, 1] = X[donor, 1]
     pairs = {"y": y[row], "weight": w[row] * w[donor], "row": row}

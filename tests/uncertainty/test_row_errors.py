@@ -101,9 +101,9 @@ def test_too_few_rows_or_walks():
 
 def test_shares_that_are_no_means_of_the_walks_have_no_error():
     found = shares("walk")
-    known, m = found.shares, found.shares.meeting.width
-    mass = known.meeting.weights(found.sample, found.at)
-    arguments = known.meeting.donors[found.at], mass, known.local, found.gains, found.sample.weight
+    known, m = found.shares, found.shares.layout.width
+    mass = known.layout.weights(found.sample, found.at)
+    arguments = known.layout.donors[found.at], mass, known.local, found.gains, found.sample.weight
     assert np.isfinite(row_errors(known.cells, np.arange(m) % (m // 2), *arguments)).all()
     assert np.isnan(row_errors(known.cells**2, np.arange(m) % (m // 2), *arguments)).all()
 

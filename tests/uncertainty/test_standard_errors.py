@@ -32,7 +32,7 @@ def cells(name="x0", loss="squared_error", X=X, Y=Y):
 
 
 def noise_variance(feature):
-    return standard_errors.monte_carlo_variance(feature.means, feature.meeting, feature.sample, feature.at)
+    return standard_errors.monte_carlo_variance(feature.means, feature.layout, feature.sample, feature.at)
 
 
 # The jackknife.
@@ -530,7 +530,7 @@ def test_the_variance_with_sampled_donors_is_unbiased_whatever_the_weights_and_t
         one = ll.feature_importance(
             lambda X: X[:, 0], X, X[:, 0], loss="squared_error", donors=design, sample_weight=w, random_state=seed
         )["x0"]
-        rows, layout, sample = np.arange(r), one.meeting, one.sample
+        rows, layout, sample = np.arange(r), one.layout, one.sample
         donors = np.asarray(layout.donors[rows])
         W = sample.weight[rows][:, None] * sample.weight[donors]
         total = W.sum()
@@ -545,7 +545,7 @@ def test_the_variance_with_sampled_donors_is_unbiased_whatever_the_weights_and_t
             caused = np.bincount(donors.ravel(), (W * D).ravel(), n)
             means = standard_errors.Means(
                 local=(W * D).sum(axis=1) / W.sum(axis=1), mass=total * W.sum(axis=1),
-                caused=np.divide(caused, lent, out=np.zeros(n), where=lent > 0), lent=lent,
+                caused=np.divide(caused, lent, out=np.zeros(n), where=lent > 0), donor_weight=lent,
                 square=float(np.sum(W * D * D)),
             )  # fmt: skip
             found = standard_errors._deleted_from_sampled(means, layout, sample, rows, np.nan)

@@ -209,7 +209,10 @@ def test_a_loss_that_reads_what_the_model_can_not_give():
         (lambda X: np.zeros((len(X), 1, 1)), "returned an array of shape"),
         (lambda X: 1.0, "returned a single float"),
         (lambda X: np.full(len(X), np.nan), "returned NaN or infinity"),
-        (lambda X: np.where(X[:, 0] > 0, np.inf, 0.0), "returned NaN or infinity for .* rows, first for row"),
+        (
+            lambda X: np.where(X[:, 0] > 0, np.inf, 0.0),
+            "returned NaN or infinity for .* of the 30 rows of X, first for row",
+        ),
         (lambda X: np.array(["a"] * len(X)), "returned dtype"),
         (lambda X: None, "returned"),
     ],

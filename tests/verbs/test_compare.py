@@ -731,7 +731,7 @@ def test_scores_differ_by_the_jackknife_that_leaves_out_the_same_rows_of_both(sc
     assert apart.value == pytest.approx(one - other)
     assert list(found.differences()["feature"])
     frame = found.errors()
-    assert frame.columns[1] == ("error" if sign < 0 else "score")
+    assert frame.columns[1] == "score"
     best = max(TWO, key=lambda name: get_scorer(scorer)(TWO[name], X, LABEL))
     assert frame["model"].iloc[0] == best
     assert frame["std_error"].iloc[0] == pytest.approx(jackknifed(own[:, list(TWO).index(best)]))

@@ -104,7 +104,7 @@ def test_auto_samples_beyond_a_million_and_decides_for_each_feature():
 
 def noise_share(feature):
     """Monte-Carlo variance over the sampling variance; the squared error of Latin shifts holds both."""
-    noise = standard_errors.monte_carlo_variance(feature.means, feature.meeting, feature.sample, feature.at)
+    noise = standard_errors.monte_carlo_variance(feature.means, feature.layout, feature.sample, feature.at)
     return noise / (feature.std_error**2 - (noise if isinstance(feature.design, ll.Latin) else 0))
 
 

@@ -251,7 +251,8 @@ def test_draws_apart_add_their_noise():
     variance = max(moved @ moved - sum(one.excess for one in parts), sum(one.noise for one in parts))
     assert found.std_error[0, 1] == pytest.approx(np.sqrt(variance))
     assert np.isnan(found.interaction["x0", "x2"])
-    assert "no parts: the features must have the same donors, and Within(" in repr(found)
+    why = "the features must have the same donors, and Within("
+    assert f"whether the model combines features is unknown: {why}" in repr(found)
 
 
 @pytest.mark.parametrize("donors", ["all", ll.Latin(60), ll.Derangements()], ids=str)
@@ -505,8 +506,9 @@ def test_clipped_probabilities_have_the_parts_of_the_brier_score():
         "Brier score",
         "shared information",
     )
-    assert "parts of the Brier score instead: too many probabilities are at the clipping bound" in repr(found)
-    assert "; Brier score: " in repr(found)
+    why = "too many probabilities are at the clipping bound"
+    assert f"the interaction is of the Brier score, not the log loss: {why}" in repr(found)
+    assert repr(found).startswith("Interactions: the model's interaction, Brier score")
 
 
 @pytest.mark.parametrize(
@@ -527,7 +529,7 @@ def test_where_there_are_no_parts_the_reason_is_told(model, y, options, why):
     found = ask(model, y=y, random_state=0, **options)
     assert np.isfinite(found.index).all()
     assert why in found.interaction.absent
-    assert f"no parts: {found.interaction.absent}" in repr(found)
+    assert f"whether the model combines features is unknown: {found.interaction.absent}" in repr(found)
     for part in found.parts.values():
         assert np.isnan(part.index[np.triu_indices(4, 1)]).all()
         assert part.to_frame().shape[0] == 0
@@ -647,3 +649,34 @@ def test_an_error_that_is_not_known_is_not_0():
     found = ll.pair_interactions(lambda Z: Z[:, 0] * Z[:, 1], Z, Z[:, 0], loss="squared_error", sample_weight=weight)
     assert np.isnan(found.std_error[0, 1]) == np.isnan(found.p[0, 1])
     assert not found.p[0, 1] < 1e-6
+
+
+def test_correlated_features_of_an_additive_model_do_not_head_the_list():
+    """Horsepower and weight are correlated, and the model adds them: what both count differs from 0 at p < 1e-9, but
+    the model's interaction of them is 0. Of weight and year it is 2 E[(2 w z)^2] > 0: that pair leads."""
+    rng = np.random.default_rng(0)
+    size, year = rng.normal(size=400), rng.normal(size=400)
+    X = pd.DataFrame({"horsepower": size, "weight": size + 0.3 * rng.normal(size=400), "year": year})
+    both = [np.sin, lambda weight: -np.exp(0.3 * weight)]
+
+    def added(table):
+        return sum(f(table[name].to_numpy()) for f, name in zip(both, X, strict=False)) + table["year"].to_numpy() / 3
+
+    def combined(table):
+        return added(table) + 0.2 * table["weight"].to_numpy() * table["year"].to_numpy()
+
+    y = combined(X) + 0.1 * rng.normal(size=400)
+    found = ll.pair_interactions(added, X, y, loss="squared_error", progress=False)
+    at = found._at(("horsepower", "weight"))
+    assert found.p_adjusted[at] < 1e-9
+    assert (found.interaction["horsepower", "weight"], found.interaction.p[at]) == (0, 1)
+    for line in repr(found).splitlines()[1:4]:
+        assert " 0 ± 0 (0 to 0), p = 1; counted by both: " in line
+    assert "1e-" not in repr(found)
+    found = ll.pair_interactions(combined, X, y, loss="squared_error", progress=False)
+    first = found.to_frame().iloc[0]
+    assert (first["first"], first["second"]) == ("weight", "year")
+    assert first["interaction"] == found.interaction["weight", "year"] > 0
+    assert first["p"] < 1e-9
+    assert found.plot_ranking().get_yticklabels()[0].get_text() == "weight × year"
+    assert '<td style="text-align: left">weight, year</td>' in found._repr_html_().partition("horsepower")[0]

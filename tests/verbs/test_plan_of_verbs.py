@@ -309,8 +309,8 @@ def test_a_plan_refuses_what_the_verb_refuses(verb, options, error, says):
 
 
 def test_a_plan_of_a_missing_argument_names_it():
-    with pytest.raises(TypeError, match="conditional_predictive_impact needs the argument 'sampler': pass sampler="):
-        ll.plan(ll.conditional_predictive_impact, Counting(), X, Y, **LOSS)
+    with pytest.raises(TypeError, match="shapley_effect needs the argument 'rows': pass rows="):
+        ll.plan(ll.shapley_effect, Counting(), X)
 
 
 # A rehearsal.

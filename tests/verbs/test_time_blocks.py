@@ -59,11 +59,24 @@ def test_the_text_says_how_many_how_long_and_whether_they_are_enough():
     assert ll.time_blocks(np.arange(60), 2).caution == ""
 
 
+def test_without_a_length_neighbours_are_taken_to_correlate():
+    """The rule of `like=` for R(k) = 2^-k: g = 1 + 2 sum of R(k) = 3, G = 2 sum of k R(k) = 4, summed to rounding."""
+    R = 0.5 ** np.arange(1, 200)
+    g, G = 1 + 2 * R.sum(), 2 * np.arange(1, 200) @ R
+    rule = 1.5 * (1.5 * (G / g) ** 2 * 2400) ** (1 / 3)
+    blocks = ll.time_blocks(np.datetime64("2024-03-01T00") + np.arange(2400))
+    steps = int(np.ceil(rule))
+    assert steps == 28
+    assert blocks.length == np.timedelta64(28, "h")
+    assert blocks.chosen.startswith("chosen: 28 times in a row, by the rule of like= for a correlation of 0.5")
+    assert len(ll.time_blocks(np.arange(12.0)).sizes) == 6  # at most a sixth of the times
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: ll.time_blocks(HOURS), ValueError, "needs a length, .*, or like=, .*; got neither"),
-        (lambda: ll.time_blocks(HOURS, "6h", slow(N)[2]), ValueError, "got both"),
+        (lambda: ll.time_blocks(HOURS, "6h", slow(N)[2]), ValueError, "length, and like=, .*, exclude each other"),
+        (lambda: ll.time_blocks([3.0, 3.0]), ValueError, "all times are the same"),
         (lambda: ll.time_blocks(HOURS, 6), ValueError, "length is a duration above 0"),
         (
             lambda: ll.time_blocks(HOURS, "18h"),
@@ -210,8 +223,8 @@ def test_donors_of_the_same_hour_come_from_other_blocks():
         groups=blocks, random_state=0, progress=False,
     )  # fmt: skip
     one = imp["load"]
-    donors = one.meeting.donors
-    counted = one.meeting.weights(one.sample, one.at) > 0
+    donors = one.layout.donors
+    counted = one.layout.weights(one.sample, one.at) > 0
     assert counted.any(axis=1).all()
     assert (hour[donors] == hour[:, None])[counted].all()
     assert (blocks.labels[donors] != blocks.labels[:, None])[counted].all()

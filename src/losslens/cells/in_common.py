@@ -70,9 +70,9 @@ class AddingScale(Enum):
         eps = np.finfo(prediction.dtype if prediction.dtype.kind == "f" else np.float64).eps
         size = np.abs(values) if values.ndim == 2 else np.abs(values).max(axis=-1)
         error = np.asarray(LAST_BITS * eps * size, np.float64)
-        if self is AddingScale.LOGITS:  # a probability near 1 is known to the last bit of 1, and so is its complement
-            known = np.maximum(prediction if eps < 1e-10 else prediction[..., :-1], _least(prediction))
-            error += 2 * eps * (1 / known.astype(np.float64)).sum(axis=-1)
+        if self is AddingScale.LOGITS:  # a probability near 1 is exact to the last bit of 1, and so is its complement
+            probability = np.maximum(prediction if eps < 1e-10 else prediction[..., :-1], _least(prediction))
+            error += 2 * eps * (1 / probability.astype(np.float64)).sum(axis=-1)
         return error
 
 
@@ -157,14 +157,14 @@ def _rounding(shown: tuple[NDArray[Any], ...], values: tuple[Floats, ...], scale
     return np.asarray(relative * spread + sum(errors))
 
 
-def _sum_classes(of: Floats, cells: ReplacedPredictions) -> Floats:
-    return np.asarray(of.sum(axis=-1)) if of.ndim > cells.first.ndim - (cells.classes > 0) else of
+def _sum_classes(values: Floats, cells: ReplacedPredictions) -> Floats:
+    return np.asarray(values.sum(axis=-1)) if values.ndim > cells.first.ndim - (cells.classes > 0) else values
 
 
-def _flat(of: Floats, cells: ReplacedPredictions) -> Floats:
-    """One entry a cell."""
+def _flat(values: Floats, cells: ReplacedPredictions) -> Floats:
+    """The values of all cells in one axis, (b c,) or (b c, K)."""
     b, c = cells.first.shape[:2]
-    return of.reshape(b * c, *of.shape[2:])
+    return values.reshape(b * c, *values.shape[2:])
 
 
 def _clipped(prediction: NDArray[Any], loss: Loss, scale: AddingScale) -> float:

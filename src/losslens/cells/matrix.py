@@ -51,11 +51,11 @@ class Means(Frozen):
 
     local: Floats | None = lazy()  # (r,): mean change of each row; NaN for a row without donors
     mass: Floats  # (r,): weight of each row
-    pi: Floats | None = lazy(None)  # (g,): mean change of the cells at each value; None where it is unknown
+    pi: Floats | None = lazy(None)  # (g,): mean change of the cells at each value; None where it was not computed
     weights: Floats | None = lazy(None)  # (g,): share of the cells at each value; None for grids without weights
     pd: NDArray[Any] | None = lazy(None)  # (g,) or (g, K): mean prediction at each value
     caused: Floats | None = lazy(None)  # (n,): mean change that each row causes as a donor
-    lent: Floats | None = None  # (n,): weight of each row as a donor
+    donor_weight: Floats | None = None  # (n,): weight of each row as a donor
     square: float = float("nan")  # mean squared change, for the Monte-Carlo variance of sampled designs
     clipped: float = 0.0  # share of cells whose loss is at the clipping bound
     total: float | None = None  # the mean over all cells, where it was computed without the others
@@ -132,10 +132,10 @@ class Averages:
     def _add_common(
         self, layout: CommonGrid, rows: Indices, predictions: NDArray[Any] | None, changes: Floats | None
     ) -> None:
-        weight, lent = self.sample.weight[rows], layout.weights(self.sample, rows)
+        weight, cell_weight = self.sample.weight[rows], layout.weights(self.sample, rows)
         same = layout.block(self.sample) is None  # all rows have the same donor weights
-        self.row_mass[rows] = lent.sum(axis=1)
-        self.value_mass += weight.sum() * lent[0] if same else weight @ lent
+        self.row_mass[rows] = cell_weight.sum(axis=1)
+        self.value_mass += weight.sum() * cell_weight[0] if same else weight @ cell_weight
         if predictions is not None:
             self._add_pd(np.tensordot(weight, predictions, 1))
         self.pd_mass += weight.sum()
@@ -144,37 +144,37 @@ class Averages:
         self.has_changes = True
         summed = weight @ changes  # over the rows
         if same:
-            self.row_sum[rows] = changes @ lent[0]
+            self.row_sum[rows] = changes @ cell_weight[0]
             self.curve_sum += summed
             self.curve_mass += weight.sum()
         else:
-            weighted = changes * lent
+            weighted = changes * cell_weight
             self.row_sum[rows] = weighted.sum(axis=1)
             self.curve_sum += weight @ weighted
-            self.curve_mass += weight @ lent
+            self.curve_mass += weight @ cell_weight
         assert isinstance(self.columns, _CommonColumns)
         self.columns.add(rows, changes, weight, summed)
         if self.ceiling is not None:
-            self.clipped += self._clipped(rows, changes, weight[:, None] * lent)
+            self.clipped += self._clipped(rows, changes, weight[:, None] * cell_weight)
 
     def _add_per_row(
         self, layout: OwnDonors, rows: Indices, predictions: NDArray[Any] | None, changes: Floats | None
     ) -> None:
         donors = layout.donors[rows]  # computed once: shifts are not stored
-        lent = layout.weights(self.sample, rows, donors)
-        weight = (self.sample.weight[rows][:, None] * lent).ravel()
+        cell_weight = layout.weights(self.sample, rows, donors)
+        weight = (self.sample.weight[rows][:, None] * cell_weight).ravel()
         places, g = layout.places(rows, donors).ravel(), layout.size
         pd = None
         if predictions is not None:
             flat = predictions.reshape(len(places), -1)
             by_output = [np.bincount(places, weight * column, g) for column in flat.T]
             pd = by_output[0] if predictions.ndim == 2 else np.stack(by_output, axis=-1)
-        sums = CellSums(row_mass=lent.sum(axis=1), value_mass=_counted(places, weight, g), pd=pd)
+        sums = CellSums(row_mass=cell_weight.sum(axis=1), value_mass=_counted(places, weight, g), pd=pd)
         if changes is not None:
             weighted = weight * changes.ravel()
             sums = replace(
                 sums,
-                row=(lent * changes).sum(axis=1),
+                row=(cell_weight * changes).sum(axis=1),
                 curve=_counted(places, weighted, g),
                 square=float(weighted @ changes.ravel()),
                 clipped=self._clipped(rows, changes, weight.reshape(changes.shape)),
@@ -221,9 +221,9 @@ class Averages:
         counts = self.has_changes and has_mass
         with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: no cells, hence NaN; to NumPy 1.26 also "divide"
             pd_mass = self.pd_mass if self.pd_sum is None else self.pd_mass.reshape(-1, *[1] * (self.pd_sum.ndim - 1))
-            caused, lent = self._of_donors() if counts else (None, None)
-            whole = len(rows) == self.sample.n
-            row_sum, row_mass = (sums if whole else sums[rows] for sums in (self.row_sum, self.row_mass))
+            caused, donor_weight = self._of_donors() if counts else (None, None)
+            all_rows = len(rows) == self.sample.n
+            row_sum, row_mass = (sums if all_rows else sums[rows] for sums in (self.row_sum, self.row_mass))
             return Means(
                 local=np.divide(row_sum, row_mass, out=row_sum) if counts else None,
                 mass=_even(np.multiply(row_mass, self.sample.weight[rows], out=row_mass)),
@@ -231,7 +231,7 @@ class Averages:
                 weights=_even(self.value_mass / total) if has_mass else None,
                 pd=None if self.pd_sum is None else np.divide(self.pd_sum, pd_mass, out=self.pd_sum),
                 caused=caused,
-                lent=lent,
+                donor_weight=donor_weight,
                 square=self.square / total if counts else float("nan"),
                 clipped=float(self.clipped / total) if has_mass else 0.0,
             )
@@ -242,11 +242,11 @@ class Averages:
             return self.columns.finish()
         assert isinstance(self.layout, OwnDonors)  # whose donors have values of their own
         place = self.layout.place
-        lent = self.value_mass[place]
+        donor_weight = self.value_mass[place]
         caused = self.curve_sum[place]
-        caused /= lent
-        lent /= lent.sum()
-        return caused, _even(lent)
+        caused /= donor_weight
+        donor_weight /= donor_weight.sum()
+        return caused, _even(donor_weight)
 
     def _pi(self, caused: Floats | None) -> Floats:
         """The mean change at each value; where every donor has a value of its own, from what it causes, on access."""
@@ -323,12 +323,12 @@ class _CommonColumns:
         if self.block is not None:
             total = total - self.within[np.asarray(self.held[self.block[donors], place]).ravel()]
             mass = mass - self.block_mass[self.block[donors]]
-        caused, lent = np.zeros(n), np.zeros(n)
+        caused, donor_weight = np.zeros(n), np.zeros(n)
         mass = np.where(mass > 1e-12 * self.mass, mass, 0.0)
         caused[donors] = np.divide(total, mass, out=np.zeros(len(donors)), where=mass > 0)
-        lent[donors] = self.sample.weight[donors] * mass
-        given = lent.sum()  # 0 if no donor counts
-        return caused, _even(lent / given if given > 0 else np.full(n, np.nan))
+        donor_weight[donors] = self.sample.weight[donors] * mass
+        total_weight = donor_weight.sum()  # 0 if no donor counts
+        return caused, _even(donor_weight / total_weight if total_weight > 0 else np.full(n, np.nan))
 
 
 def _even(weight: Floats) -> Floats:
@@ -352,8 +352,8 @@ def shares(layout: Layout, sample: Sample, rows: Indices) -> Floats:
     mass = np.zeros(layout.size)
     for part in chunks(rows, layout.width):
         donors = layout.donors[rows[part]]
-        lent = layout.weights(sample, rows[part], donors) * sample.weight[rows[part]][:, None]
-        mass += np.bincount(layout.places(rows[part], donors).ravel(), lent.ravel(), layout.size)
+        cell_mass = layout.weights(sample, rows[part], donors) * sample.weight[rows[part]][:, None]
+        mass += np.bincount(layout.places(rows[part], donors).ravel(), cell_mass.ravel(), layout.size)
     return np.asarray(mass / mass.sum())
 
 

@@ -2,8 +2,8 @@
 
 With R_i the mean change of row i over the donors and C_v the mean change that a donor of class v causes, deleting row i
 moves the importance U by ``u_i = a_i (R_i + C_v(i)) - 2 U o_i``, a and o made of its weight (`Deletion`). C and U are
-known only after all rows have been read. So sums of products of a R, a and o are kept, over all rows and by class, from
-which the sums of u, u^2 and u^3 follow. Where R is the mean over a few donors, its sampling variance is subtracted
+complete only after all rows have been read. So sums of products of a R, a and o are kept, over all rows and by class,
+from which the sums of u, u^2 and u^3 follow. Where R is the mean over a few donors, its sampling variance is subtracted
 from its square.
 """
 
@@ -30,7 +30,7 @@ class InfluenceSums:
 
     @classmethod
     def of_powers(cls, units: int, sums: Iterable[float], noise: float = 0.0) -> Self:
-        """From the sums of u, u^2, u^3, u times the influence on the mean loss, and of that influence."""
+        """Compute it from the sums of u, u^2, u^3, u times the influence on the mean loss, and of that influence."""
         total, square, cube, product, pull = sums
         mean = total / units
         about_mean = max(square - units * mean**2, 0.0)
@@ -97,7 +97,7 @@ class JointSums(PartSums):
 
     @classmethod
     def of(cls, both: Floats, weight: Floats, deletion: Deletion) -> Self:
-        """Of rows with the sum of their shares in both roles, (rows, p)."""
+        """Sum over rows, whose shares in both roles together are `both`, (rows, p)."""
         a, o = deletion.of_pairs(weight)
         x, powers = a[:, None] * both, np.stack([o, o**2])
         return cls(

@@ -21,15 +21,14 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich"
-    if sys.stdout is not None and sys.stdout.isatty()
-    else None,  # boxes on a terminal, plain text in a pipe
+    # Boxes on a terminal, plain text in a pipe.
+    rich_markup_mode="rich" if sys.stdout is not None and sys.stdout.isatty() else None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from losslens import __version__
 
         typer.echo(f"losslens {__version__}")

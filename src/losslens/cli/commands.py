@@ -92,9 +92,9 @@ def curves(args: Arguments) -> Output:
         result = ll.feature_importance(model, rows.X, rows.y, **options)
     notes, entries, sheets = sampled(rows), [], []
     for name, one in result.items():
-        of_one = _curve(one, label, notes)
-        entries += [{"feature": name} | row for row in of_one]
-        sheets.append(_short(name, of_one, args.points))
+        points = _curve(one, label, notes)
+        entries += [{"feature": name} | row for row in points]
+        sheets.append(_short(name, points, args.points))
     columns = [] if rows.y is None else [result.headline.split(";")[0]]
     columns += ["mean prediction"] if rows.y is None or any("effect" in row for row in entries) else []
     headline = f"Curves: {', and '.join(columns)}{',' if len(columns) > 1 else ''} with every row at a value"
@@ -138,13 +138,13 @@ def segments(args: Arguments) -> Output:
     rows = rows_of(args, [model], args.data)
     groups = None if args.groups is None else np.asarray(rows.column(args.groups))
     options = options_for(ll.weak_segments, args, sample_weight=rows.weight, groups=groups)
-    found = ll.weak_segments(model, rows.X, rows.y, **options)
+    weak = ll.weak_segments(model, rows.X, rows.y, **options)
     columns = ["rule", "n", "share", "error", "low", "high", "other", "ratio", "p"]
-    table = found._table()
-    sheets = [Sheet(columns, table.texts(columns), words=("rule",))] if found.segments else []
-    facts = {"loss": found.title, "error": found.error, "error_low": found.low, "error_high": found.high}
-    facts |= {"n_rows": found.n, "level": found.level, "why": found.why or None}
-    return Output(table.title, sheets, [*sampled(rows), *table.notes], records(found.to_frame()), facts, found)
+    table = weak._table()
+    sheets = [Sheet(columns, table.texts(columns), words=("rule",))] if weak.segments else []
+    facts = {"loss": weak.title, "error": weak.error, "error_low": weak.low, "error_high": weak.high}
+    facts |= {"n_rows": weak.n, "level": weak.level, "why": weak.why or None}
+    return Output(table.title, sheets, [*sampled(rows), *table.notes], records(weak.to_frame()), facts, weak)
 
 
 @takes(*SOURCE, "models", "more_data", *QUESTION, "shapley", *RUNNING, *TABLE, "save")
@@ -196,7 +196,7 @@ def plan(args: Arguments) -> Output:
 
 
 def _against_constant(result: Importances | ShapleyImportance) -> dict[str, float | None]:
-    """The error of the best constant and the skill; None where they are not known."""
+    """The error of the best constant and the skill; None where the loss has no best constant."""
     return {name: or_else(partial(getattr, result, name), None) for name in ("error_constant", "skill")}
 
 

@@ -110,13 +110,13 @@ def typed(texts: Any, missing: Collection[str] = (), kinds: Callable[[Any], Mapp
         nw.when(~nw.col(name).is_in(none)).then(nw.col(name)).alias(name) for name in frame.columns
     )
     table = frame.with_columns(_as_values(column, padded=False) for column in frame.iter_columns())
-    said = kinds(table.to_native())
+    required = kinds(table.to_native())
     looks = {name: "text" if dtype == nw.String else "number" for name, dtype in table.schema.items()}
     columns = (
-        column for column in frame.iter_columns() if said.get(column.name, looks[column.name]) != looks[column.name]
+        column for column in frame.iter_columns() if required.get(column.name, looks[column.name]) != looks[column.name]
     )
     return table.with_columns(
-        column if said[column.name] == "text" else _as_values(column, padded=True) for column in columns
+        column if required[column.name] == "text" else _as_values(column, padded=True) for column in columns
     ).to_native()
 
 
@@ -130,8 +130,8 @@ def _as_values(column: Any, *, padded: bool) -> Any:
         return column
     if texts.str.contains("[ +]").any():  # which pyarrow does not take for a part of a number
         column = column.str.replace_all("[ +]", "")
-    whole = len(texts) == len(column) and texts.str.contains(INTEGER).all()
-    return column.cast(nw.Int64() if whole else nw.Float64())
+    integers = len(texts) == len(column) and texts.str.contains(INTEGER).all()
+    return column.cast(nw.Int64() if integers else nw.Float64())
 
 
 def is_number(text: str) -> bool:

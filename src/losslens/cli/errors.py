@@ -132,14 +132,16 @@ def in_options(text: str) -> str:
     text = re.sub(r"features=\{'name': \[columns\]\}", "--group name=a,b", text)
     text = re.sub(r"\{'name': \[columns\]\}", "--group name=a,b", text)
 
-    text = re.sub(rf"^({'|'.join(OPTIONS)}) (?=is |must |names |needs )", lambda found: f"--{OPTIONS[found[1]]} ", text)
-    text = re.sub(r"^target must be one of the classes", "--class must be one of", text)
+    text = re.sub(rf"^({'|'.join(OPTIONS)}) (?=is |must |names |needs )", lambda match: f"--{OPTIONS[match[1]]} ", text)
+    text = re.sub(
+        r"^target must be one of the classes (.*?)(, such as .*)?; got", r"--class must be one of \1; got", text
+    )
     text = re.sub(r"^target='([^']*)' names a class", r"--class \1 names a class", text)
 
-    def option(found: re.Match[str]) -> str:
-        value = found[2].strip("'")
-        quoted = found[2] if " " in value else value
-        return f"--{OPTIONS[found[1]]} {quoted}".rstrip()
+    def option(match: re.Match[str]) -> str:
+        value = match[2].strip("'")
+        quoted = match[2] if " " in value else value
+        return f"--{OPTIONS[match[1]]} {quoted}".rstrip()
 
     return re.sub(rf"\b({'|'.join(OPTIONS)})=('[^']*'|[\w.]*)", option, text)
 
@@ -156,14 +158,14 @@ def reason(error: BaseException) -> str:
     return f"{text[:200]}{'...' * (len(text) > 200)}" if text else type(error).__name__
 
 
-def suggestion(name: str, known: Sequence[str]) -> str:
+def suggestion(name: str, names: Sequence[str]) -> str:
     """The end of a message about an unknown name: the closest name, or all names."""
-    folded = {other.casefold(): other for other in known}  # wrong case is the most common mistake
+    folded = {other.casefold(): other for other in names}  # wrong case is the most common mistake
     matches = difflib.get_close_matches(name.casefold(), folded, n=1)
     if matches:
         return f"; did you mean {folded[matches[0]]!r}?"
-    shown = ", ".join(known[:10]) + (f", ... ({len(known)} in all)" if len(known) > 10 else "")
-    return f"; there is {shown}" if known else ""
+    shown = ", ".join(names[:10]) + (f", ... ({len(names)} in all)" if len(names) > 10 else "")
+    return f"; there is {shown}" if names else ""
 
 
 def existing_file(name: str, what: str) -> Path:

@@ -16,7 +16,7 @@ PICKLES = (".joblib", ".pkl", ".pickle")
 DAMAGED = "it is damaged, or of another format"
 # Libraries whose classes hold numbers, names and other models: a message may suggest to trust them.
 ESTIMATORS = ("sklearn", "xgboost", "lightgbm", "catboost", "imblearn", "interpret", "statsmodels", "pygam", "ngboost")
-APART = {"conftest", "datasets", "externals", "testing", "tests"}  # of their modules: tools, not estimators
+TOOLS = {"conftest", "datasets", "externals", "testing", "tests"}  # of their modules: they hold no estimators
 EXTRAS = {"skops": "safe", "onnxruntime": "onnx", "xgboost": "xgboost", "lightgbm": "lightgbm"}
 
 
@@ -41,10 +41,10 @@ def read_model(name: str, *, trust: bool = False, trusted: Sequence[str] = ()) -
     existing_file(name, "model")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        known = ", ".join(SUFFIXES)
+        endings = ", ".join(SUFFIXES)
         if suffix in (".csv", ".gz", ".tsv", ".parquet", ".feather", ".arrow", ".ipc"):
             raise ValueError(f"{name} is a table, not a model: the model comes first, then the data")
-        raise ValueError(f"{name}: unknown kind of model; its name must end in one of {known}, or be module:name")
+        raise ValueError(f"{name}: unknown kind of model; its name must end in one of {endings}, or be module:name")
     if suffix in PICKLES and not trust:
         raise ValueError(
             f"{name} is a pickle: reading it runs any code in it. Add --trust if you wrote it yourself or trust its "
@@ -91,7 +91,7 @@ def _skops(path: Path, trusted: Sequence[str]) -> Any:
 
 
 def _is_estimator_class(name: str) -> bool:
-    """Whether a type that a file asks for is a class of a known library.
+    """Whether a type that a file names is a class of a library of estimators.
 
     Functions may run commands; of those, scikit-learn's own metrics are in files of models that were tuned by one.
     """
@@ -99,7 +99,7 @@ def _is_estimator_class(name: str) -> bool:
     if name == "collections.OrderedDict":
         return True
     parts = module.split(".")
-    if parts[0] not in ESTIMATORS or APART & {part.lstrip("_") for part in parts}:
+    if parts[0] not in ESTIMATORS or TOOLS & {part.lstrip("_") for part in parts}:
         return False
     try:
         thing = getattr(importlib.import_module(module), attribute, None)
@@ -149,7 +149,7 @@ def _lightgbm(path: Path, trusted: Sequence[str]) -> Any:
 
 
 def _booster(path: Path, trusted: Sequence[str]) -> Any:
-    """Of either library; LightGBM's text begins with "tree"."""
+    """A booster of either library; LightGBM's text begins with "tree"."""
     with path.open("rb") as file:
         return (_lightgbm if file.read(4) == b"tree" else _xgboost)(path, trusted)
 

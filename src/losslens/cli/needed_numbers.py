@@ -27,7 +27,7 @@ class TextColumn:
     commas: bool  # all entries are numbers with decimal commas
 
     def message(self, is_input: bool) -> str:
-        """What is wrong, and what to do."""
+        """The sentence about the column, with advice."""
         if self.commas:
             return f"column {self.name!r} has decimal commas, such as {self.words[0]!r}; write numbers with points"
         some = list(dict.fromkeys(self.words))

@@ -44,7 +44,7 @@ class OnnxModel:
             self.n_features_in_ = width if isinstance(width, int) else None
 
     def column_types(self, n: int) -> list[type]:
-        """What each of so many columns holds."""
+        """The type of each of n columns."""
         types: list[type] = [TYPES[entry.type] for entry in self.inputs]
         return types * n if len(types) == 1 else types
 

@@ -49,8 +49,8 @@ DATA, MODEL, ASK, RUN, OUT = "The data", "The model", "The question", "The run",
 
 def _option(panel: str, help: str, metavar: str | None = None, *names: str, default: Any = None, **more: Any) -> Any:  # noqa: A002
     """An option of this field's name, or of these names."""
-    said = typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, show_default=False, **more)
-    return field(default=default, metadata={"typed": said})
+    option = typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, show_default=False, **more)
+    return field(default=default, metadata={"typed": option})
 
 
 def _flag(panel: str, help: str, *names: str) -> Any:  # noqa: A002
@@ -66,9 +66,9 @@ def _from_file(ctx: typer.Context, path: str | None) -> str | None:
     """Read the settings first, so that the command line takes precedence."""
     if path is not None and ctx.parent is not None and not ctx.resilient_parsing:
         group: Any = ctx.parent.command
-        known = {name: settings(command) for name, command in group.commands.items()}
+        by_command = {name: settings(command) for name, command in group.commands.items()}
         try:
-            ctx.default_map = read_settings(path, known, str(ctx.info_name))
+            ctx.default_map = read_settings(path, by_command, str(ctx.info_name))
         except (OSError, ValueError) as error:
             raise typer.BadParameter(str(error), ctx=ctx, param_hint="--config") from error
     return path

@@ -82,8 +82,8 @@ def emit(args: Arguments, output: Output, command: str) -> None:
 
         head = {"command": command, "losslens": __version__, "model": args.model, "data": args.data}
         facts = {key: plain(value) if not isinstance(value, list) else value for key, value in output.facts.items()}
-        whole = head | {"target": args.target} | facts | {"notes": list(output.notes), "result": output.records}
-        text = json.dumps(whole, indent=1, ensure_ascii=False, default=str) + "\n"
+        content = head | {"target": args.target} | facts | {"notes": list(output.notes), "result": output.records}
+        text = json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n"
     elif args.csv:
         text = as_csv(output.records)
     else:

@@ -46,25 +46,25 @@ def read_settings(path: str | Path, commands: Mapping[str, Iterable[Setting]], c
         raise ValueError(f"could not read {path} as TOML: it is not UTF-8 text; save it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"could not read {path} as TOML: {error}") from error
-    known = {name: list(settings) for name, settings in commands.items()}
-    everywhere = [setting for settings in known.values() for setting in settings]
-    top = {key: value for key, value in content.items() if not (isinstance(value, dict) and key in known)}
-    _check(path, "", top, everywhere, list(known))
-    for name, settings in known.items():
+    by_command = {name: list(settings) for name, settings in commands.items()}
+    everywhere = [setting for settings in by_command.values() for setting in settings]
+    top = {key: value for key, value in content.items() if not (isinstance(value, dict) and key in by_command)}
+    _check(path, "", top, everywhere, list(by_command))
+    for name, settings in by_command.items():
         if isinstance(content.get(name), dict):
             _check(path, f"[{name}] ", content[name], settings, [])
     mine = content.get(command, {}) if isinstance(content.get(command, {}), dict) else {}
     values: dict[str, Any] = {}
     for part in (top, mine):
         for key, value in part.items():
-            setting = _fitting(key, value, known[command])
+            setting = _fitting(key, value, by_command[command])
             if setting is not None:
                 values[setting.parameter] = _plain(value, setting)
     return values
 
 
-def _check(path: Path, where: str, part: Mapping[str, Any], known: list[Setting], more: list[str]) -> None:
-    keys = list(dict.fromkeys(setting.key for setting in known))
+def _check(path: Path, where: str, part: Mapping[str, Any], settings: list[Setting], more: list[str]) -> None:
+    keys = list(dict.fromkeys(setting.key for setting in settings))
     for key, value in part.items():
         option = key.replace("_", "-")
         if option in TYPED:
@@ -73,14 +73,14 @@ def _check(path: Path, where: str, part: Mapping[str, Any], known: list[Setting]
             )
         if option not in keys:
             raise ValueError(f"{path}: {where}unknown key {key!r}{suggestion(key, [*keys, *more])}")
-        if _fitting(key, value, known) is None:
-            kinds = {setting.kind for setting in known if setting.key == option}
+        if _fitting(key, value, settings) is None:
+            kinds = {setting.kind for setting in settings if setting.key == option}
             raise ValueError(f"{path}: {where}{key} takes {_words(kinds)}; got {value!r}")
 
 
-def _fitting(key: str, value: Any, known: list[Setting]) -> Setting | None:
+def _fitting(key: str, value: Any, settings: list[Setting]) -> Setting | None:
     """The setting of this key that can hold the value: `data` of compare is an argument and an option."""
-    mine = [setting for setting in known if setting.key == key.replace("_", "-")]
+    mine = [setting for setting in settings if setting.key == key.replace("_", "-")]
     return next((setting for setting in mine if _fits(value, setting.kind)), None)
 
 

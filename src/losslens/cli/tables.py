@@ -53,17 +53,17 @@ class LoadedRows:
         return _column(self.table, name).to_native()
 
 
-def rows_with(rows: LoadedRows, asked: str) -> Mask:
-    """The rows that hold a value of a column, asked for as COLUMN=VALUE."""
-    name, _, value = asked.partition("=")
+def rows_with(rows: LoadedRows, condition: str) -> Mask:
+    """The rows that hold a value of a column; the condition is COLUMN=VALUE."""
+    name, _, value = condition.partition("=")
     if not name or not value:
-        raise ValueError(f"--gap takes a column and one of its values, such as site=3; got {asked!r}")
+        raise ValueError(f"--gap takes a column and one of its values, such as site=3; got {condition!r}")
     held = [str(one) for one in np.asarray(rows.column(name)).tolist()]
-    found = np.array([one in (value, f"{value}.0") for one in held])
-    if not found.any() or found.all():
+    chosen = np.array([one in (value, f"{value}.0") for one in held])
+    if not chosen.any() or chosen.all():
         few = listed(sorted(set(held)), 5)
-        raise ValueError(f"--gap {asked}: {'every' if found.any() else 'no'} row has this value; there are {few}")
-    return found
+        raise ValueError(f"--gap {condition}: {'every' if chosen.any() else 'no'} row has this value; there are {few}")
+    return chosen
 
 
 def is_csv(name: str) -> bool:
@@ -142,16 +142,16 @@ def kinds_for(
     """Which columns of a table are numbers to the models, and which text, where these say so."""
     beside = _beside(table, target, weight, drop)
     inputs, _ = _inputs(models, _names(table), beside, drop)
-    words, said = _words(table), dict[str, Kind]()
+    words, kinds = _words(table), dict[str, Kind]()
     for model in models:
         for name, kind in kinds_of(model, columns_of(model).names or inputs, words).items():
-            if said.setdefault(name, kind) != kind:
+            if kinds.setdefault(name, kind) != kind:
                 raise ValueError(f"column {name!r} is text to one model and a number to another; explain one at a time")
     if weight is not None:
-        said[weight] = "number"
+        kinds[weight] = "number"
     if target is not None and (kind_of_target := _kind_of_target(as_model(models[0]))) is not None:
-        said[target] = kind_of_target
-    return said
+        kinds[target] = kind_of_target
+    return kinds
 
 
 def _kind_of_target(model: Model) -> Kind | None:
@@ -235,8 +235,8 @@ def _column(table: Any, name: str, what: str = "column") -> Any:
 
 def _unsplit(names: Sequence[str]) -> str:
     """The end of a message about a missing column, where names look like several columns in one."""
-    found = [sep for sep in SEPARATORS if any(sep in str(name) for name in names)]
-    return f"; if {SEPARATORS[found[0]]} separate the columns, say so with --sep" if found else ""
+    separators = [sep for sep in SEPARATORS if any(sep in str(name) for name in names)]
+    return f"; if {SEPARATORS[separators[0]]} separate the columns, say so with --sep" if separators else ""
 
 
 def _inputs(
@@ -244,8 +244,8 @@ def _inputs(
 ) -> tuple[list[str], list[str]]:
     """Columns for the models, and notes on those left out."""
     left = [name for name in names if name not in beside and name not in drop]
-    known = [columns for columns in map(columns_of, models) if columns.names is not None]
-    if not known:
+    with_names = [columns for columns in map(columns_of, models) if columns.names is not None]
+    if not with_names:
         counts = {columns.count for columns in map(columns_of, models)} - {None, len(left)}
         if counts:
             raise ValueError(
@@ -254,13 +254,13 @@ def _inputs(
                 "Leave columns out with --drop"
             )
         return left, []
-    wanted = list(dict.fromkeys(name for columns in known for name in columns.names or ()))
-    missing = [name for name in wanted if name not in names or name in drop]
+    needed = list(dict.fromkeys(name for columns in with_names for name in columns.names or ()))
+    missing = [name for name in needed if name not in names or name in drop]
     if missing:
-        raise ValueError(_lacking(missing, [name for name in left if name not in wanted], drop) + _unsplit(names))
-    extra = [name for name in left if name not in wanted]
+        raise ValueError(_lacking(missing, [name for name in left if name not in needed], drop) + _unsplit(names))
+    extra = [name for name in left if name not in needed]
     some = ", ".join(extra[:5]) + (f" and {len(extra) - 5} more" if len(extra) > 5 else "")
-    return wanted, [f"columns that the model does not use are left out: {some}"] if extra else []
+    return needed, [f"columns that the model does not use are left out: {some}"] if extra else []
 
 
 def _lacking(missing: Sequence[str], spare: Sequence[str], drop: Sequence[str]) -> str:
@@ -293,9 +293,9 @@ def _with_categories(X: Any, model: Any) -> tuple[Any, list[str]]:
             )
         if all(isinstance(value, str) for value in values) and pd.api.types.is_numeric_dtype(column.dtype):
             column = column.astype(str)
-        known = column.where(column.isin(values))
-        new = pd.Series(pd.Categorical(known, categories=values), index=X.index)
-        unseen = column[known.isna() & column.notna()]
+        valid = column.where(column.isin(values))
+        new = pd.Series(pd.Categorical(valid, categories=values), index=X.index)
+        unseen = column[valid.isna() & column.notna()]
         if len(unseen):
             notes.append(
                 f"{name!r} has values in {len(unseen):,} rows that were not in the training data, such as "

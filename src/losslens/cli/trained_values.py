@@ -1,4 +1,4 @@
-"""What a model was fitted on, where it says so: numbers or text in each column, and the categories of boosters."""
+"""The columns that a model was fitted on, where it states so: numbers or text, and the categories of boosters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def kinds_of(model: Any, names: Sequence[str], words: Collection[str]) -> Kinds:
 
 
 def _kinds(steps: Sequence[Any], names: Sequence[str], words: Collection[str]) -> Kinds:
-    """What the first step that says something about a column says."""
+    """The kind of each column by the first step that states one."""
     if not steps:
         return {}
     step, *rest = steps
@@ -47,10 +47,10 @@ def _kinds(steps: Sequence[Any], names: Sequence[str], words: Collection[str]) -
         return _kinds([_INNER[kind](step), *rest], names, words)
     routes = _ROUTES[kind](step, names) if root == "sklearn" and kind in _ROUTES else None
     if routes is not None:
-        said: Kinds = {}
+        kinds: Kinds = {}
         for through, columns in routes:
-            said = _kinds([*through, *rest], columns, words) | said
-        return said
+            kinds = _kinds([*through, *rest], columns, words) | kinds
+        return kinds
     if hasattr(step, "column_types"):  # of an ONNX file
         types = zip(names, step.column_types(len(names)), strict=True)
         return {name: "text" if issubclass(held, str) else "number" for name, held in types}
@@ -95,7 +95,7 @@ _ROUTES: dict[str, Callable[[Any, Sequence[str]], list[Route] | None]] = {
 
 
 def _estimator_kinds(step: Any, names: Sequence[str]) -> Kinds:
-    """Of an encoder, those of its categories; scikit-learn's other estimators take numbers unless they say more."""
+    """An encoder has the kinds of its categories; scikit-learn's others take numbers unless they state more."""
     if len(getattr(step, "categories_", ())) == len(names):
         return kinds_of_values(dict(zip(names, step.categories_, strict=True)))
     categorical = getattr(step, "is_categorical_", None)
@@ -139,8 +139,8 @@ def _booster(model: Any) -> Any:
     model = getattr(model, "best_estimator_", model)
     with suppress(AttributeError):  # not fitted
         model = model.get_booster() if hasattr(model, "get_booster") else getattr(model, "booster_", model)
-    known = (("xgboost", "Booster"), ("lightgbm", "Booster"))
-    return model if (type(model).__module__.partition(".")[0], type(model).__name__) in known else None
+    boosters = (("xgboost", "Booster"), ("lightgbm", "Booster"))
+    return model if (type(model).__module__.partition(".")[0], type(model).__name__) in boosters else None
 
 
 def _booster_kinds(booster: Any, names: Sequence[str], words: Collection[str]) -> Kinds:
@@ -148,8 +148,8 @@ def _booster_kinds(booster: Any, names: Sequence[str], words: Collection[str]) -
     own = booster.feature_names if _is_xgboost(booster) else booster.feature_name()
     if not set(own or ()) <= set(names):  # of an array, or behind steps that made its columns
         return {} if saved else dict.fromkeys(names, "number")
-    said: Kinds = {} if None in saved.values() else {name: "number" for name in own or names if name not in saved}
-    return said | kinds_of_values(saved)
+    kinds: Kinds = {} if None in saved.values() else {name: "number" for name in own or names if name not in saved}
+    return kinds | kinds_of_values(saved)
 
 
 def categories_of(model: Any, table: Any) -> dict[str, list[Any] | None]:
@@ -198,7 +198,7 @@ def _lightgbm_categories(booster: Any, words: Collection[str]) -> dict[str, list
 
 
 def _xgboost_categories(booster: Any, categorical: Sequence[str]) -> dict[str, list[Any] | None]:
-    """Text as its bytes."""
+    """Categories from the booster, text as bytes; None where it does not list them."""
     if not hasattr(booster, "get_categories"):  # before XGBoost 3.1
         return dict.fromkeys(categorical)
     try:
@@ -223,14 +223,14 @@ def _in_text(parts: list[Any], values: Iterable[Any]) -> list[Any] | None:
     if not isinstance(parts[0], bytes):
         return parts
     present = {value for value in values if isinstance(value, str)}
-    whole = b"".join(parts)
+    joined = b"".join(parts)
     try:
         by_bytes: list[str] | None = [part.decode() for part in parts]
     except UnicodeDecodeError:
         by_bytes = None
-    if whole.isascii():
+    if joined.isascii():
         return by_bytes
-    by_characters = _completed(whole, [len(part) for part in parts], present)
+    by_characters = _completed(joined, [len(part) for part in parts], present)
     readings = (by_bytes, by_characters) if counts_bytes() else (by_characters, by_bytes)
     used, other = (len(present.intersection(reading or ())) for reading in readings)
     return readings[0] if used >= other else None

@@ -9,8 +9,8 @@ from typing import Never
 import numpy as np
 
 from losslens.donors.designs import Conditional, Design
-from losslens.donors.samplers import DrawnValues, FunctionSampler, Lender, Sampler, given_columns
-from losslens.donors.told_apart import LEVEL, MOST_ROWS, ToldApart, told_apart
+from losslens.donors.exchangeability import LEVEL, MOST_ROWS, ExchangeTest, exchange_test
+from losslens.donors.samplers import DonorSampler, DrawnValues, FunctionSampler, Sampler, given_columns
 from losslens.tables.column_scores import ColumnCopy
 from losslens.tables.columns import Column
 from losslens.tables.frames import Table
@@ -31,11 +31,11 @@ class Conditioning(Frozen):
     explained: float  # by these columns: share of the variance, or of the log loss of categories
     leaf: Indices | None = None  # (n,): the leaf of each row; donors come from the same one
     rules: tuple[str, ...] = ()  # one a leaf
-    told: float = np.nan  # the share of rows in which a drawn and the real value are told apart; 1/2 by chance
-    told_p: float = np.nan  # of no difference between drawn and real values given these columns
+    told: float = np.nan  # the share of rows in which the exchange test recognises the drawn value; 1/2 by chance
+    told_p: float = np.nan  # p-value of no difference between drawn and real values given these columns
 
     def at(self, rows: Indices) -> Conditioning:
-        """The same for some of the rows."""
+        """The record of the draw for some of the rows."""
         return self if self.leaf is None else replace(self, leaf=self.leaf[rows])
 
     @property
@@ -52,7 +52,7 @@ class Conditioning(Frozen):
 
     @property
     def headline(self) -> str:
-        """One sentence."""
+        """One sentence on what was drawn, and how much of it the condition explains."""
         if self.given and len(self.rules) == 1:
             return f"{self.feature} drawn {self.condition}, but no split on them explains it: donors come from all rows"
         explained = self.given and np.isfinite(self.explained)
@@ -74,11 +74,11 @@ class Conditioning(Frozen):
 
 def common_condition(each: Iterable[Conditioning | None]) -> str:
     """The condition of several features in words; empty where nothing was drawn given other columns."""
-    known = [one for one in each if one is not None]
-    said = list(dict.fromkeys(one.condition for one in known))
-    if len(said) < 2:
-        return "".join(said)
-    columns = dict.fromkeys(column for one in known for column in one.given)
+    drawn = [one for one in each if one is not None]
+    conditions = list(dict.fromkeys(one.condition for one in drawn))
+    if len(conditions) < 2:
+        return "".join(conditions)
+    columns = dict.fromkeys(column for one in drawn for column in one.given)
     return f"given {', '.join(columns)}, each feature without its own"
 
 
@@ -86,7 +86,7 @@ def common_condition(each: Iterable[Conditioning | None]) -> str:
 class BoundSampler(Design):
     """A sampler and the table that it draws from, as a design."""
 
-    sampler: Lender
+    sampler: DonorSampler
     numbers: Numbers
     conditional = repeats = True
 
@@ -95,7 +95,7 @@ class BoundSampler(Design):
 
     @property
     def remembered(self) -> Conditional:
-        """Its name, without estimators and table."""
+        """The design as results hold it: its name, without estimators and table."""
         return Conditional(repr(self.sampler), self.draws)
 
     @property
@@ -108,35 +108,35 @@ class BoundSampler(Design):
         """Values drawn for a row, at most."""
         return self.sampler.draws(self.numbers.table.n)
 
-    def lend_to(self, columns: Sequence[int], rng: np.random.Generator, m: int | None = None) -> DrawnValues:
+    def draw_values(self, columns: Sequence[int], rng: np.random.Generator, m: int | None = None) -> DrawnValues:
         """Values of these columns for each row, given the columns that the sampler conditions on."""
         return self.sampler.lend(self.numbers, columns, self.given(columns), m or self.draws, rng)
 
-    def conditioning(self, name: str, columns: Sequence[int], lent: DrawnValues) -> Conditioning:
+    def conditioning(self, name: str, columns: Sequence[int], drawn: DrawnValues) -> Conditioning:
         """How these columns were drawn, and whether the drawn values look like real ones."""
         names, given = self.numbers.table.names, self.given(columns)
-        share, p = self._told_apart(columns, given, lent)
+        share, p = self._exchange_test(columns, given, drawn)
         return Conditioning(
             name, tuple(names[j] for j in given), rest=len(given) == len(names) - len(columns),
-            explained=lent.explained, leaf=lent.leaf, rules=lent.rules, told=share, told_p=p,
+            explained=drawn.explained, leaf=drawn.leaf, rules=drawn.rules, told=share, told_p=p,
         )  # fmt: skip
 
-    def _told_apart(self, columns: Sequence[int], given: Sequence[int], lent: DrawnValues) -> ToldApart:
-        """The first draw of each row that counts, against its own value."""
-        numbers, donor = self.numbers, lent.donors[:, 0]
+    def _exchange_test(self, columns: Sequence[int], given: Sequence[int], drawn: DrawnValues) -> ExchangeTest:
+        """Compare the first draw of each row that counts with the row's own value."""
+        numbers, donor = self.numbers, drawn.donors[:, 0]
         rows, block = numbers.counted, numbers.block
-        if not lent.alone:
-            lends = np.isin(donor[rows], numbers.counted)
-            lends &= True if block is None else block[donor[rows]] != block[rows]
-            rows = rows[lends]
+        if not drawn.alone:
+            comparable = np.isin(donor[rows], numbers.counted)
+            comparable &= True if block is None else block[donor[rows]] != block[rows]
+            rows = rows[comparable]
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, MOST_ROWS).astype(np.intp))] if len(rows) else rows
-        drawn = {
-            j: (numbers.table.column(j), donor[rows]) if j not in lent.sources
-            else (lent.sources[j], numbers.table.n + rows)
+        draws = [
+            (numbers.table.column(j), donor[rows]) if j not in drawn.sources
+            else (drawn.sources[j], numbers.table.n + rows)
             for j in columns
-        }  # fmt: skip
-        return told_apart(
-            [_copy(column, np.concatenate([rows, at])) for column, at in drawn.values()],
+        ]  # fmt: skip
+        return exchange_test(
+            [_copy(column, np.concatenate([rows, at])) for column, at in draws],
             [_copy(numbers.table.column(j), rows) for j in given],
             None if block is None else block[rows],
         )
@@ -163,5 +163,5 @@ def _copy(column: Column, rows: Indices) -> ColumnCopy:
 
 def bound(sampler: Sampler, table: Table, weight: Floats | None, block: Indices | None = None) -> BoundSampler:
     """A sampler that draws from these rows, which may be in groups."""
-    lender = sampler if isinstance(sampler, Lender) else FunctionSampler(sampler)
+    lender = sampler if isinstance(sampler, DonorSampler) else FunctionSampler(sampler)
     return BoundSampler(lender, Numbers(table, weight, block))

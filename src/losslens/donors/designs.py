@@ -74,7 +74,7 @@ def _inverse(shifts: Shifts) -> Indices:
 class Redrawn:
     """Donors as results hold them: the seed, from which they are drawn again when they are needed.
 
-    Of all results only the one that was asked last holds its draw.
+    Only the result whose donors were used last holds its draw.
     """
 
     design: Design
@@ -109,7 +109,7 @@ def _same(drawn: Drawn) -> Drawn:
 
 
 Drawn = Indices | Shifts
-Lending = Drawn | Redrawn
+DonorMatrix = Drawn | Redrawn
 
 
 class Design:
@@ -118,6 +118,7 @@ class Design:
     typed: ClassVar[tuple[str, ...]] = ()  # how it is written on the command line; N stands for m
     by_parts: ClassVar[bool] = False  # available for data in files, read in parts
     conditional: ClassVar[bool] = False  # values are drawn given other columns, for each feature by itself
+    unless_exact: ClassVar[bool] = False  # as with "auto", an exact engine computes all pairs of what it supports
     values: Sequence[Any] | None = None  # the user's values, instead of donors
     m: int | None  # donors a row; None: all rows, or none of them
 
@@ -208,7 +209,7 @@ class All(Design):
     m = None
 
     def lend(self, n: int, rng: np.random.Generator) -> Drawn:
-        """Every row in order, for each row (a view: nothing of size n x n is held)."""
+        """Donors of each row: every row in order (a view: nothing of size n x n is held)."""
         return np.broadcast_to(np.arange(n), (n, n))
 
 
@@ -272,7 +273,7 @@ class Grid(Design):
 
     @property
     def ranked(self) -> bool:
-        """Quantiles are ranks along the feature."""
+        """The draw gives ranks where donors are quantiles of the feature."""
         return self.at == "quantiles"
 
     def check(self, n: int) -> None:
@@ -281,7 +282,7 @@ class Grid(Design):
             _no_more_than(self.m, n, self, n)
 
     def lend(self, n: int, rng: np.random.Generator) -> Drawn:
-        """One draw of m rows (or ranks), the same for each row."""
+        """Draw m rows (or ranks), the same for each row."""
         if self.m is None:
             raise ValueError("Grid(values=...) has no donors to draw")
         if self.at == "random":
@@ -291,7 +292,7 @@ class Grid(Design):
         return np.broadcast_to(chosen, (n, self.m))
 
     def is_exact(self, n: int) -> bool:
-        """Only when every row is a donor."""
+        """The mean is exact only when every row is a donor."""
         return self.m == n
 
 
@@ -336,14 +337,14 @@ class Permutations(_Columns):
         """Any number of permutations is allowed."""
 
     def lend(self, n: int, rng: np.random.Generator) -> Drawn:
-        """One permutation of the rows a column."""
+        """Draw a permutation of the rows for each column."""
         donors = np.empty((n, self.m), np.int32 if n <= np.iinfo(np.int32).max else np.intp)
         for k in range(self.m):
             donors[:, k] = rng.permutation(n)
         return donors
 
     def is_exact(self, n: int) -> bool:
-        """Never: permutations repeat pairs."""
+        """The mean is never exact: permutations repeat pairs."""
         return False
 
 
@@ -439,7 +440,7 @@ class Derangements(Design):
         return Shifts(None, circle, 1 + rng.permutation(n - 1)[: self.m])
 
     def is_exact(self, n: int) -> bool:
-        """With every non-zero shift."""
+        """The mean is exact with every non-zero shift."""
         return self.all_pairs or self.m == n - 1
 
 

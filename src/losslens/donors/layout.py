@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens.donors.designs import Lending
+from losslens.donors.designs import DonorMatrix
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 
@@ -23,6 +23,11 @@ class CommonGrid:
     # Of a grid at quantiles, whose donors stand for all rows, (n,): where each row's value lies between grid values, in
     # steps from the first; NaN: nowhere.
     steps: Floats | None = None
+
+    @property
+    def own_places(self) -> Indices | None:
+        """The grid position of each row's own value, (n,); -1 where it has none; None where rows have no such place."""
+        return self.own
 
     @property
     def width(self) -> int:
@@ -56,8 +61,8 @@ class CommonGrid:
         from scipy import sparse
 
         shape = (int(block.max()) + 1, self.size)
-        within = sparse.csr_array((donor_weight, (block[self.donors], place)), shape=shape)
-        left = total - within[block[rows]].toarray()
+        group_weight = sparse.csr_array((donor_weight, (block[self.donors], place)), shape=shape)
+        left = total - group_weight[block[rows]].toarray()
         left[left < 1e-12 * total.max()] = 0.0  # rounding error at values that occur in the row's own group only
         return left
 
@@ -109,7 +114,7 @@ class CommonGrid:
 class OwnDonors:
     """Each row has donors of its own."""
 
-    donors: Lending  # (n, m); -1 where a cell is left out
+    donors: DonorMatrix  # (n, m); -1 where a cell is left out
     place: Indices  # (n,): grid position of each row's value; (m,): of a column that is a rank bin; (n, m): of a cell
     size: int
     binned: bool = False
@@ -121,6 +126,11 @@ class OwnDonors:
     mirrored: bool = False  # the second half of the columns holds the pairs of the first with row and donor swapped
 
     has_mass = True
+
+    @property
+    def own_places(self) -> Indices | None:
+        """The grid position of each row's own value, (n,), where cells are those of their donors' values; else None."""
+        return None if self.binned or self.alone or self.place.ndim == 2 else self.place
 
     @property
     def width(self) -> int:

@@ -49,9 +49,9 @@ def _best_count(others: Floats, aim: Floats, seed: int) -> int:
         return 1
     middle = aim[~held].mean(axis=0)
     best, least, leaves = 1, float(np.square(aim[held] - middle).mean()), 2
-    train, known = others[~held], aim[~held]
+    train, labels = others[~held], aim[~held]
     while leaves <= len(train) // LEAST:
-        tree = _tree(leaves, seed).fit(train, known)
+        tree = _tree(leaves, seed).fit(train, labels)
         error = float(np.square(aim[held] - tree.predict(others[held])).mean())
         if error < least:
             best, least = leaves, error

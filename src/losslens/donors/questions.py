@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.conditional import BoundSampler, Conditioning
-from losslens.donors.designs import Design, Lending, Redrawn, Shifts
+from losslens.donors.designs import Design, DonorMatrix, Redrawn, Shifts
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.columns import Column, Distinct, joint, narrow, places_of, stable_order
 from losslens.tables.features import Feature
@@ -27,10 +27,10 @@ FEW_VALUES = 64  # with more, a row's own value is a small share: predicting it 
 
 
 @dataclass(frozen=True, eq=False)
-class Met:
+class DonorValues:
     """The values of each row's donors, computed when rows are indexed."""
 
-    donors: Lending  # (n, m)
+    donors: DonorMatrix  # (n, m)
     codes: Indices  # (n,): the value of each row
     repeats: bool  # a row may get a value twice
 
@@ -43,7 +43,8 @@ class Ask:
     """One feature's cells: each row of the table with the feature's columns at other values.
 
     Value v of the feature puts ``sources[c][index[c][v]]`` into column ``columns[c]``. Row i has value ``own[i]``
-    itself (-1: none of these) and is predicted at all `size` values or, where `met` is given, at ``met[i]`` only.
+    itself (-1: none of these) and is predicted at all `size` values or, where `donor_values` is given, at
+    ``donor_values[i]`` only.
     """
 
     name: str
@@ -52,12 +53,13 @@ class Ask:
     index: tuple[Indices, ...]
     own: Indices  # (n,)
     size: int
-    met: Met | None = None
+    donor_values: DonorValues | None = None
+    whole: bool = False  # whether these are the distinct values of the table, in order
 
     @property
     def width(self) -> int:
         """Cells in a row."""
-        return self.size if self.met is None else self.met.donors.shape[1]
+        return self.size if self.donor_values is None else self.donor_values.donors.shape[1]
 
     def most(self, rows: int) -> int:
         """The most predictions that `rows` rows can need: with few values a row's own is not predicted again."""
@@ -65,7 +67,7 @@ class Ask:
         return rows * min(self.size - skips, self.width)
 
 
-SHARED = 0.9  # share of distinct values among the rows, under which repeated values are looked for
+SHARED = 0.9  # share of distinct values among the rows, under which values are checked for repetitions
 EDGE = 0.4  # how far beyond a product grid its outermost rows lie, in steps
 
 
@@ -107,29 +109,29 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What an engine is asked about one feature, and how its cells are read."""
+    """The request to an engine for one feature, and how its cells are read."""
 
     subject: Subject
     design: Design
     ask: Ask
-    meeting: Layout
+    layout: Layout
     values: tuple[NDArray[Any], ...]  # the grid
     ordered: bool
     observed: Floats | None = None  # (n, 2), of a pair: where the rows lie on the product grid
     conditioning: Conditioning | None = None  # of values drawn by a sampler
-    redrawn: Redrawn | None = None  # the donors of `meeting`, if they can be drawn again
+    redrawn: Redrawn | None = None  # the donors of `layout`, if they can be drawn again
 
     @property
-    def lasting(self) -> Layout:
+    def stored_layout(self) -> Layout:
         """The layout as results hold it."""
-        if self.redrawn is None or isinstance(self.meeting, CommonGrid):
-            return self.meeting
-        return replace(self.meeting, donors=self.redrawn)
+        if self.redrawn is None or isinstance(self.layout, CommonGrid):
+            return self.layout
+        return replace(self.layout, donors=self.redrawn)
 
     @property
     def width(self) -> int:
         """Cells in a row."""
-        return self.meeting.width
+        return self.layout.width
 
 
 class Subjects:
@@ -174,7 +176,8 @@ def pose(subject: Subject, design: Design, n: int, entropy: int, *, same_for_all
 def _ask(subject: Subject, own: Indices, first: Indices, **more: Any) -> Ask:
     feature = subject.feature
     index = (first,) * len(feature.columns)
-    return Ask(feature.name, feature.columns, subject.columns, index, own, len(first), **more)
+    whole = first is subject.distinct.first
+    return Ask(feature.name, feature.columns, subject.columns, index, own, len(first), whole=whole, **more)
 
 
 def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
@@ -187,8 +190,8 @@ def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) 
             steps = np.clip(_steps(distinct, kept), 0, len(kept) - 1)
     else:  # all rows are donors
         donors, own, first, values = all_rows(n), distinct.codes, distinct.first, distinct.values
-    meeting = CommonGrid(own, donors, len(first), design.leaves_out_own, steps)
-    return Question(subject, design, _ask(subject, own, first), meeting, (values,), distinct.ordered)
+    layout = CommonGrid(own, donors, len(first), design.leaves_out_own, steps)
+    return Question(subject, design, _ask(subject, own, first), layout, (values,), distinct.ordered)
 
 
 @lru_cache(maxsize=1)
@@ -201,15 +204,11 @@ def _per_row(subject: Subject, design: Design, n: int, seed: tuple[int, ...]) ->
     distinct = subject.distinct
     donors = design.lend(n, np.random.default_rng(seed))
     repeats = design.repeats
-    ask = _ask(
-        subject,
-        distinct.codes,
-        distinct.first,
-        met=Met(donors, distinct.codes, repeats or has_ties(distinct)),
-    )
-    meeting = OwnDonors(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats)
+    donor_values = DonorValues(donors, distinct.codes, repeats or has_ties(distinct))
+    ask = _ask(subject, distinct.codes, distinct.first, donor_values=donor_values)
+    layout = OwnDonors(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats)
     redrawn = Redrawn(design, seed, donors.shape)
-    return Question(subject, design, ask, meeting, (distinct.values,), distinct.ordered, redrawn=redrawn)
+    return Question(subject, design, ask, layout, (distinct.values,), distinct.ordered, redrawn=redrawn)
 
 
 def has_ties(distinct: Distinct) -> bool:
@@ -230,9 +229,10 @@ def _rank_bins(subject: Subject, design: Design, n: int, seed: tuple[int, ...]) 
     m = donors.shape[1]
     middle = distinct.codes[order[np.floor((np.arange(m) + 0.5) * n / m).astype(np.intp)]]
     kept, column = np.unique(middle, return_inverse=True)
-    ask = _ask(subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes, has_ties(distinct)))
-    meeting = OwnDonors(donors, column.reshape(-1), len(kept), binned=True)
-    return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
+    donor_values = DonorValues(donors, distinct.codes, has_ties(distinct))
+    ask = _ask(subject, distinct.codes, distinct.first, donor_values=donor_values)
+    layout = OwnDonors(donors, column.reshape(-1), len(kept), binned=True)
+    return Question(subject, design, ask, layout, (distinct.values[kept],), distinct.ordered)
 
 
 def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.Generator) -> Question:
@@ -240,28 +240,28 @@ def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.
     feature, distinct = subject.feature, subject.distinct
     if feature.kind == "pair":
         raise ValueError(f"the pair {feature.name!r} needs a grid: donors='auto', 'all' or Grid(m); got {design!r}")
-    lent = design.lend_to(feature.columns, rng)
+    drawn = design.draw_values(feature.columns, rng)
     everyone = narrow(np.arange(n))[:, None]
-    if lent.sources:
-        m = lent.donors.shape[1]
+    if drawn.sources:
+        m = drawn.donors.shape[1]
         narrowed = np.int32 if n * m <= np.iinfo(np.int32).max else np.intp
         every = np.arange(n * m, dtype=narrowed)  # the values drawn, one draw for all rows after the other
         cell = every.reshape(m, n).T
-        sources = tuple(lent.sources[j] for j in feature.columns)
+        sources = tuple(drawn.sources[j] for j in feature.columns)
         index = (every + n,) * len(sources)  # after the column's own values
-        met = Met(cell, every, repeats=False)
-        ask = Ask(feature.name, feature.columns, sources, index, np.full(n, -1), n * m, met)
+        donor_values = DonorValues(cell, every, repeats=False)
+        ask = Ask(feature.name, feature.columns, sources, index, np.full(n, -1), n * m, donor_values)
         place, values = drawn_places(sources, index[0].reshape(m, n).T, distinct, feature.name)
     else:
-        donors = np.where(lent.donors < 0, everyone, lent.donors)  # a row's own value is not predicted
-        met = Met(donors, distinct.codes, repeats=True)
-        ask = _ask(subject, distinct.codes, distinct.first, met=met)
+        donors = np.where(drawn.donors < 0, everyone, drawn.donors)  # a row's own value is not predicted
+        donor_values = DonorValues(donors, distinct.codes, repeats=True)
+        ask = _ask(subject, distinct.codes, distinct.first, donor_values=donor_values)
         bins, values = rank_bins(distinct)
         place = bins[distinct.codes]
     place = place.astype(np.int16) if len(values) <= np.iinfo(np.int16).max else narrow(place)  # one for each cell
-    meeting = OwnDonors(lent.donors, place, len(values), leaves_out_own=True, even=True, alone=lent.alone)
-    conditioning = design.conditioning(feature.name, feature.columns, lent)
-    return Question(subject, design.remembered, ask, meeting, (values,), distinct.ordered, conditioning=conditioning)
+    layout = OwnDonors(drawn.donors, place, len(values), leaves_out_own=True, even=True, alone=drawn.alone)
+    conditioning = design.conditioning(feature.name, feature.columns, drawn)
+    return Question(subject, design.remembered, ask, layout, (values,), distinct.ordered, conditioning=conditioning)
 
 
 def _grid_donors(distinct: Distinct, design: Design, n: int, rng: np.random.Generator) -> Indices:
@@ -296,10 +296,8 @@ def _own_values(subject: Subject, design: Design) -> Question:
     place[grid_codes[order]] = np.arange(len(values))
     own, feature = place[codes[:n]], subject.feature
     ask = Ask(feature.name, feature.columns, (column,), (n + order,), own, len(values))
-    meeting = CommonGrid(own, np.empty(0, np.intp), len(values))
-    return Question(
-        subject, design, ask, meeting, (column.distinct.values[grid_codes[order]],), column.distinct.ordered
-    )
+    layout = CommonGrid(own, np.empty(0, np.intp), len(values))
+    return Question(subject, design, ask, layout, (column.distinct.values[grid_codes[order]],), column.distinct.ordered)
 
 
 def _pair(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
@@ -323,9 +321,9 @@ def _pair(subject: Subject, design: Design, n: int, rng: np.random.Generator) ->
     index = (np.repeat(a.first[in_a], len(in_b)), np.tile(b.first[in_b], len(in_a)))
     feature = subject.feature
     ask = Ask(feature.name, feature.columns, subject.columns, index, own, size)
-    meeting = CommonGrid(own, np.empty(0, np.intp), size)
+    layout = CommonGrid(own, np.empty(0, np.intp), size)
     values, observed = (a.values[in_a], b.values[in_b]), np.column_stack([_steps(*axis) for axis in axes])
-    return Question(subject, design, ask, meeting, values, a.ordered and b.ordered, observed)
+    return Question(subject, design, ask, layout, values, a.ordered and b.ordered, observed)
 
 
 def _steps(part: Distinct, kept: Indices) -> Floats:
@@ -402,9 +400,9 @@ def _ordered_places(
     array: NDArray[Any], cell: Indices, distinct: Distinct, bins: Indices, values: NDArray[Any]
 ) -> tuple[Indices, NDArray[Any]]:
     """Numbers and dates go to the nearest bin, missing values to the last; one draw of all rows at a time."""
-    known = len(values) - (len(distinct) - distinct.present)
+    first_missing = len(values) - (len(distinct) - distinct.present)
     if len(values) == len(distinct):  # no bins: the nearest value
-        numbers = values[:known].astype(array.dtype, copy=False)
+        numbers = values[:first_missing].astype(array.dtype, copy=False)
         edges = numbers[:-1] + (numbers[1:] - numbers[:-1]) / 2
     else:
         edges = distinct.values[np.flatnonzero(np.diff(bins[: distinct.present])) + 1].astype(array.dtype, copy=False)
@@ -412,9 +410,9 @@ def _ordered_places(
     for k in range(cell.shape[1]):
         drawn = array[cell[:, k]]
         missing = np.isnat(drawn) if drawn.dtype.kind in "mM" else np.isnan(drawn)
-        place[:, k] = np.where(missing, known, np.searchsorted(edges, drawn, side="right"))
+        place[:, k] = np.where(missing, first_missing, np.searchsorted(edges, drawn, side="right"))
         any_missing |= bool(missing.any())
-    if any_missing and known == len(values):
+    if any_missing and first_missing == len(values):
         nothing = np.full(1, np.nan) if values.dtype.kind not in "mM" else np.full(1, "NaT", values.dtype)
         values = np.append(values, nothing)
     return place, values

@@ -46,8 +46,8 @@ def by_classes(column: Column, name: str) -> bool:
 def rounded_like(values: Floats, column: Column) -> NDArray[Any]:
     """Values rounded to whole numbers if the column holds whole numbers only."""
     observed = column.array[~np.isnan(column.array)] if column.array.dtype.kind == "f" else column.array
-    whole = column.array.dtype.kind in "iu" or bool(np.all(observed == np.round(observed)))
-    if not whole:
+    integers = column.array.dtype.kind in "iu" or bool(np.all(observed == np.round(observed)))
+    if not integers:
         return values
     return np.clip(np.round(values), observed.min(), observed.max())  # within the range of the type
 
@@ -73,10 +73,11 @@ class Residuals:
         else:
             terms = SmoothTerms.of(others[rows])
             expected, smooth = _expected(values, present, others, terms, regressor, folds)
-            off = np.abs(values - expected)
-            size = _smoothed(terms, others, off, present, folds) if smooth or regressor is not None else _out_of_fold(
-                _boosted(len(present)), others, off, present, folds
-            )  # fmt: skip
+            deviation = np.abs(values - expected)
+            if smooth or regressor is not None:
+                size = _smoothed(terms, others, deviation, present, folds)
+            else:
+                size = _out_of_fold(_boosted(len(present)), others, deviation, present, folds)
         residual = values - expected
         spread = values[present].var()
         explained = 1 - float(np.square(residual[present]).mean() / spread) if spread > 0 else 0.0
@@ -105,56 +106,56 @@ def neighbourhoods(likeness: Floats, block: Indices | None) -> Indices:
 
     A half ends at the widest gap in its middle, so that rows with the same values of few-valued columns stay together.
     """
-    found, waiting = np.zeros(len(likeness), np.intp), [np.arange(len(likeness))]
+    label, waiting = np.zeros(len(likeness), np.intp), [np.arange(len(likeness))]
     everyone = len(likeness) if block is None else len(np.unique(block))
     least, count = max(NEIGHBOURS, round(np.sqrt(everyone))), 0
     while waiting:
         rows = waiting.pop()
-        along = likeness[rows, int(np.argmax(likeness[rows].std(axis=0)))]
-        order = np.argsort(along, kind="stable")
+        values = likeness[rows, int(np.argmax(likeness[rows].std(axis=0)))]
+        order = np.argsort(values, kind="stable")
         quarter = len(rows) // 4
-        gaps = np.diff(along[order])[quarter : len(rows) - quarter]
+        gaps = np.diff(values[order])[quarter : len(rows) - quarter]
         halves = np.split(rows[order], [quarter + 1 + int(np.argmax(gaps))]) if len(gaps) and gaps.max() > 0 else []
         sizes = [len(half) if block is None else len(np.unique(block[half])) for half in halves]
         if halves and min(sizes) >= least:
             waiting += halves
         else:
-            found[rows], count = count, count + 1
-    return found
+            label[rows], count = count, count + 1
+    return label
 
 
 def _expected(
-    values: Floats, known: Indices, others: Floats, terms: SmoothTerms, regressor: Any, folds: Folds
+    values: Floats, present: Indices, others: Floats, terms: SmoothTerms, regressor: Any, folds: Folds
 ) -> tuple[Floats, bool]:
     """Out-of-fold predictions, and whether they are those of smooth curves: boosted trees if they predict better."""
     if regressor is not None:
-        return _out_of_fold(regressor, others, values, known, folds), False
-    smooth = _smoothed(terms, others, values, known, folds)
-    trees, (train, test) = _boosted(len(known)), (np.intersect1d(part, known) for part in next(folds.parts))
+        return _out_of_fold(regressor, others, values, present, folds), False
+    smooth = _smoothed(terms, others, values, present, folds)
+    trees, (train, test) = _boosted(len(present)), (np.intersect1d(part, present) for part in next(folds.parts))
     fitted = _fit(trees, others[train], values[train], folds.seed)
     if np.square(values[test] - smooth[test]).mean() <= CLEARLY * _squared_error(fitted, others[test], values[test]):
         return smooth, True
-    return _out_of_fold(trees, others, values, known, folds), False
+    return _out_of_fold(trees, others, values, present, folds), False
 
 
 @one_thread()
-def _smoothed(terms: SmoothTerms, others: Floats, values: Floats, known: Indices, folds: Folds) -> Floats:
+def _smoothed(terms: SmoothTerms, others: Floats, values: Floats, present: Indices, folds: Folds) -> Floats:
     """Out-of-fold predictions of a ridge regression on these terms, with the penalty that predicts best.
 
     Sums of products are added up over parts of the rows: terms of all rows would take more memory than the table.
     """
-    start = values[known].mean()
-    inside = [_products(terms, others, values - start, np.intersect1d(test, known)) for _, test in folds.smooth]
-    whole, fits, errors = np.sum(inside, axis=0), [], np.zeros(len(PENALTIES))
+    start = values[present].mean()
+    inside = [_products(terms, others, values - start, np.intersect1d(test, present)) for _, test in folds.smooth]
+    total, fits, errors = np.sum(inside, axis=0), [], np.zeros(len(PENALTIES))
     for products in inside:
-        slopes = _ridge(whole - products)
+        slopes = _ridge(total - products)
         errors += np.einsum("kp,kl,lp->p", slopes, products, slopes)
         fits.append(slopes)
-    found, best = np.empty(len(values)), int(np.argmin(errors))
+    expected, best = np.empty(len(values)), int(np.argmin(errors))
     for (_, test), slopes in zip(folds.smooth, fits, strict=True):
         for rows in _in_parts(test):
-            found[rows] = start + slopes[0, best] + terms(others[rows]) @ slopes[1:-1, best]
-    return found
+            expected[rows] = start + slopes[0, best] + terms(others[rows]) @ slopes[1:-1, best]
+    return expected
 
 
 def _products(terms: SmoothTerms, others: Floats, values: Floats, rows: Indices) -> Floats:
@@ -171,8 +172,8 @@ def _ridge(products: Floats) -> Floats:
     mean = products[0] / products[0, 0]
     centred = products[1:, 1:] - products[0, 0] * np.outer(mean[1:], mean[1:])
     size, axes = np.linalg.eigh(centred[:-1, :-1])
-    along = axes.T @ centred[:-1, -1]
-    slopes = axes @ (along[:, None] / (np.maximum(size, 0)[:, None] + PENALTIES))
+    rotated = axes.T @ centred[:-1, -1]
+    slopes = axes @ (rotated[:, None] / (np.maximum(size, 0)[:, None] + PENALTIES))
     return np.vstack([mean[-1] - mean[1:-1] @ slopes, slopes, np.full(len(PENALTIES), -1.0)])
 
 
@@ -193,9 +194,9 @@ def _squared_error(fitted: Any, others: Floats, values: Floats) -> float:
 
 
 def _log_loss(fitted: Any, others: Floats, codes: Indices) -> float:
-    known = np.full((len(codes), int(max(codes.max(), fitted.classes_.max())) + 1), 1e-12)
-    known[:, fitted.classes_] = np.maximum(fitted.predict_proba(others), 1e-12)
-    return float(-np.log(known[np.arange(len(codes)), codes]).mean())
+    chances = np.full((len(codes), int(max(codes.max(), fitted.classes_.max())) + 1), 1e-12)
+    chances[:, fitted.classes_] = np.maximum(fitted.predict_proba(others), 1e-12)
+    return float(-np.log(chances[np.arange(len(codes)), codes]).mean())
 
 
 def _boosted(rows: int) -> Any:
@@ -213,12 +214,12 @@ def _classifiers(values: int, terms: SmoothTerms) -> list[Any]:
     return [straight, curved, *trees]
 
 
-def _out_of_fold(estimator: Any, others: Floats, values: Floats, known: Indices, folds: Folds) -> Floats:
+def _out_of_fold(estimator: Any, others: Floats, values: Floats, present: Indices, folds: Folds) -> Floats:
     expected = np.empty(len(values))
     for train, test in folds.parts:
         if not len(test):  # there are fewer groups than folds
             continue
-        rows = np.intersect1d(train, known)
+        rows = np.intersect1d(train, present)
         fitted = cloned(estimator, folds.seed).fit(others[rows], values[rows])
         expected[test] = np.asarray(fitted.predict(others[test]), float).reshape(-1)
     return expected
@@ -279,8 +280,8 @@ class Chances:
         if others.shape[1] == 0 or np.sum(shares > 0) < 2:
             return cls((None,) * FOLDS, fold, len(shares), shares, 0.0)
         if classifier is None:
-            known = _classifiers(len(shares), SmoothTerms.of(others[rows]))
-            classifier = _best(known, others, codes, rows, folds, _log_loss)
+            candidates = _classifiers(len(shares), SmoothTerms.of(others[rows]))
+            classifier = _best(candidates, others, codes, rows, folds, _log_loss)
         parts = [[np.intersect1d(part, rows) for part in both] for both in folds.parts]
         fitted = [_fit(classifier, others[train], codes[train], folds.seed) for train, _ in parts]
         errors = [

@@ -50,7 +50,7 @@ class DrawnValues:
         object.__setattr__(self, "donors", narrow(self.donors))
 
 
-class Lender:
+class DonorSampler:
     """Base class of samplers that record donors; as a function it draws one value for each row."""
 
     given: Iterable[Any] | None  # columns to condition on; None: all that are not drawn
@@ -73,11 +73,11 @@ class Lender:
         table = as_table(X)
         at = positions(columns, table)
         given = given_columns(self, table, at)
-        lent = self.lend(Numbers(table), at, given, 1, rng)
+        drawn = self.lend(Numbers(table), at, given, 1, rng)
         rows = np.arange(table.n)
-        donor = np.where(lent.donors[:, 0] < 0, rows, lent.donors[:, 0])  # a row alone in its leaf keeps its value
+        donor = np.where(drawn.donors[:, 0] < 0, rows, drawn.donors[:, 0])  # a row alone in its leaf keeps its value
         edits = [
-            Edit(0, table.n, j, lent.sources[j], table.n + rows) if j in lent.sources
+            Edit(0, table.n, j, drawn.sources[j], table.n + rows) if j in drawn.sources
             else Edit(0, table.n, j, table.column(j), donor)
             for j in at
         ]  # fmt: skip
@@ -85,7 +85,7 @@ class Lender:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Within(Lender):
+class Within(DonorSampler):
     """Donors from the same leaf of a tree that predicts the feature from the other columns, or with the same values.
 
     Parameters
@@ -166,7 +166,7 @@ class Within(Lender):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Residual(Lender):
+class Residual(DonorSampler):
     """What a regression on the other columns predicts for a row, plus the residual of a similar row.
 
     Donors are rows with a similar prediction and a similar expected size of the residual, so that residuals may have
@@ -281,7 +281,7 @@ def _appended(column: Column, code: Indices) -> Column:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FunctionSampler(Lender):
+class FunctionSampler(DonorSampler):
     """A user's function, called once a draw."""
 
     function: Sampler
@@ -303,9 +303,8 @@ class FunctionSampler(Lender):
 
         table = together = numbers.table
         for _ in range(m):
-            drawn = self.function(
-                table.rows(np.arange(table.n)), labels_of(columns, table), rng
-            )  # a copy, which it may write to
+            copy = table.rows(np.arange(table.n))  # which the function may write to
+            drawn = self.function(copy, labels_of(columns, table), rng)
             try:
                 rows = as_rows(drawn, table)
             except (TypeError, ValueError) as error:
@@ -317,7 +316,7 @@ class FunctionSampler(Lender):
         return DrawnValues(donors, {j: together.column(j) for j in columns}, alone=True)
 
 
-SAMPLERS: tuple[type[Lender], ...] = (Within, Residual)
+SAMPLERS: tuple[type[DonorSampler], ...] = (Within, Residual)
 
 
 def labels_of(columns: Sequence[int], table: Table) -> list[Any]:
@@ -329,13 +328,13 @@ def positions(columns: Iterable[Any], table: Table) -> list[int]:
     """Columns as positions in the table."""
     from losslens.tables.features import resolve
 
-    wanted = list(dict.fromkeys([columns] if isinstance(columns, (str, int)) else columns))
-    if not wanted:
+    names = list(dict.fromkeys([columns] if isinstance(columns, (str, int)) else columns))
+    if not names:
         return []
-    return [j for one in resolve(wanted, table.labels, by_position=table.backend == "numpy") for j in one.columns]
+    return [j for one in resolve(names, table.labels, by_position=table.backend == "numpy") for j in one.columns]
 
 
-def given_columns(sampler: Lender, table: Table, replaced: Sequence[int]) -> list[int]:
+def given_columns(sampler: DonorSampler, table: Table, replaced: Sequence[int]) -> list[int]:
     """The columns that a draw is conditioned on: those named, or all others."""
     if sampler.given is None:
         return [j for j in range(len(table.names)) if j not in replaced]
@@ -362,9 +361,9 @@ def _scaled(target: Floats, counted: Indices | slice) -> Floats:
 
 def _share_explained(target: Floats, leaf: Indices) -> float:
     """The share of the variance between leaves."""
-    count, whole = np.maximum(np.bincount(leaf), 1), float(np.square(target).sum())
+    count, total = np.maximum(np.bincount(leaf), 1), float(np.square(target).sum())
     means = np.stack([np.bincount(leaf, column) / count for column in target.T], axis=1)[leaf]
-    return float(np.square(means).sum()) / whole if whole > 0 else 0.0
+    return float(np.square(means).sum()) / total if total > 0 else 0.0
 
 
 def _donors_in_leaves(leaf: Indices, m: int, rng: np.random.Generator) -> Indices:

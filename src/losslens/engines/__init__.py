@@ -1,4 +1,4 @@
-"""Who answers for a feature: exact engines know the model, the black box asks it.
+"""Engines predict a feature's cells: exact ones from the model's parameters, the black box by its predict function.
 
-`base` says what every engine tells of itself, and `choice` picks one; passes over the rows are in another room.
+`base` is the interface of all engines, and `choice` picks one; passes over the rows are in `losslens.passes`.
 """

@@ -47,15 +47,11 @@ class Additive(ExactEngine):
     dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
     response: ClassVar[Response] = "values"  # or scores, which are numbers, too
     sums_losses: ClassVar[bool] = True
+    fills_own_donors: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, coef: Floats, intercept: float, unwrapped: UnwrappedModel, table: Table) -> Self:
-        """The engine of a linear model; coef has one entry per column of the estimator's input."""
-        return cls.several(coef[None], np.array([intercept]), unwrapped, table)[0]
-
-    @classmethod
-    def several(cls, coef: Floats, intercept: Floats, unwrapped: UnwrappedModel, table: Table) -> tuple[Self, ...]:
-        """One for each row of coefficients, (K, C)."""
+    def of(cls, coef: Floats, intercept: Floats, unwrapped: UnwrappedModel, table: Table) -> tuple[Self, ...]:
+        """One for each row of coefficients, (K, C), with one entry per column of the estimator's input."""
         K, width = coef.shape
         if width != len(unwrapped.source):
             raise Declined(f"the model was fitted on {width} columns, but its input has {len(unwrapped.source)}")
@@ -73,6 +69,11 @@ class Additive(ExactEngine):
                 of_sum[start : start + part.shape[0]] = part @ one
             start += part.shape[0]
         return tuple(cls(one, np.ones(p), float(b)) for one, b in zip(parts, intercept, strict=True))
+
+    @property
+    def sums(self) -> tuple[Additive, ...]:
+        """The one sum, as `LinkedSums` has one or several."""
+        return (self,)
 
     @cached_property
     def prediction(self) -> Floats:
@@ -116,17 +117,13 @@ class Additive(ExactEngine):
         """The centred sum c of the contributions of some columns, (n,)."""
         return centred(self.added(columns), weight)
 
-    def read(self, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
-        """All that is needed of the rows; y: of the squared loss, whose moments are computed."""
-        return SumRows.read(self, columns, y, weight)
-
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and in all cells of each ask."""
-        return fill_cells((self,), _only_sum, rows, asks, tick)
+        return fill_cells(self.sums, _only_sum, rows, asks, tick)
 
     def games(self, players: Sequence[Subject]) -> AdditiveGames:
         """Closed forms for the squared loss and for predictions."""
-        return AdditiveGames((self,), _only_sum, players)
+        return AdditiveGames(self.sums, _only_sum, players)
 
 
 def _only_sum(sums: Floats) -> Floats:
@@ -136,26 +133,30 @@ def _only_sum(sums: Floats) -> Floats:
 def fill_cells(
     sums: Sequence[Additive], respond: Callable[[Floats], NDArray[Any]], rows: Indices, asks: Sequence[Ask], tick: Tick
 ) -> Answer:
-    """Cells whose values all rows share, from what columns add to each sum."""
-    whole, cells = np.column_stack([one.predict(rows) for one in sums]), []
-    base = respond(whole)
+    """Cells, from what columns add to each sum."""
+    unchanged, cells = np.column_stack([one.predict(rows) for one in sums]), []
+    base = respond(unchanged)
     tick(len(rows))
     for ask in asks:
-        of_ask = np.empty((len(rows), ask.size, *base.shape[1:]), base.dtype)
-        kept, lent = whole.copy(), np.zeros((ask.size, len(sums)))
+        of_ask = np.empty((len(rows), ask.width, *base.shape[1:]), base.dtype)
+        kept, replaced = unchanged.copy(), np.zeros((ask.size, len(sums)))
         for k, one in enumerate(sums):
             for j, index in zip(ask.columns, ask.index, strict=True):
                 column = one.parts[:, j] * one.scale[j]
                 kept[:, k] -= column[rows]
-                lent[:, k] += column[index]
-        for start in range(0, len(rows), step := max(1, CELLS_AT_ONCE // ask.size)):
+                replaced[:, k] += column[index]
+        for start in range(0, len(rows), step := max(1, CELLS_AT_ONCE // ask.width)):
             part = slice(start, start + step)
-            mixed = kept[part, None] + lent
+            own = ask.own[rows[part]]
+            if ask.donor_values is None:
+                donated, own_cells = replaced[None], (on := np.flatnonzero(own >= 0), own[on])
+            else:
+                value = ask.donor_values[rows[part]]
+                donated, own_cells = replaced[value], np.nonzero(value == own[:, None])
+            mixed = kept[part, None] + donated
             of_ask[part] = respond(mixed.reshape(-1, len(sums))).reshape(of_ask[part].shape)
+            of_ask[part][own_cells] = base[part][own_cells[0]]  # a row at its own values is the row itself
             tick(ask.most(len(mixed)))
-        own = ask.own[rows]
-        on = np.flatnonzero(own >= 0)
-        of_ask[on, own[on]] = base[on]  # a row at its own values is the row itself
         cells.append(of_ask)
     return Answer(base, cells, [0] * len(asks))
 
@@ -200,14 +201,32 @@ class SumGames(PlayerGames):
         """The differences between what each player adds to a row and to the donors, for weights (D, n)."""
         return differences(self.contributions(weights[0]), weights)
 
+    def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
+        """Walks: the response is no sum."""
+        return {"walks": 0.0}
+
+    @cached_property
+    def _added(self) -> Floats:
+        """The contributions, (n, p, K)."""
+        return self.contributions(np.full(n := len(self.sums[0].parts), 1 / n))
+
+    def walk_sums(self, rows: Indices, donors: Indices, orders: Indices) -> Floats:
+        """The sums along walks from donors to rows, (walks, players + 1, K)."""
+        gaps = self._added[rows] - self._added[donors]
+        steps = np.take_along_axis(gaps, orders[:, :, None], axis=1)
+        along = np.zeros((len(rows), orders.shape[1] + 1, len(self.sums)))
+        np.cumsum(steps, axis=1, out=along[:, 1:])
+        own = np.column_stack([one.prediction[rows] for one in self.sums])
+        return along + (own - along[:, -1])[:, None]
+
 
 @dataclass(frozen=True, eq=False)
 class AdditiveGames(SumGames):
-    """Games of a single sum without a link, which predictions are."""
+    """Games of sums without a link, which predictions are."""
 
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
-        """Also closed forms of the squared loss of single rows, from contributions."""
-        closed = {"closed form": 0.0} if loss == squared_error else {}
+        """The covariance, and for the squared loss a closed form of single rows."""
+        closed = {"closed form": 0.0} if loss == squared_error and len(self.sums) == 1 else {}
         return closed | super().ways(loss, averaged=averaged)
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
@@ -215,15 +234,16 @@ class AdditiveGames(SumGames):
         return {"closed form": 0.0}
 
     def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
-        """Shapley values of the predictions of some rows, (rows, p); weight: of the donors."""
+        """Shapley values of the predictions of some rows, (rows, p, ...), as weighted means over the donors."""
         of_donors = np.bincount(donors, weight, len(self.sums[0].parts)).astype(float)
-        return np.asarray(self.contributions(of_donors)[rows, :, 0])
+        effects = self.contributions(of_donors)[rows]
+        return effects[:, :, 0] if len(self.sums) == 1 else effects
 
 
 def differences(added: Floats, weights: Floats) -> SumEffects:
     """``sum over k of weights[d, k] (added[i] - added[k])``, for additions (n, p, K): a function of the rows i."""
-    total, lent = weights.sum(axis=1)[:, None, None, None], np.tensordot(weights, added, 1)[:, None]
-    return lambda rows: total * added[rows] - lent
+    total, of_donors = weights.sum(axis=1)[:, None, None, None], np.tensordot(weights, added, 1)[:, None]
+    return lambda rows: total * added[rows] - of_donors
 
 
 def centred(added: Floats, weight: Floats) -> Floats:
@@ -257,7 +277,7 @@ class SumRows:
 
     @classmethod
     def read(cls, engine: Additive, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
-        """From memory once; y: of the squared loss."""
+        """One pass over the rows; y: of the squared loss, whose moments are computed."""
         from losslens.engines.additive_sums import add_moments, copy_columns
 
         parts, scale, (n, p) = engine.parts, engine.scale, engine.parts.shape

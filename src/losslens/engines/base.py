@@ -5,7 +5,7 @@ Ways to compute a feature's importance, and the interface or engine behind each:
 - "cells": every cell is predicted, `CellEngine`.
 - "steps": a row's curve is a step function over classes of values that the model can't distinguish, `StepEngine`.
 - "sums": means over all pairs of a function of two sums, a row's and a donor's, `Additive` and `LinkedSums`.
-- "factors": means of squared losses of products of what a row keeps and what a donor lends, `Products`.
+- "factors": means of squared losses of products of a factor of the row and a factor of the donor, `Products`.
 
 There is one pass over the rows per way (`passes.ways`), shared by all engines that offer this way.
 """
@@ -56,7 +56,7 @@ class Answer:
 class Averaged:
     """The cells of one feature and some rows, summed where they were predicted."""
 
-    predictions: NDArray[Any] | None  # (b, m) or (b, m, K), where they are wanted
+    predictions: NDArray[Any] | None  # (b, m) or (b, m, K), where they are requested
     sums: CellSums | None = None  # None: only predicted
 
 
@@ -95,7 +95,7 @@ class StepEngine(Protocol):
         """Predictions of the given rows."""
 
     def classes(self, ask: Ask) -> ClassRuns:
-        """The class of each value of an ask."""
+        """The class of each value of an ask, of one column."""
 
     def takes_about(self, n: int) -> tuple[float, int]:
         """Estimates for n rows: seconds, from counts alone, and bytes to send to a worker."""
@@ -123,7 +123,10 @@ class PlayerGames:
         return {}
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
-        """Ways to distribute predictions among the players, with the number of cells of each."""
+        """Ways to distribute predictions among the players, with the number of cells of each.
+
+        An engine that offers "walks" has `walk_sums`, `respond` and `effects_on_sums`.
+        """
         return {}
 
     def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:
@@ -186,12 +189,12 @@ class ExactEngine(ABC):
 
     @property
     def magnitude(self) -> float:
-        """The largest of what is added up for a prediction, where that is known."""
+        """The largest of what is added up for a prediction; 0 where an engine has no such bound."""
         return 0.0
 
     @property
     def uses(self) -> Floats | None:
-        """How much the model uses each column of the table, (p,), in any unit; None where that is not known."""
+        """How much the model uses each column of the table, (p,), in any unit; None where an engine cannot tell."""
         return None
 
     def like(self, dtype: np.dtype[Any]) -> ExactEngine:
@@ -236,14 +239,14 @@ class MixedRows:
         for ask in asks:
             of_ask = np.empty((len(rows), ask.width, *base.shape[1:]), base.dtype)
             for part in chunks(rows, ask.width * self.columns, MIXED):
-                value = np.arange(ask.size)[None] if ask.met is None else ask.met[rows[part]]
+                value = np.arange(ask.size)[None] if ask.donor_values is None else ask.donor_values[rows[part]]
                 value = np.broadcast_to(value, of_ask[part].shape[:2])
                 source = np.repeat(rows[part], ask.width)[:, None].repeat(self.columns, axis=1)
                 for column, index in zip(ask.columns, ask.index, strict=True):
                     source[:, column] = index[value].ravel()
                 of_ask[part] = self.engine.predict(source).reshape(of_ask[part].shape)
-                at, own = np.nonzero(value == ask.own[rows[part], None])
-                of_ask[part][at, own] = base[part][at]  # a row at its own value is the row itself
+                own_rows, own_places = np.nonzero(value == ask.own[rows[part], None])
+                of_ask[part][own_rows, own_places] = base[part][own_rows]  # a row at its own value is the row itself
                 tick(ask.most(len(value)))
             cells.append(of_ask)
         return Answer(base, cells, [0] * len(asks))
@@ -279,7 +282,7 @@ class Wrapped:
     response: Response
     after: Callable[[Array], Array] | None = None
     labels: bool = False  # `after` compares numbers: where they tie, rounding decides
-    level: bool = False  # `after` is level on stretches, on which comparisons tie
+    level: bool = False  # `after` is constant on intervals, on which comparisons tie
     # Where `after` is link(slope x + shift): these three.
     form: tuple[Literal["identity", "log", "log1p", "logistic"], float, float] | None = None
     # Where it is a label: the threshold of that, or of x without a form, and whether it is one of the second class.
@@ -329,9 +332,9 @@ class ReadModel(ABC):
         return self
 
     def slope(self, loss: Loss) -> float | None:
-        """How steep in the model's sums the scale is on which a loss is linear in y (`loss_scales`); None without one.
+        """The slope in the model's sums of the scale on which a loss is linear in y (`loss_scales`); None without it.
 
-        With it, Shapley importances are covariances, and what donors lend adds up over parts of the data.
+        With it, Shapley importances are covariances, and sums over the donors add up over parts of the data.
         """
         return None
 
@@ -344,8 +347,8 @@ class ReadModel(ABC):
         raise Declined(f"what its wrapper makes of predictions has no closed form with the engine {self.kind!r}")
 
     @classmethod
-    def mean(cls, parts: Sequence[Any], of: Mean) -> ReadModel:
-        """The mean of several models of this type, of the mean's members in turn."""
+    def mean(cls, parts: Sequence[Any], spec: Mean) -> ReadModel:
+        """The mean of several models of this type, `parts`, which are the members of `spec` in turn."""
         raise Declined(f"means of models have no closed form with the engine {cls.kind!r}")
 
 

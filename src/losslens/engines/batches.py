@@ -47,7 +47,7 @@ class ColumnBlock:
     rows: Indices
     start: int
     stop: int
-    met: Indices | None  # the values; None: those at start..stop
+    drawn: Indices | None  # the values; None: those at start..stop
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -55,7 +55,7 @@ class ColumnBlock:
     @property
     def values(self) -> Indices:
         """The value of each cell."""
-        return self.spread(np.arange(self.start, self.stop)) if self.met is None else self.met
+        return self.spread(np.arange(self.start, self.stop)) if self.drawn is None else self.drawn
 
     def spread(self, along: Indices) -> Indices:
         """One entry per column, repeated for each row."""
@@ -85,7 +85,7 @@ def edits(batch: Sequence[Cut], asks: Sequence[Ask]) -> list[Edit]:
 
 
 def _index(piece: Cut, index: Indices) -> Indices:
-    if isinstance(piece, ColumnBlock) and piece.met is None:
+    if isinstance(piece, ColumnBlock) and piece.drawn is None:
         return index[piece.start : piece.stop]  # the same for every row
     return np.asarray(index[piece.values])
 
@@ -179,43 +179,43 @@ class SharedGrid:
 
     def own_values(self) -> tuple[Indices, Indices]:
         """Cells that are predicted although they are the row itself, as rows and columns."""
-        on = np.flatnonzero(self.own >= 0) if self.size > FEW_VALUES else np.empty(0, np.intp)
-        return on, self.own[on]
+        rows = np.flatnonzero(self.own >= 0) if self.size > FEW_VALUES else np.empty(0, np.intp)
+        return rows, self.own[rows]
 
     def complete(self, cells: NDArray[Any], base: NDArray[Any]) -> None:
         """A row at its own value is the row itself."""
-        on = np.flatnonzero(self.own >= 0)
-        cells[on, self.own[on]] = base[on]
+        rows = np.flatnonzero(self.own >= 0)
+        cells[rows, self.own[rows]] = base[rows]
 
 
 class OwnValues:
     """Each row at values drawn for it; a value drawn twice, or equal to the row's own, is not predicted twice."""
 
-    def __init__(self, own: Indices, met: Indices, sparing: bool) -> None:
-        self.met = met
-        self.same = met == own[:, None]
-        self.leader = first_with_value(met) if sparing else None
-        self.wanted = None if self.leader is None else (self.leader == np.arange(met.shape[1])) & ~self.same
-        self.count = met.size if self.wanted is None else int(self.wanted.sum())
+    def __init__(self, own: Indices, drawn: Indices, sparing: bool) -> None:
+        self.drawn = drawn
+        self.same = drawn == own[:, None]
+        self.leader = first_with_value(drawn) if sparing else None
+        self.predicted = None if self.leader is None else (self.leader == np.arange(drawn.shape[1])) & ~self.same
+        self.count = drawn.size if self.predicted is None else int(self.predicted.sum())
 
     def pieces(self, number: int, space: _BatchSpace) -> Iterator[Cut]:
         """The cells in the order of values, cut where the batch is full."""
-        start, m = 0, self.met.shape[1]
+        start, m = 0, self.drawn.shape[1]
         while start < m:
             stop = start + space.slots(start, m)
-            if self.wanted is None:  # no value is drawn twice, and hardly any is a row's own
+            if self.predicted is None:  # no value is drawn twice, and hardly any is a row's own
                 yield ColumnBlock(
-                    number, space.rows(stop - start), start, stop, self.met[:, start:stop].T.ravel().astype(np.intp)
+                    number, space.rows(stop - start), start, stop, self.drawn[:, start:stop].T.ravel().astype(np.intp)
                 )
             else:
-                columns, rows = np.nonzero(self.wanted[:, start:stop].T)
+                columns, rows = np.nonzero(self.predicted[:, start:stop].T)
                 columns += start
-                yield Piece(number, rows, columns, self.met[rows, columns].astype(np.intp))
+                yield Piece(number, rows, columns, self.drawn[rows, columns].astype(np.intp))
             start = stop
 
     def own_values(self) -> tuple[Indices, Indices]:
         """Cells that are predicted although they are the row itself, as rows and columns."""
-        rows, columns = np.nonzero(self.same if self.wanted is None else self.same[:0])
+        rows, columns = np.nonzero(self.same if self.predicted is None else self.same[:0])
         return rows, columns
 
     def complete(self, cells: NDArray[Any], base: NDArray[Any]) -> None:
@@ -227,17 +227,17 @@ class OwnValues:
         cells[where] = base[where[0]]
 
 
-def first_with_value(met: Indices) -> Indices:
+def first_with_value(drawn: Indices) -> Indices:
     """For each cell of a row the first column that holds the same value.
 
     >>> first_with_value(np.array([[3, 1, 3]], np.int32)).tolist()
     [[0, 1, 0]]
     """
-    order = np.argsort(met, axis=1, kind="stable")
-    ranked = np.take_along_axis(met, order, axis=1)
-    starts = np.ones(met.shape, bool)
+    order = np.argsort(drawn, axis=1, kind="stable")
+    ranked = np.take_along_axis(drawn, order, axis=1)
+    starts = np.ones(drawn.shape, bool)
     starts[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
-    place = np.maximum.accumulate(np.where(starts, np.arange(met.shape[1]), 0), axis=1)
-    leader = np.empty(met.shape, np.intp)
+    place = np.maximum.accumulate(np.where(starts, np.arange(drawn.shape[1]), 0), axis=1)
+    leader = np.empty(drawn.shape, np.intp)
     np.put_along_axis(leader, order, np.take_along_axis(order, place, axis=1), axis=1)
     return leader

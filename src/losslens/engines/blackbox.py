@@ -46,7 +46,7 @@ class CallTime(NamedTuple):
     row: float
 
     def seconds(self, calls: int, rows: int) -> float:
-        """Of so many calls, with so many rows in all of them."""
+        """The time of so many calls, with so many rows in all of them."""
         return calls * self.call + rows * self.row
 
 
@@ -125,11 +125,11 @@ class BlackBox:
     def _edits(self, rows: int) -> list[Edit]:
         """Values of other rows for some columns, each in some of the rows: the same rows again are predicted faster."""
         n, columns = self.table.n, np.unique(np.linspace(0, len(self.table.names) - 1, EDITED).astype(int)).tolist()
-        at = np.linspace(0, rows, len(columns) + 1).astype(int).tolist()
+        ends = np.linspace(0, rows, len(columns) + 1).astype(int).tolist()
         rng = np.random.default_rng(0)
         return [
             Edit(start, stop, j, self.table.column(j), rng.integers(0, n, stop - start))
-            for j, (start, stop) in zip(columns, pairwise(at), strict=True)
+            for j, (start, stop) in zip(columns, pairwise(ends), strict=True)
             if rows > FEW_ROWS
         ]
 
@@ -165,22 +165,22 @@ def _predict_run(
     """The batches of one run with their predictions."""
     (engine, asks), (rows, batches), answers = shared, run, []
     for batch in batches:
-        at = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
-        predictions = engine.respond(engine._buffers.get().fill(at, edits(batch, asks), rows))
+        positions = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
+        predictions = engine.respond(engine._buffers.get().fill(positions, edits(batch, asks), rows))
         tick(len(predictions))
         answers.append((batch, predictions))
     return answers
 
 
 def _plan(ask: Ask, rows: Indices) -> SharedGrid | OwnValues:
-    if ask.met is None:
+    if ask.donor_values is None:
         return SharedGrid(ask.own[rows], ask.size)
-    return OwnValues(ask.own[rows], ask.met[rows], is_sparing(ask))
+    return OwnValues(ask.own[rows], ask.donor_values[rows], is_sparing(ask))
 
 
 def is_sparing(ask: Ask) -> bool:
     """Whether values that a row is given twice, and its own, are looked for: otherwise every cell is predicted."""
-    return (ask.met is not None and ask.met.repeats) or ask.size <= FEW_VALUES
+    return (ask.donor_values is not None and ask.donor_values.repeats) or ask.size <= FEW_VALUES
 
 
 class _Store:
@@ -246,7 +246,7 @@ class _Store:
     def each(
         self, block: Indices, plans: Sequence[SharedGrid | OwnValues]
     ) -> Iterator[tuple[NDArray[Any], NDArray[Any], SharedGrid | OwnValues]]:
-        """Of a block: predictions of the unchanged rows, and for each plan those of its cells."""
+        """For each plan: the block's predictions of the unchanged rows, and of its cells."""
         assert self.base is not None  # every block starts with its unchanged rows
         part = slice(block[0], block[-1] + 1)
         for plan, cells in zip(plans, self.cells, strict=True):
@@ -288,7 +288,7 @@ class Mixer:
         return result
 
     def arrays(self, codes: NDArray[np.int32], sample: Sample, loss: Loss, tick: Tick) -> GameArrays | None:
-        """What walks read, where the model lives on a device that knows the loss; else None: NumPy's arrays."""
+        """What walks read, where the model is on a device that computes the loss; else None: NumPy's arrays."""
         return None
 
     def _batches(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:

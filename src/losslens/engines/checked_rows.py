@@ -49,7 +49,7 @@ def _covering_rows(columns: Sequence[Column], counted: Indices | None, most: int
     uncovered = np.zeros(codes.shape, np.bool_)  # of each row, the odd values that no chosen row holds
     for k, column in enumerate(columns):
         codes[:, k] = column.distinct.codes[rows]
-        own = [place for place, (_, of, _) in zip(places.tolist(), odd, strict=True) if of == k]
+        own = [place for place, (_, number, _) in zip(places.tolist(), odd, strict=True) if number == k]
         uncovered[:, k] = np.isin(codes[:, k], codes[own, k])
     chosen: list[int] = []
     for place, (_, k, _) in zip(places.tolist(), odd, strict=True):
@@ -71,7 +71,7 @@ def _columns(engine: ExactEngine, site: Site) -> list[int]:
 
 
 def _odd_values(column: Column, counted: Indices | None, most: int) -> Iterator[tuple[int, int]]:
-    """For each odd value its turn, and a row that holds it: missing ones and extremes at turn 0, then the rarest."""
+    """The turn of each odd value, and a row that holds it: missing values and extremes at turn 0, then the rarest."""
     distinct, codes = column.distinct, column.distinct.codes
     present, first = np.arange(len(distinct)), distinct.first
     if counted is not None:

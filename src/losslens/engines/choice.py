@@ -151,81 +151,84 @@ def _plain(names: Any) -> list[str]:
 def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> ExactEngine:
     """Compare the engine with the model on some rows; raise `Declined` if predictions or losses differ.
 
-    Returned is the engine whose predictions have the type of the model's.
+    The result is the engine whose predictions have the type of the model's.
 
-    Half of the rows hold odd values (`checked_rows`). Of these and the others in turn, the others take values of
-    requested columns from another row, since cells lie where no row of the table does: one column, or half of them.
+    Every second row holds odd values (`checked_rows`). The rows between them take values of requested columns from
+    another row, since cells lie where no row of the table does: of one column, or of half of them.
     """
     n = site.table.n
     rows, covers, weight = checked_rows(engine, site, CHECKED)
     columns = sorted(site.requested)[:: len(site.requested) // MOST_REPLACED + 1]
     source = _replaced(rows, columns, len(site.table.names))
     edits = [Edit(0, len(rows), j, site.column(j), source[:, j]) for j in columns]
-    own = respond(Batch(site.table).fill(rows, edits))
-    engine = engine.like(own.dtype)
-    mine = engine.predict(source)
-    if own.shape != mine.shape:
+    expected = respond(Batch(site.table).fill(rows, edits))
+    engine = engine.like(expected.dtype)
+    computed = engine.predict(source)
+    if expected.shape != computed.shape:
         raise Declined(
-            f"the model's predictions have shape {own.shape}, but those computed from its parameters {mine.shape}"
+            f"the model's predictions have shape {expected.shape}, but those computed from its parameters "
+            f"{computed.shape}"
         )
-    single = engine.in_single or is_single(own)
+    single = engine.in_single or is_single(expected)
     if single and not engine.adds_in_single:
         raise Declined(SINGLE)
     if single and engine.sums_losses and n < FEWEST_IN_SINGLE:
         raise Declined(FEW_IN_SINGLE)
     tolerance, rounded = (SINGLE_TOLERANCE, ROUNDED_IN_SINGLE) if single else (TOLERANCE, ROUNDED)
-    gaps, largest = np.abs(np.subtract(own, mine, dtype=np.float64)), float(np.abs(own).max())
+    gaps, largest = np.abs(np.subtract(expected, computed, dtype=np.float64)), float(np.abs(expected).max())
     # What cancels is rounded in proportion to itself: that is no other model, but is declined below.
     if not np.all(gaps <= tolerance * max(largest, engine.magnitude * max(1.0, largest) if single else 0.0)):
         raise Declined(DIFFERENT)
     # Predictions that are rounded alike have no gaps, but a closed form is not rounded.
-    rounding = float(np.abs(own[~covers]).max()) * float(np.finfo(np.float32 if single else np.float64).eps)
+    rounding = float(np.abs(expected[~covers]).max()) * float(np.finfo(np.float32 if single else np.float64).eps)
     gap = np.sqrt(np.average(np.mean(gaps.reshape(len(rows), -1) ** 2, axis=1), weights=weight))
-    if not max(rounding, gap) <= tolerance * spread(own, weight):
+    if not max(rounding, gap) <= tolerance * spread(expected, weight):
         raise Declined(rounded)
     if site.losses is not None:
-        check = partial(_check_losses, partial(site.losses, rows), own, mine, weight, tolerance, 4 * rounding)
-        check(known_to_rounding=engine.own_rounding and not single)  # of float32 that is more than is promised
+        check = partial(_check_losses, partial(site.losses, rows), expected, computed, weight, tolerance, 4 * rounding)
+        check(allow_rounding=engine.own_rounding and not single)  # of float32 that is more than is promised
     return engine
 
 
 def _replaced(rows: Indices, columns: Sequence[int], p: int) -> Indices:
-    """For each row and column the row that its value comes from, (rows, p)."""
+    """The row from which each row takes the value of each column, (rows, p)."""
     m, rng = len(rows), np.random.default_rng(0)
     source = np.repeat(rows[:, None], p, axis=1)
-    for at in range(1, m, 2):
-        some = rng.permutation(columns)[: 1 if at % 4 == 1 else (len(columns) + 1) // 2]
-        source[at, some] = rows[(at + rng.integers(1, m)) % m]
+    for position in range(1, m, 2):
+        some = rng.permutation(columns)[: 1 if position % 4 == 1 else (len(columns) + 1) // 2]
+        source[position, some] = rows[(position + rng.integers(1, m)) % m]
     return source
 
 
 def _check_losses(
-    losses: Callable[[NDArray[Any]], Floats], own: Any, mine: Any, weight: Floats, tolerance: float, moved: float,
-    *, known_to_rounding: bool = False,
+    losses: Callable[[NDArray[Any]], Floats], by_model: Any, by_engine: Any, weight: Floats, tolerance: float,
+    moved: float, *, allow_rounding: bool = False,
 ) -> None:  # fmt: skip
     """Raise `Declined` unless the engine's losses are the model's, on average, relative to the mean loss.
 
-    The losses of a perfect model are rounding errors themselves, which another order of summation does not share. It
-    is known by what predictions that are `moved` this little, both ways, add to the loss: more than the losses differ,
-    but nothing compared with the losses of other predictions. known_to_rounding: the losses may differ by what such a
-    move changes (`ExactEngine.own_rounding`).
+    The losses of a perfect model are rounding errors themselves, which another order of summation does not share. Such
+    a model shows in what predictions that are `moved` this little, both ways, add to the loss: more than the losses
+    differ, but nothing compared with the losses of other predictions. allow_rounding: the losses may differ by what
+    such a move changes (`ExactEngine.own_rounding`).
     """
 
-    def mean(of: Floats) -> float:
-        return float(weight[defined] @ of[defined])
+    def mean(values: Floats) -> float:
+        return float(weight[defined] @ values[defined])
 
     try:
         with np.errstate(all="ignore"):
-            expected, found = losses(own), losses(mine)
+            expected, computed = losses(by_model), losses(by_engine)
             defined = np.isfinite(expected)  # a deviance is not, of a prediction below 0
-            gap = mean(np.abs(found - expected))
+            gap = mean(np.abs(computed - expected))
             if gap <= tolerance * mean(np.abs(expected)):
                 return
-            both_ways = [losses(own + moved), losses(own - moved)] if own.dtype.kind == "f" else [expected] * 2
-            if known_to_rounding and gap <= mean(np.max(np.abs(np.subtract(both_ways, expected)), axis=0)):
+            both_ways = (
+                [losses(by_model + moved), losses(by_model - moved)] if by_model.dtype.kind == "f" else [expected] * 2
+            )
+            if allow_rounding and gap <= mean(np.max(np.abs(np.subtract(both_ways, expected)), axis=0)):
                 return
             added = mean(sum(both_ways) / 2 - expected)
-            if gap <= added <= tolerance * mean(losses(np.roll(own, 1, axis=0))):
+            if gap <= added <= tolerance * mean(losses(np.roll(by_model, 1, axis=0))):
                 return
     except Exception as error:  # the user's function: of rows that the black box may never ask for
         raise Declined(f"the loss can't be evaluated on rows with replaced values ({error})") from error
@@ -253,7 +256,7 @@ def batch_rows(native: Any, table: Table, memory: int) -> int:
     """Rows per call, derived from counts so that the same data give the same batches on every machine."""
     last = native.steps[-1][1] if hasattr(native, "steps") else native
     last = getattr(last, "best_estimator_", last)
-    wanted = next((rows for word, rows in LARGE_BATCHES.items() if word in type(last).__name__), BATCH)
+    usual = next((rows for word, rows in LARGE_BATCHES.items() if word in type(last).__name__), BATCH)
     # An eighth of the memory holds a batch, the model's temporary arrays and the predictions: four times the batch.
     fits = memory // (32 * (table.row_bytes + 64))
     fewest = min(64, table.n)
@@ -262,4 +265,4 @@ def batch_rows(native: Any, table: Table, memory: int) -> int:
             f"memory={memory} bytes is too small for batches of {fewest} rows of this table: "
             f"set it to at least {32 * fewest * (table.row_bytes + 64)} bytes"
         )
-    return int(min(wanted, fits))
+    return int(min(usual, fits))

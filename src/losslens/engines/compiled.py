@@ -29,14 +29,13 @@ MODULES = {
     "losslens.engines.trees.large_trees": 2,
     "losslens.engines.trees.effect_kernels": 2,
     "losslens.engines.trees.mean_games": 1,
-    "losslens.engines.trees.wide_leaf_kernels": 1,
     "losslens.engines.trees.pair_kernels": 4,
     "losslens.engines.trees.pair_table": 1,
     "losslens.engines.trees.two_columns": 1,
     "losslens.engines.trees.node_rules": 1,
 }
 _COMPILING = RLock()  # one thread at a time: the others wait for what it compiles
-# numba found no folder for its cache, could not write to it, or could not read the files of another version.
+# numba has no folder for its cache, could not write to it, or could not read the files of another version.
 _NO_CACHE = (RuntimeError, OSError, AttributeError, ImportError, EOFError, pickle.UnpicklingError)
 
 
@@ -64,7 +63,7 @@ class Kernel:
             return self.dispatcher
 
     def folder(self) -> str | None:
-        """Of numba's cache; None if none can be written to."""
+        """The folder of numba's cache; None if no folder can be written to."""
         with suppress(*_NO_CACHE):
             return str(numba.njit(cache=True)(self.function).stats.cache_path)
         return None

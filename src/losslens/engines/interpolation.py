@@ -66,18 +66,18 @@ class GridAxis:
             masses[:, j : j + self.intervals] += nodes[:, :, j]
         return masses
 
-    def at(self, table: Tables, values: Floats) -> Floats:
-        """Functions that are known at the points, (tables, points), at the numbers: each from its table."""
+    def interpolate(self, table: Tables, values: Floats) -> Floats:
+        """Functions with these values at the points, (tables, points), at the numbers: each from its table."""
         from losslens.engines.interpolation_kernels import evaluate
 
         windows = np.lib.stride_tricks.sliding_window_view(values, POINTS, axis=1)
-        found = np.empty(len(self.x))
-        evaluate(self.x, float(self.first), table, np.ascontiguousarray(windows @ LAGRANGE), found)
-        return found
+        result = np.empty(len(self.x))
+        evaluate(self.x, float(self.first), table, np.ascontiguousarray(windows @ LAGRANGE), result)
+        return result
 
 
-def means_of_sums(phi: Callable[[Floats], Floats], at: GridAxis, of: GridAxis, masses: Floats) -> Floats:
-    """Sums over the masses at the points of one axis of phi(sum), at each point of the other, (points,)."""
-    first = at.first + of.first - (POINTS - 2)  # the points begin 3 steps before the intervals, of both
-    samples = phi((first + np.arange(at.points + of.points - 1)) / STEPS)
+def means_of_sums(phi: Callable[[Floats], Floats], axis: GridAxis, averaged: GridAxis, masses: Floats) -> Floats:
+    """Sums of phi(u + v) over the masses at the points v of one axis, for each point u of the other, (points,)."""
+    first = axis.first + averaged.first - (POINTS - 2)  # the points begin 3 steps before the intervals, of both
+    samples = phi((first + np.arange(axis.points + averaged.points - 1)) / STEPS)
     return np.correlate(samples, masses, "valid")

@@ -25,6 +25,16 @@ def trailing_zeros(_: Any, word: Any) -> Any:
 
 
 @intrinsic
+def leading_zeros(_: Any, word: Any) -> Any:
+    """Number of zeros above the highest set bit of a nonzero word."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), emit
+
+
+@intrinsic
 def count_bits(_: Any, word: Any) -> Any:
     """Number of set bits of a word."""
 
@@ -41,7 +51,7 @@ def _data(context: Any, builder: Any, kind: Any, array: Any) -> Any:
 
 @intrinsic
 def store_past_cache(_: Any, array: Any, index: Any, value: Any) -> Any:
-    """``array[index] = value`` where much is written that is not read soon: the cache is neither filled nor asked."""
+    """``array[index] = value`` where much is written that is not read soon: the cache is neither filled nor read."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = _data(context, builder, signature.args[0], arguments[0])
@@ -71,13 +81,13 @@ def _sum(builder: Any, kind: Any, first: Any, second: Any) -> Any:
 def _add(lanes: int) -> Any:
     """An intrinsic that adds `lanes` numbers."""
 
-    def add(_: Any, to: Any, at: Any, given: Any, begin: Any) -> Any:
+    def add(_: Any, to: Any, at: Any, source_type: Any, begin: Any) -> Any:
         def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             place, other = (_place(context, builder, signature, arguments, k, lanes) for k in (0, 2))
             builder.store(_sum(builder, to, _load(builder, place), _load(builder, other)), place).align = 8
             return context.get_dummy_value()
 
-        return types.void(to, types.uint64, given, types.uint64), emit
+        return types.void(to, types.uint64, source_type, types.uint64), emit
 
     return intrinsic(add)
 
@@ -87,7 +97,7 @@ add_four = _add(FOUR)
 
 
 @intrinsic
-def sum_subsets_of_three(_: Any, table: Any, at: Any) -> Any:
+def sum_subsets_of_three(_: Any, table: Any, start: Any) -> Any:
     """Sums over the subsets of three players, in place of table[at :][:8]."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -96,7 +96,7 @@ class ProductForm(ReadModel):
         return engine
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
-        """Those for which cells, or factors of the squared error, are worth their time."""
+        """Raise `Declined` where a sample takes less time than the cells of this loss."""
         if self.only_squared and loss is not None and loss != squared_error:
             raise Declined(
                 "of a linear model after a step that mixes columns only the squared error has a closed form, not "
@@ -104,11 +104,11 @@ class ProductForm(ReadModel):
             )
 
     def check_parts(self, loss: Loss | None) -> None:
-        """Always declined."""
+        """Raise `Declined`: sums of products are not computed part by part."""
         raise Declined("sums of products are not computed part by part; pass a sample of the rows in memory")
 
     def then(self, wrapped: Wrapped) -> ReadModel:
-        """With what becomes of each response."""
+        """The same sums, whose responses a wrapper changes."""
         if self.only_squared:
             return super().then(wrapped)
         if wrapped.labels:
@@ -127,7 +127,7 @@ class ProductForm(ReadModel):
 
     @abstractmethod
     def cancelled(self) -> float:
-        """How large the terms are that the model adds up, if that is known whatever the table."""
+        """How large the terms are that the model adds up, where a bound holds for every table."""
 
     @abstractmethod
     def moves(self, column: int) -> bool:
@@ -252,10 +252,10 @@ class GaussianBlock:
         return np.exp(total, out=total)
 
 
-def node_count(stretch: float) -> int:
-    """Chebyshev nodes that interpolate exp(-stretch (u - c)^2) on [-1, 1] to EPS / 2, whatever the centre c.
+def node_count(gamma: float) -> int:
+    """Chebyshev nodes that interpolate exp(-gamma (u - c)^2) on [-1, 1] to EPS / 2, whatever the centre c.
 
-    In the ellipse with foci -1, 1 and half-axes that sum to rho, it is at most M = exp(stretch (rho - 1/rho)^2 / 4), so
+    In the ellipse with foci -1, 1 and half-axes that sum to rho, it is at most M = exp(gamma (rho - 1/rho)^2 / 4), so
     that the error of the polynomial of degree N through the points cos(k pi / N) is at most 4 M / (rho^N (rho - 1)) for
     any rho > 1 (Trefethen, Approximation Theory and Approximation Practice, theorem 8.2); the smallest N is taken.
 
@@ -263,7 +263,7 @@ def node_count(stretch: float) -> int:
     (26, 132)
     """
     rho = 1 + np.geomspace(1e-4, 1e8, 2000)
-    logarithm = np.log(8 / EPS) + stretch / 4 * np.square(rho - 1 / rho) - np.log(rho - 1)
+    logarithm = np.log(8 / EPS) + gamma / 4 * np.square(rho - 1 / rho) - np.log(rho - 1)
     return max(1, ceil(float(np.min(logarithm / np.log(rho))))) + 1
 
 
@@ -298,13 +298,13 @@ class _DonorTerms:
             np.matmul(kept, basis.T, out=out[:, part])
         out += self.form.intercept
 
-    def gather(self, kept: Floats, met: Indices) -> Floats:
-        """Sums of each row at its own selection of values, (rows, m)."""
-        if self.basis is not None and met.shape[1] * self.basis.shape[1] <= len(self.values):
-            return np.asarray(np.einsum("br,bmr->bm", self.project(kept), self.basis[met]) + self.form.intercept)
+    def gather(self, kept: Floats, index: Indices) -> Floats:
+        """Sums of row i at the values with positions ``index[i]``, (rows, m)."""
+        if self.basis is not None and index.shape[1] * self.basis.shape[1] <= len(self.values):
+            return np.asarray(np.einsum("br,bmr->bm", self.project(kept), self.basis[index]) + self.form.intercept)
         full = np.empty((len(kept), len(self.values)))
         self.fill(kept, full)
-        return np.take_along_axis(full, met.astype(np.intp), axis=1)
+        return np.take_along_axis(full, index.astype(np.intp), axis=1)
 
 
 def _terms(form: ProductForm, image: Image) -> Floats:
@@ -315,8 +315,8 @@ def _terms(form: ProductForm, image: Image) -> Floats:
 
 def _moving(form: ProductForm, image: Image) -> Image:
     """The image restricted to columns with an effect on the model."""
-    at = [position for position, j in enumerate(image[0]) if form.moves(j)]
-    return [int(image[0][position]) for position in at], np.asarray(image[1], np.float64)[:, at]
+    positions = [position for position, j in enumerate(image[0]) if form.moves(j)]
+    return [int(image[0][position]) for position in positions], np.asarray(image[1], np.float64)[:, positions]
 
 
 def _donor_terms(form: ProductForm, image: Image, max_bytes: int) -> _DonorTerms:
@@ -342,10 +342,10 @@ def cost(form: ProductForm, n: int, g: int, image: Image | None = None) -> float
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """The predictions of all pairs of a row and a value, ``kept @ lent.T``."""
+    """The predictions of all pairs of a row and a value, ``kept @ replaced.T``."""
 
     kept: Floats  # (n, r + 1)
-    lent: Floats  # (g, r + 1)
+    replaced: Floats  # (g, r + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,7 +400,7 @@ class Products(ExactEngine):
 
     @property
     def own_rounding(self) -> bool:
-        """Of probabilities."""
+        """Losses of probabilities may differ by the rounding of 1 - p."""
         return self.form.respond is not None
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
@@ -449,8 +449,8 @@ class Products(ExactEngine):
         base, halves = np.empty(n), []
         for each in terms:
             assert each.basis is not None  # that of a rank is kept
-            lent = np.insert(each.basis, each.basis.shape[1], 1.0, axis=1)
-            halves.append(Halves(np.full((n, lent.shape[1]), self.form.intercept), lent))
+            replaced = np.insert(each.basis, each.basis.shape[1], 1.0, axis=1)
+            halves.append(Halves(np.full((n, replaced.shape[1]), self.form.intercept), replaced))
         columns = sorted({j for each in terms for j in each.columns})
 
         def fill_block(matrix: Floats, start: int, tick: Tick) -> None:
@@ -492,12 +492,13 @@ class Products(ExactEngine):
             own = ask.own[rows]
             if not each.columns:
                 out[:] = base[:, None]
-            elif ask.met is None:
+            elif ask.donor_values is None:
                 each.fill(block.without(each.columns), out)
-                on = np.flatnonzero(own >= 0)
-                out[on, own[on]] = base[on]  # exactly the unchanged prediction if the value is the row's own
+                own_rows = np.flatnonzero(own >= 0)
+                # Exactly the unchanged prediction where the value is the row's own.
+                out[own_rows, own[own_rows]] = base[own_rows]
             else:
-                met = ask.met[rows]
-                out[:] = each.gather(block.without(each.columns), met)
-                i, k = np.nonzero(met == own[:, None])
+                index = ask.donor_values[rows]
+                out[:] = each.gather(block.without(each.columns), index)
+                i, k = np.nonzero(index == own[:, None])
                 out[i, k] = base[i]

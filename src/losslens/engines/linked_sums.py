@@ -1,7 +1,7 @@
 """Sums inside a link: ``f = h(b + sum over columns of g_j(x_j))``, with one sum, or one for each class.
 
 Logistic regression, discriminant analysis, naive Bayes, generalised linear models. A feature, or a group of columns,
-lends one number to each sum: with u_i what a row keeps and v_k what a donor lends, means of losses of ``h(u_i + v_k)``
+adds one number to each sum: with u_i what row i keeps and v_k what donor k adds, means of losses of ``h(u_i + v_k)``
 over all pairs cost as much as a few predictions (`sum_losses`). Where a loss is linear in y on the scale of the sums
 (`loss_scales`), Shapley importances have a closed form, too; with several classes nothing else has.
 """
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import sum_losses
-from losslens.engines.additive import Additive, SumGames, SumRows, fill_cells
+from losslens.engines.additive import Additive, AdditiveGames, SumGames, fill_cells
 from losslens.engines.base import (
     SINGLE_TOLERANCE,
     Answer,
@@ -39,6 +39,7 @@ from losslens.progress import Tick
 from losslens.typing import Floats, Indices
 
 PARTS = "sums inside a link are not computed part by part; pass a sample of the rows in memory"
+LOSSES_OF_SUMS = "of an additive model the squared, absolute, pinball, Huber and hinge losses have a closed form"
 SEVERAL_CLASSES = "of sums of several classes only Shapley importances of the log loss have a closed form"
 TIED = "ties between labels of rows with replaced values are broken by rounding"
 TIED_IN_SINGLE = f"{TIED}, more often in single precision; pass the table as float64"
@@ -56,7 +57,7 @@ def respond(link: Link, response: Response, sums: Floats, dtype: np.dtype[Any] =
 
 def _respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
     if link == "identity":
-        return sums[:, 0]
+        return sums[:, 0] if sums.shape[1] == 1 else sums
     if link == "log":
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(sums[:, 0]))
@@ -75,30 +76,30 @@ def _respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
 
 
 def mean_losses(
-    link: Link, loss: Loss, y: NDArray[Any], u: Floats, lent: Floats, base: Floats, ceiling: float | None
+    link: Link, loss: Loss, y: NDArray[Any], u: Floats, v: Floats, base: Floats, ceiling: float | None
 ) -> MeanLosses:
-    """Mean losses of rows that keep u, where donors lend `lent`, (n,) each; base: losses of the rows."""
+    """Mean losses of ``h(u_i + v_k)`` over rows i and donors k, (n,) each; base: losses of the unchanged rows."""
     if link == "identity":
-        return sum_losses.of_identity(loss, y, u, lent)
+        return sum_losses.of_identity(loss, y, u, v)
     if link == "log":
-        return sum_losses.of_log(loss, y, u, lent)
+        return sum_losses.of_log(loss, y, u, v)
     if link == "log1p":  # y - (exp(sum) - 1): a loss of their difference is that of y + 1
-        return sum_losses.of_log(loss, np.asarray(y, float) + 1, u, lent)
+        return sum_losses.of_log(loss, np.asarray(y, float) + 1, u, v)
     if link == "sign":
         return sum_losses.of_sign(y, u)
     return sum_losses.Interpolated(loss, y, u, base, ceiling)
 
 
-def mean_response(link: Link, response: Response, u: Floats, lent: Floats, weight: Floats) -> Floats:
-    """The mean prediction over the rows where each of these is lent: (m,), or shares of the classes, (m, 2)."""
+def mean_response(link: Link, response: Response, u: Floats, v: Floats, weight: Floats) -> Floats:
+    """The mean prediction over the rows for each donor's v: (m,), or shares of the classes, (m, 2)."""
     if link == "identity":
-        return np.asarray(weight @ u + lent)
+        return np.asarray(weight @ u + v)
     if link in ("log", "log1p"):
-        return np.asarray(np.exp(lent + u.max()) * (weight @ np.exp(u - u.max())) - (link == "log1p"))
+        return np.asarray(np.exp(v + u.max()) * (weight @ np.exp(u - u.max())) - (link == "log1p"))
     if link == "sign":
-        second = 1 - sum_losses.of_sign(np.ones(len(u)), u).over_rows(lent, weight)
+        second = 1 - sum_losses.of_sign(np.ones(len(u)), u).over_rows(v, weight)
     else:
-        second = sum_losses.mean_probability(u, lent, weight)
+        second = sum_losses.mean_probability(u, v, weight)
     return second if response == "values" else np.column_stack([1 - second, second])
 
 
@@ -106,13 +107,13 @@ def mean_response(link: Link, response: Response, u: Floats, lent: Floats, weigh
 class ColumnFunctions:
     """Functions of single columns, of which a model adds multiples: the columns that it reads, made wider."""
 
-    of: Indices  # (C,): the column that each is a function of
+    columns: Indices  # (C,): the column that each is a function of
     evaluate: Callable[[Floats], Floats]  # (m, columns) -> (m, C)
 
     def after(self, unwrapped: UnwrappedModel) -> UnwrappedModel:
         """The model that reads these functions."""
         step = partial(_functions_of_columns, unwrapped.transform, self.evaluate)
-        return replace(unwrapped, source=unwrapped.source[self.of], transform=step)
+        return replace(unwrapped, source=unwrapped.source[self.columns], transform=step)
 
 
 def _functions_of_columns(transform: Callable[[Any], Any] | None, evaluate: Callable[[Floats], Floats], X: Any) -> Any:
@@ -137,14 +138,14 @@ class LinkedLinear(ReadModel):
         """What each column adds to each sum."""
         if self.functions is not None:
             unwrapped = self.functions.after(unwrapped)
-        return Additive.several(self.coef, self.intercept, unwrapped, table)
+        return Additive.of(self.coef, self.intercept, unwrapped, table)
 
     @property
     def respond(self) -> Callable[[Floats], NDArray[Any]]:
         """Sums, (m, K), to predictions."""
         return partial(respond, self.link, self.response)
 
-    def engine(self, unwrapped: UnwrappedModel, site: Site) -> LinkedSums:
+    def engine(self, unwrapped: UnwrappedModel, site: Site) -> ExactEngine:
         """The sums on a table."""
         in_single = self.single and unwrapped.gives_single(site.table)
         sums = self.sums(unwrapped, site.table)
@@ -163,44 +164,48 @@ class LinkedLinear(ReadModel):
         return 8 * (self.coef.shape[1] + 4) * 2.0**-52 if self.functions is None else 1e-11
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
-        """The losses whose means over all pairs are known, or whose Shapley importances are."""
+        """Raise `Declined` unless means over all pairs, or Shapley importances, have a closed form."""
         if self.link == "softmax":
             if loss is None or loss == log_loss:
                 return
             raise Declined(SEVERAL_CLASSES)
-        known = LOSSES[self.link]
-        if loss is not None and (loss.custom or loss.name not in known):
-            names = " and ".join(name.replace("_", " ") for name in known)
+        if loss is not None and len(self.coef) > 1:
+            raise Declined(SEVERAL_CLASSES)
+        supported = LOSSES[self.link]
+        if loss is not None and (loss.custom or loss.name not in supported):
+            if self.link == "identity":
+                raise Declined(LOSSES_OF_SUMS)
+            names = " and ".join(name.replace("_", " ") for name in supported)
             raise Declined(f"of sums inside a {self.link} link the means of {names} are known, not of {loss.title}")
 
     def then(self, wrapped: Wrapped) -> ReadModel:
-        """Labels, from a threshold of two classes' probabilities."""
-        if wrapped.cut is None or wrapped.form is not None or self.link not in ("logistic", "odds"):
+        """Labels, from a threshold of two classes' probabilities, or of a sum without a link."""
+        if wrapped.cut is None or wrapped.form is not None or self.link not in ("identity", "logistic", "odds"):
             return super().then(wrapped)
         return self.labels(*wrapped.cut)
 
     def labels(self, threshold: float, second: bool) -> LinkedLinear:
-        """The second class where its probability is above a threshold, or that of the first below it."""
-        if not 0 < threshold < 1:
-            raise Declined("its threshold of probabilities is not between 0 and 1")
-        at = np.log(threshold) - np.log1p(-threshold)
-        return replace(
-            self, intercept=self.intercept - (at if second else -at), link="sign", response="labels",
-            blurred=4 / (threshold * (1 - threshold)),
-        )  # fmt: skip
+        """The second class where what the model predicts of it is above a threshold, or of the first below it."""
+        cut, blurred = threshold, 0.0
+        if self.link != "identity":
+            if not 0 < threshold < 1:
+                raise Declined("its threshold of probabilities is not between 0 and 1")
+            cut, blurred = np.log(threshold) - np.log1p(-threshold), 4 / (threshold * (1 - threshold))
+        intercept = self.intercept - (cut if second else -cut)
+        return LinkedLinear(self.coef, intercept, "sign", "labels", self.functions, self.single, blurred)
 
     def slope(self, loss: Loss) -> float | None:
-        """Where the link leads to the loss's scale."""
+        """The slope of the loss's scale in the sums; None where the link does not lead to that scale."""
         return slope_on_sums(loss, self.respond, len(self.coef))
 
     def check_parts(self, loss: Loss | None) -> None:
-        """Always declined."""
+        """Raise `Declined`: means inside a link do not add up over parts."""
         raise Declined(PARTS)
 
 
 @dataclass(frozen=True, eq=False)
 class LinkedSums(ExactEngine):
-    """One additive model for each sum, and the link from their sums to predictions."""
+    """One additive model for each sum, and the link from sums to predictions."""
 
     sums: tuple[Additive, ...]
     link: Link
@@ -216,10 +221,11 @@ class LinkedSums(ExactEngine):
     adds_in_single: ClassVar[bool] = True
     inside_link: ClassVar[bool] = True
     sums_losses: ClassVar[bool] = True
+    fills_own_donors: ClassVar[bool] = True
 
     @property
     def own_rounding(self) -> bool:
-        """Of probabilities."""
+        """Losses of probabilities may differ by the rounding of 1 - p."""
         return self.response == "probabilities"
 
     @cached_property
@@ -233,7 +239,7 @@ class LinkedSums(ExactEngine):
         return np.asarray(np.max([one.uses for one in self.sums], axis=0))
 
     def like(self, dtype: np.dtype[Any]) -> LinkedSums:
-        """With probabilities and values of this type."""
+        """The same engine, whose probabilities and values have this type."""
         return replace(self, dtype=dtype) if dtype.kind == "f" else self
 
     @property
@@ -263,17 +269,17 @@ class LinkedSums(ExactEngine):
         return "sums"
 
     def _check(self, columns: Sequence[int], loss: Loss | None) -> None:
-        lent = self.added(columns)
-        u = self.sums[0].prediction - lent
+        v = self.sums[0].added(columns)
+        u = self.sums[0].prediction - v
         if not np.isfinite(u).all():
             raise Declined("some of its sums are infinite or missing")
         if loss == log_loss and self.dtype == np.float32:
-            self._check_log_losses(u, lent)
+            self._check_log_losses(u, v)
         tied = TIED_IN_SINGLE if self.in_single else TIED
         if self.link == "sign":
-            sum_losses.check_ties(-u, lent, self.rounding * self.magnitude + self.blurred, tied)
+            sum_losses.check_ties(-u, v, self.rounding * self.magnitude + self.blurred, tied)
         elif self.link == "log":
-            low, high = float(u.min() + lent.min()), float(u.max() + lent.max())
+            low, high = float(u.min() + v.min()), float(u.max() + v.max())
             largest = min(LARGEST, 1 / float(np.finfo(self.dtype).tiny))
             if not -np.log(largest) <= low <= high <= np.log(largest):
                 raise Declined(
@@ -281,16 +287,16 @@ class LinkedSums(ExactEngine):
                 )
             sum_losses.check_deltas(loss, float(np.exp(high)))
         elif self.link == "log1p":
-            high = float(u.max() + lent.max())
+            high = float(u.max() + v.max())
             if not (high <= np.log(LARGEST) and np.std(np.expm1(self.sums[0].prediction)) >= LEAST_SPREAD):
                 raise Declined(f"predictions exceed {LARGEST:g}, or vary by less than {LEAST_SPREAD:g}")
             sum_losses.check_deltas(loss, float(np.exp(high)))
         else:
-            reached = sum_losses.within_reach(u, lent)
+            reached = sum_losses.within_reach(u, v)
             if max(float(np.ptp(x)) for x in reached) * STEPS > MOST_STEPS:
                 raise Declined(f"its sums range over more than {MOST_STEPS // STEPS:,}, too many steps to interpolate")
 
-    def _check_log_losses(self, u: Floats, lent: Floats) -> None:
+    def _check_log_losses(self, u: Floats, v: Floats) -> None:
         """Whether rounding to float32, eps, moves log losses by less than 1e-5 of their mean.
 
         The loss of a probability of 1 is eps in the model, and 0 in a closed form. With 1 - p for the first of two
@@ -305,27 +311,9 @@ class LinkedSums(ExactEngine):
         if self.link == "logistic":
             first = self.losses(every, np.tile(np.array([1, 0], self.dtype), (n, 1))) < 1
             with np.errstate(over="ignore"):
-                moved = eps / 2 * (weight[first] @ np.exp(u[first])) * (weight @ np.exp(lent))
+                moved = eps / 2 * (weight[first] @ np.exp(u[first])) * (weight @ np.exp(v))
             if not moved <= SINGLE_TOLERANCE * mean:
                 raise Declined(FAR_IN_SINGLE)
-
-    def read(self, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
-        """The sum of each row, and copies of columns."""
-        return self.sums[0].read(columns, None, weight)
-
-    @property
-    def parts(self) -> Floats:
-        """The model's input, (n, p)."""
-        return self.sums[0].parts
-
-    @property
-    def scale(self) -> Floats:
-        """The factor of each column in the sum, (p,)."""
-        return self.sums[0].scale
-
-    def added(self, columns: Sequence[int]) -> Floats:
-        """What some columns add to the sum, (n,)."""
-        return self.sums[0].added(columns)
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and in all cells of each ask."""
@@ -333,4 +321,5 @@ class LinkedSums(ExactEngine):
 
     def games(self, players: Sequence[Subject]) -> SumGames:
         """Closed forms on the scale of the sums."""
-        return SumGames(self.sums, self.respond, players)
+        games = AdditiveGames if self.link == "identity" else SumGames
+        return games(self.sums, self.respond, players)

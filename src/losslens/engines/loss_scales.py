@@ -60,8 +60,8 @@ _SCALES = (
 
 
 def scale_of(loss: Loss) -> LossScale | None:
-    """b and T of a loss; None for a loss that is not linear in y on any scale, or not known to be."""
-    return next((scale for known, scale in _SCALES if loss == known), None)
+    """b and T of a loss; None for a loss that is not linear in y on any scale, and for a function of the user's."""
+    return next((scale for named, scale in _SCALES if loss == named), None)
 
 
 def slope_on_sums(loss: Loss, link: Callable[[Floats], NDArray[Any]], outputs: int) -> float | None:
@@ -94,7 +94,7 @@ def _contrasts(columns: Floats) -> Floats:
 def weights_of_sums(loss: Loss, y: NDArray[Any], slope: float, outputs: int) -> Floats:
     """b for a model's sums, (n, outputs); a single sum for two classes is the difference between their T."""
     scale = scale_of(loss)
-    assert scale is not None  # `slope_on_sums` is known
+    assert scale is not None  # `slope_on_sums` gave a slope
     b = scale.b(y, max(outputs, 2) if scale.classes else 1)
     if scale.classes and outputs == 1:
         b = (b[:, 1:] - b[:, :1]) / 2

@@ -66,9 +66,9 @@ class MonomialSum(ProductForm):
 
     def rank(self, image: Image) -> int | None:
         """The number of different powers of the values."""
-        found = len(np.unique(self.powers[:, list(image[0])], axis=0))
+        different = len(np.unique(self.powers[:, list(image[0])], axis=0))
         L, g = len(self.coef), len(image[1])
-        return found if found * (L + g) < L * g else None
+        return different if different * (L + g) < L * g else None
 
     def spanned(self, image: Image, rank: int) -> tuple[Floats, Floats]:
         """The coefficients of the terms with each of the powers, (L, rank), and the powers of the values, (g, rank)."""

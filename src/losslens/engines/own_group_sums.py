@@ -31,24 +31,24 @@ def sum_own_groups(start, classes, change, weight, base, ceiling, group, member,
     for i in range(U(len(weight))):
         end = U(group[i, 1])
         for k in range(U(len(member))):
-            row_sum, before, at, stop = 0.0, 0.0, U(group[i, 0]), U(start[i, k + ONE])
+            row_sum, before, begin, stop = 0.0, 0.0, U(group[i, 0]), U(start[i, k + ONE])
             for s in range(U(start[i, k]), stop):
                 after = end
                 if s + ONE < stop:  # the first member at or after the next step
-                    low = at
+                    low = begin
                     while low < after:
                         middle = (low + after) // TWO
                         if member[k, middle] < classes[s + ONE]:
                             low = middle + ONE
                         else:
                             after = middle
-                if after == at:  # no member is there
+                if after == begin:  # no member is there
                     continue
-                covered = mass[k, after] - mass[k, at]
+                covered = mass[k, after] - mass[k, begin]
                 row_sum += covered * change[s]
                 if change[s] + base[i] >= ceiling:
                     clipped[k] -= weight[i] * covered
-                jumps[k, at] += weight[i] * (change[s] - before)
+                jumps[k, begin] += weight[i] * (change[s] - before)
                 before = change[s]
-                at = after
+                begin = after
             local[i, k] = row_sum

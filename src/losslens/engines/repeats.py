@@ -30,7 +30,7 @@ REMEMBERED = 1_000  # unchanged rows, at most, whose predictions are compared wi
 
 @dataclass(eq=False)
 class Repeats:
-    """Compares answers for rows that are predicted twice anyway, and knows why none of them counts as exact."""
+    """Compares answers for rows that are predicted twice, and keeps the reason why none of them counts as exact."""
 
     watches: bool = True  # False: what predicts only stands in for the model
     declined: str = ""
@@ -38,7 +38,7 @@ class Repeats:
     base: NDArray[Any] | None = None  # and their predictions
 
     def compare(self, first: NDArray[Any], again: NDArray[Any], every: Callable[[], NDArray[Any]]) -> None:
-        """Two answers for the same rows; `every` gives predictions of different rows, to tell how much they vary."""
+        """Two answers for the same rows; `every` gives predictions of different rows, which say how much they vary."""
         if not self.watches or self.declined or np.array_equal(first, again):
             return
         if differ(first, again, every()):

@@ -32,14 +32,14 @@ def sum_steps(start, classes, change, prediction, y, weight, base, ceiling, mass
             first, final = U(start[i, k]), U(start[i, k + ONE]) - ONE
             below = mass[at]
             if usual:  # in less than half of the time, because there is no branch in the loop
-                place, target, own, mine, now = at, y[i] if len(y) > 0 else 0.0, base[i], weight[i], 0.0
+                place, target, own, row_weight, now = at, y[i] if len(y) > 0 else 0.0, base[i], weight[i], 0.0
                 for s in range(first, final + ONE):
                     after, value = at + U(classes[min(s + ONE, final)]), prediction[s, 0]
                     now = (target - value) * (target - value) - own if len(y) > 0 else change[s]
                     change[s] = now
                     row_sum += (mass[after] - below) * now
-                    curve[place, 0] += mine * (now - before)
-                    curve[place, 1] += mine * (value - last)
+                    curve[place, 0] += row_weight * (now - before)
+                    curve[place, 1] += row_weight * (value - last)
                     below, before, last, place = mass[after], now, value, after
                 local[i, k] = row_sum + (mass[U(mass_at[k + ONE]) - ONE] - below) * now
                 continue
@@ -65,3 +65,20 @@ def sum_steps(start, classes, change, prediction, y, weight, base, ceiling, mass
                     curve[place, ONE + w] += weight[i] * (prediction[s, w] - level)
             local[i, k] = row_sum
             clipped[k] += weight[i] * row_clipped
+
+
+@compiled(types.void(i8[:, ::1], i4[::1], types.int64, i4[:, ::1], i8[:, ::1]))
+def find_steps(start, classes, k, wanted, at):
+    """Write the step on which the k-th curve of each row has each of its classes, or those that all rows share."""
+    for i in range(U(len(at))):
+        first, final = start[i, k], start[i, k + 1]
+        of_row = min(i, U(len(wanted) - 1))
+        for c in range(U(at.shape[1])):
+            low, high = first, final
+            while high - low > 1:  # the last step that begins at this class or before it
+                middle = (low + high) // 2
+                if classes[middle] <= wanted[of_row, c]:
+                    low = middle
+                else:
+                    high = middle
+            at[i, c] = low

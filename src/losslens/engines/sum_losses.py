@@ -1,8 +1,9 @@
 """Mean changes of loss over all pairs for models of the form h(u_i + v_k).
 
-u_i is what row i keeps of a sum, v_k what donor k lends it. Between kinks most losses are combinations of few functions
-of v, with coefficients of the row: 1, v and v^2, or 1, v and e^v under a log link. Means of these functions over all
-donors, or over those beyond a row's kink, and means of the coefficients over the rows give everything (`Piecewise`).
+u_i is what row i keeps of a sum, v_k what donor k adds to it. Between kinks most losses are combinations of few
+functions of v, with coefficients of the row: 1, v and v^2, or 1, v and e^v under a log link. Means of these functions
+over all donors, or over those beyond a row's kink, and means of the coefficients over the rows give everything
+(`Piecewise`).
 Losses of logistic functions are interpolated (`Interpolated`).
 """
 
@@ -27,7 +28,7 @@ SATURATED = 40.0  # sums beyond: a logistic function is 0 or 1 to 4e-18, below t
 MOST_DELTAS = 100_000  # what donors change, in units of a Huber loss's delta: rounding is then up to 1e-10 of the loss
 _DEVIANCES = ("poisson_deviance", "gamma_deviance", "tweedie_deviance")
 _ON_RESPONSE = ("squared_error", "absolute_error", "pinball", "huber")
-# Losses whose means are known, by link.
+# Losses whose means over all pairs have a closed form, by link.
 LOSSES: dict[Link, tuple[str, ...]] = {
     "identity": (*_ON_RESPONSE, "hinge"),
     "log": (*_ON_RESPONSE, *_DEVIANCES),
@@ -52,19 +53,19 @@ def check_deltas(loss: Loss | None, largest: float) -> None:
 class MeanLosses(Protocol):
     """Mean losses over all pairs of rows u and donors v; up to a constant of each row, the same in all methods."""
 
-    def over_donors(self, lent: Floats, weight: Floats) -> Floats:
-        """The mean loss of each row over the donors, who lend these numbers, (n,)."""
+    def over_donors(self, v: Floats, weight: Floats) -> Floats:
+        """The mean loss of each row over the donors, whose numbers are v, (n,)."""
 
-    def over_rows(self, lent: Floats, weight: Floats) -> Floats:
-        """The mean loss over the rows where each of these numbers is lent."""
+    def over_rows(self, v: Floats, weight: Floats) -> Floats:
+        """The mean loss over the rows for each donor's v, (n,)."""
 
-    def own(self, lent: Floats) -> Floats:
-        """The loss of each row with the number that it lends itself, (n,)."""
+    def own(self, v: Floats) -> Floats:
+        """The loss of each row with the v of its own, (n,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Piecewise:
-    """The loss of row i where v is lent: ``sum over s of (last[s, i] + changes[s, i] up to kinks) functions[s](v)``.
+    """The loss of row i at v: ``sum over s of (last[s, i] + changes[s, i] up to kinks) functions[s](v)``.
 
     A row's terms without v may be left out. Sums up to a kink hold no larger v: where functions grow with v, those of
     donors far beyond would swallow their digits.
@@ -74,33 +75,33 @@ class Piecewise:
     last: Floats  # (S, n): coefficients beyond the last kink
     kinks: Sequence[tuple[Floats, Floats]] = ()  # where, (n,), and what is added to the coefficients up to it, (S, n)
 
-    def over_donors(self, lent: Floats, weight: Floats) -> Floats:
-        """From means of the functions over all donors, and over those up to each kink."""
-        there = weight * self.functions(lent)
-        found = there.sum(axis=1) @ self.last
+    def over_donors(self, v: Floats, weight: Floats) -> Floats:
+        """The mean losses of rows, from means of the functions over all donors, and over those up to each kink."""
+        weighted = weight * self.functions(v)
+        means = weighted.sum(axis=1) @ self.last
         if self.kinks:
-            order = np.argsort(lent)
-            sums, ordered = np.zeros((len(there), len(lent) + 1)), lent[order]
-            np.cumsum(there[:, order], axis=1, out=sums[:, 1:])
-            for at, change in self.kinks:
-                found += np.sum(change * sums[:, np.searchsorted(ordered, at, "right")], axis=0)
-        return np.asarray(found)
+            order = np.argsort(v)
+            sums, ordered = np.zeros((len(weighted), len(v) + 1)), v[order]
+            np.cumsum(weighted[:, order], axis=1, out=sums[:, 1:])
+            for kink, change in self.kinks:
+                means += np.sum(change * sums[:, np.searchsorted(ordered, kink, "right")], axis=0)
+        return np.asarray(means)
 
-    def over_rows(self, lent: Floats, weight: Floats) -> Floats:
-        """From means of the coefficients over all rows, and over those whose kinks are not exceeded."""
-        there = self.functions(lent)
-        found = (self.last @ weight) @ there
-        for at, change in self.kinks:
-            order = np.argsort(-at)
-            sums = np.zeros((len(there), len(at) + 1))
+    def over_rows(self, v: Floats, weight: Floats) -> Floats:
+        """The means over rows, from those of the coefficients of all rows, and of rows whose kinks are not exceeded."""
+        values = self.functions(v)
+        means = (self.last @ weight) @ values
+        for kink, change in self.kinks:
+            order = np.argsort(-kink)
+            sums = np.zeros((len(values), len(kink) + 1))
             np.cumsum((weight * change)[:, order], axis=1, out=sums[:, 1:])
-            found += np.sum(sums[:, np.searchsorted(-at[order], -lent, "right")] * there, axis=0)
-        return np.asarray(found)
+            means += np.sum(sums[:, np.searchsorted(-kink[order], -v, "right")] * values, axis=0)
+        return np.asarray(means)
 
-    def own(self, lent: Floats) -> Floats:
-        """The same functions at each row's own number."""
-        coefficients = self.last + sum(np.where(lent <= at, change, 0.0) for at, change in self.kinks)
-        return np.asarray(np.sum(coefficients * self.functions(lent), axis=0))
+    def own(self, v: Floats) -> Floats:
+        """The loss of each row at its own v."""
+        coefficients = self.last + sum(np.where(v <= kink, change, 0.0) for kink, change in self.kinks)
+        return np.asarray(np.sum(coefficients * self.functions(v), axis=0))
 
 
 def _powers(highest: int) -> Callable[[Floats], Floats]:
@@ -214,10 +215,10 @@ def of_sign(y: NDArray[Any], u: Floats) -> Piecewise:
     return Piecewise(_powers(0), wrong, [(-u, 1 - 2 * wrong)])
 
 
-def check_ties(at: Floats, lent: Floats, margin: float, tied: str) -> None:
-    """Raise `Declined` if a number that is lent is as close to one of these, where a label changes."""
-    ordered = np.sort(lent)
-    if np.any(np.searchsorted(ordered, at - margin) != np.searchsorted(ordered, at + margin, "right")):
+def check_ties(kinks: Floats, v: Floats, margin: float, tied: str) -> None:
+    """Raise `Declined` if a v is within a margin of one of the kinks, where a label changes."""
+    ordered = np.sort(v)
+    if np.any(np.searchsorted(ordered, kinks - margin) != np.searchsorted(ordered, kinks + margin, "right")):
         raise Declined(tied)
 
 
@@ -253,42 +254,42 @@ class Interpolated:
     base: Floats  # losses of the rows as they are
     ceiling: float | None
 
-    def over_donors(self, lent: Floats, weight: Floats) -> Floats:
-        """By one table for each class, or of each power of the prediction."""
-        u, v = within_reach(self.u, lent)
-        at, of = GridAxis.of(u), GridAxis.of(v)
-        masses = of.masses(_one_table(v), weight, 1)[0]
-        values = np.stack([means_of_sums(phi, at, of, masses) for phi in _functions(self.loss)])
+    def over_donors(self, v: Floats, weight: Floats) -> Floats:
+        """The mean losses of rows: tables of the grid, for each class, or for each power of the prediction."""
+        u, v = within_reach(self.u, v)
+        rows, donors = GridAxis.of(u), GridAxis.of(v)
+        masses = donors.masses(_one_table(v), weight, 1)[0]
+        values = np.stack([means_of_sums(phi, rows, donors, masses) for phi in _functions(self.loss)])
         if self.loss.reads != "values":
-            found, excess = at.at(self._class, values), self._excess(u, v)
-            return found if excess is None else found - excess.over_donors(v, weight)
-        linear, square = (at.at(_one_table(u), one[None]) for one in values)
+            means, excess = rows.interpolate(self._class, values), self._excess(u, v)
+            return means if excess is None else means - excess.over_donors(v, weight)
+        linear, square = (rows.interpolate(_one_table(u), one[None]) for one in values)
         return np.asarray(self.y * (self.y - 2 * linear) + square)
 
-    def over_rows(self, lent: Floats, weight: Floats) -> Floats:
-        """The rows of each class, or weighted by each power of y, have their own masses."""
-        u, v = within_reach(self.u, lent)
-        at, of = GridAxis.of(v), GridAxis.of(u)
+    def over_rows(self, v: Floats, weight: Floats) -> Floats:
+        """The means over rows: those of each class, or weighted by each power of y, have their own masses."""
+        u, v = within_reach(self.u, v)
+        rows, donors = GridAxis.of(u), GridAxis.of(v)
         if self.loss.reads != "values":
-            masses, excess = of.masses(self._class, weight, 2), self._excess(u, v)
+            masses, excess = rows.masses(self._class, weight, 2), self._excess(u, v)
             constant = 0.0 if excess is None else -excess.over_rows(v, weight)
         else:
-            masses = np.concatenate([of.masses(_one_table(u), w, 1) for w in (-2 * self.y * weight, weight)])
+            masses = np.concatenate([rows.masses(_one_table(u), w, 1) for w in (-2 * self.y * weight, weight)])
             constant = weight @ np.asarray(self.y**2, float)
-        both = [means_of_sums(phi, at, of, mass) for phi, mass in zip(_functions(self.loss), masses, strict=True)]
-        return np.asarray(at.at(_one_table(v), np.sum(both, axis=0)[None]) + constant)
+        both = [means_of_sums(phi, donors, rows, mass) for phi, mass in zip(_functions(self.loss), masses, strict=True)]
+        return np.asarray(donors.interpolate(_one_table(v), np.sum(both, axis=0)[None]) + constant)
 
-    def own(self, lent: Floats) -> Floats:
-        """As they were computed from the predictions."""
+    def own(self, v: Floats) -> Floats:
+        """The losses of the unchanged rows, as computed from predictions."""
         return self.base
 
-    def clipped(self, lent: Floats, weight: Floats) -> float:
+    def clipped(self, v: Floats, weight: Floats) -> float:
         """The share of the pairs whose loss is at the ceiling."""
-        if (excess := self._excess(self.u, lent)) is None:
+        if (excess := self._excess(self.u, v)) is None:
             return 0.0
         above = np.asarray(self._class != 1, float)[None]  # the second class is clipped where sums are low
         counted = Piecewise(_powers(0), above, [(kink, 1 - 2 * above) for kink, _ in excess.kinks])
-        return float(weight @ counted.over_donors(lent, weight))
+        return float(weight @ counted.over_donors(v, weight))
 
     @property
     def _class(self) -> NDArray[np.uint8]:
@@ -308,7 +309,7 @@ def _one_table(x: Floats) -> NDArray[np.uint8]:
 
 
 def within_reach(u: Floats, v: Floats) -> tuple[Floats, Floats]:
-    """Numbers less what no sum needs: beyond `SATURATED` losses are clipped, and squares of probabilities 0 or 1."""
+    """The numbers, clipped where all their sums saturate: there losses are clipped, and probabilities 0 or 1."""
     if max(u.max() + v.max(), -u.min() - v.min()) <= SATURATED:
         return u, v
     u = _towards(u, v)
@@ -316,13 +317,13 @@ def within_reach(u: Floats, v: Floats) -> tuple[Floats, Floats]:
 
 
 def _towards(x: Floats, other: Floats) -> Floats:
-    """Where the sum with every other number is beyond `SATURATED`, just so far that it is."""
+    """The numbers x, clipped where their sums with every other number are beyond `SATURATED`."""
     return np.clip(x, -SATURATED - float(other.max()), SATURATED - float(other.min()))
 
 
-def mean_probability(u: Floats, lent: Floats, weight: Floats) -> Floats:
-    """The mean probability over the rows where each of these numbers is lent."""
-    u, v = within_reach(u, lent)
-    at, of = GridAxis.of(v), GridAxis.of(u)
-    masses = of.masses(_one_table(u), weight, 1)[0]
-    return at.at(_one_table(v), means_of_sums(logistic, at, of, masses)[None])
+def mean_probability(u: Floats, v: Floats, weight: Floats) -> Floats:
+    """The mean probability over the rows for each donor's v."""
+    u, v = within_reach(u, v)
+    rows, donors = GridAxis.of(u), GridAxis.of(v)
+    masses = rows.masses(_one_table(u), weight, 1)[0]
+    return donors.interpolate(_one_table(v), means_of_sums(logistic, donors, rows, masses)[None])

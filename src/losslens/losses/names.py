@@ -59,7 +59,7 @@ def _name_of(loss: Any) -> str:
 
 
 def _long_name(loss: Any) -> str:
-    """With the parameters that tell losses of one name apart; functions have none."""
+    """With the parameters that distinguish losses of one name; functions have none."""
     if isinstance(loss, Loss):
         return loss.title
     return str(loss) if is_scorer(loss) else _name_of(loss)
@@ -87,10 +87,20 @@ def _of_outputs(metadata: Mapping[str, Any]) -> OutputsLoss:
 
 
 def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None = None) -> Loss:
-    """A custom function (y, prediction) -> (N,) as a Loss; its result is checked at each call.
+    """A custom function as a Loss; its result is checked at each call.
 
-    With ``reads="outputs"`` predictions are (N, K), and the function may return one loss for each output, (N, K).
+    Parameters
+    ----------
+    function
+        (y, prediction) -> the losses of the rows, (N,).
+    reads
+        The response of the model that is the prediction. With ``"outputs"`` predictions are (N, K), and the function
+        may return one loss for each output, (N, K).
+    name
+        The name of the loss; by default that of the function.
 
+    Examples
+    --------
     >>> far = pointwise(lambda y, f: abs(y - f) > 1, reads="values", name="far off")
     >>> far([0.0, 0.0], [0.5, 3.0])
     array([0., 1.])
@@ -99,11 +109,8 @@ def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None
         raise ValueError("a scorer gives one number for all rows; where a loss of each row is needed, pass one by name")
     if str(getattr(function, "__module__", "")).startswith("sklearn.metrics"):
         name = getattr(function, "__name__", "it")
-        told = (
-            advice(name)
-            or f"one number for all rows; pass loss=sklearn.metrics.make_scorer({name}, greater_is_better=...)"
-        )
-        raise ValueError(f"{name} is a metric of scikit-learn: {told}")
+        general = f"one number for all rows; pass loss=sklearn.metrics.make_scorer({name}, greater_is_better=...)"
+        raise ValueError(f"{name} is a metric of scikit-learn: {advice(name) or general}")
     if not callable(function):
         raise TypeError(f"a loss is a name or a function (y, prediction) -> (N,), got {function!r}")
     if required_arguments(function) == 3:

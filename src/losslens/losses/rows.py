@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from losslens.tables.arrays import masked_rows, plain_array
 from losslens.tables.frozen import read_only
+from losslens.tracebacks import users_code
 
 Response = Literal["values", "probabilities", "labels", "scores", "outputs"]
 Array: TypeAlias = NDArray[Any]
@@ -83,18 +84,24 @@ class Loss:
 
     def __call__(self, y: ArrayLike, prediction: ArrayLike) -> FloatArray:
         """The losses, a new array of shape (N,)."""
+        function = self.formula
+        y, prediction = plain_array(y, "y"), plain_array(prediction, "prediction")
+        if self.custom:
+            return custom_losses(self, function, y, prediction, ())
+        # Without this (N,) against (N, 1) would broadcast to all N x N pairs.
+        if prediction.shape[:1] != y.shape or prediction.ndim not in _RESPONSES[self.reads][0]:
+            raise ValueError(f"{self.name} cannot pair y of shape {y.shape} with {prediction.shape} predictions")
+        losses: FloatArray = function(y, prediction, **dict(self.parameters))
+        return losses
+
+    @property
+    def formula(self) -> Callable[..., Any]:
+        """The function; ValueError for a custom loss from a file, which has none."""
         if self.function is None:
             raise ValueError(
                 f"the loss {self.name!r} is a custom function, which files don't hold; pass it again, or a named loss"
             )
-        y, prediction = plain_array(y, "y"), plain_array(prediction, "prediction")
-        if self.custom:
-            return custom_losses(self, self.function, y, prediction, ())
-        # Without this (N,) against (N, 1) would broadcast to all N x N pairs.
-        if prediction.shape[:1] != y.shape or prediction.ndim not in _RESPONSES[self.reads][0]:
-            raise ValueError(f"{self.name} cannot pair y of shape {y.shape} with {prediction.shape} predictions")
-        losses: FloatArray = self.function(y, prediction, **dict(self.parameters))
-        return losses
+        return self.function
 
     def check_target(self, y: Array, row_name: Callable[[int], str] = str) -> None:
         """Raise ValueError, with the name of a row, unless this loss is defined for every y."""
@@ -169,7 +176,7 @@ def _outside(values: Array, domain: Domain) -> int | None:
 
 
 def _own(y: Array, matrix: Array) -> FloatArray:
-    """Each row's entry for its true class."""
+    """The entry of each row for its true class."""
     return matrix[np.arange(len(y)), y].astype(np.float64, copy=False)
 
 
@@ -299,6 +306,13 @@ def _is_real(parameter: object) -> bool:
 def huber(delta: float = 1.0) -> Loss:
     """Half the squared error up to delta, linear beyond: ``r^2/2`` or ``delta (|r| - delta/2)``.
 
+    Parameters
+    ----------
+    delta
+        The residual from which on the loss is linear, in the units of y.
+
+    Examples
+    --------
     >>> huber(1.0)([0.0, 0.0], [0.5, 3.0])
     array([0.125, 2.5  ])
     """
@@ -310,8 +324,14 @@ def huber(delta: float = 1.0) -> Loss:
 def pinball(alpha: float | Sequence[float] = 0.5) -> Loss:
     """The loss of a quantile: ``alpha (y - f)`` where ``y >= f``, ``(1 - alpha) (f - y)`` elsewhere.
 
-    Several quantiles are outputs: predictions are (N, Q), one column for each, and the loss is the mean over them.
+    Parameters
+    ----------
+    alpha
+        The quantile, between 0 and 1. Several are outputs: predictions are (N, Q), one column for each, and the loss is
+        the mean over them.
 
+    Examples
+    --------
     >>> pinball(0.75)([0.0, 0.0], [-2.0, 2.0])
     array([1.5, 0.5])
     >>> pinball([0.1, 0.75])([0.0], [[-2.0, 2.0]])
@@ -331,6 +351,13 @@ def tweedie_deviance(power: float = 1.5) -> Loss:
 
     Else ``2 (max(y, 0)^(2-p) / ((1-p)(2-p)) - y f^(1-p) / (1-p) + f^(2-p) / (2-p))``.
 
+    Parameters
+    ----------
+    power
+        The power p of the variance: at most 0, or at least 1.
+
+    Examples
+    --------
     >>> tweedie_deviance(2)([1.0], [1.0])
     array([0.])
     """
@@ -361,7 +388,7 @@ _AVERAGES = (
 
 
 def advice(name: str) -> str | None:
-    """What to pass instead of scikit-learn's name of a metric; None for other names."""
+    """The loss to pass instead of scikit-learn's name of a metric; None for other names."""
     bare = name.removeprefix("neg_").removeprefix("root_").removeprefix("mean_")
     bare = bare.removesuffix("_loss").removesuffix("_score")
     meant = _SYNONYMS.get(bare, bare)
@@ -371,13 +398,15 @@ def advice(name: str) -> str | None:
             f"shapley_importance, compare and report take loss={meant!r}"
         )
     if meant in NAMED:
-        return f"{name!r} names a mean or a score, not the loss of one row; pass loss={meant!r}"
+        root = ", or did you mean its root, the score loss='neg_root_mean_squared_error'?" if name == "rmse" else ""
+        return f"{name!r} names a mean or a score, not the loss of one row; pass loss={meant!r}{root}"
     return None
 
 
 # Custom losses.
 
 
+@users_code
 def call_read_only(function: Callable[..., Any], name: str, *arrays: ArrayLike | None) -> Any:
     """What a user's loss or scorer returns for arrays that belong to the library: it may read them, not write to them.
 
@@ -410,7 +439,7 @@ def _differ(values: ArrayLike | None, copy: Array | None) -> bool:
 def custom_losses(
     loss: Loss, function: Callable[..., Any], y: Array, prediction: Array, outputs: tuple[int, ...]
 ) -> FloatArray:
-    """What a custom function returns, one number a row, or for each of so many outputs.
+    """The losses of a custom function, one number a row, or for each of so many outputs.
 
     The first time it has some rows to compare, they are also evaluated by themselves: a loss that depends on the other
     rows of a batch would make every importance depend on how cells are packed into batches.
@@ -478,5 +507,5 @@ def checked_losses(loss: Loss, returned: Any, shape: tuple[int, ...]) -> FloatAr
     if values.ndim == 0:
         hint = "; a metric of all rows is passed as loss=sklearn.metrics.make_scorer(function, greater_is_better=False)"
     each = "row" if len(shape) == 1 else "row and output"
-    wanted = f"a loss must return one value for each {each}, here {' x '.join(map(str, shape))} {_LOSSES.words}"
-    raise ValueError(f"the loss {loss.name!r} returned {problem}; {wanted}{hint}")
+    needed = f"a loss must return one value for each {each}, here {' x '.join(map(str, shape))} {_LOSSES.words}"
+    raise ValueError(f"the loss {loss.name!r} returned {problem}; {needed}{hint}")

@@ -40,7 +40,7 @@ def scorer(function: Callable[..., Any]) -> FunctionScorer:
 
 
 def required_arguments(function: Any) -> int | None:
-    """How many arguments a function needs by position; None where that is not known."""
+    """How many arguments a function needs by position; None where its signature does not say."""
     try:
         given = signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """Losses of survival curves: the Brier score at each time of a grid, weighted for censoring, and its integral.
 
 A row that is censored before t does not tell whether it survives t. It counts nothing there, and rows that do tell
-count for it: each is weighted by one over the probability that such a row is still observed, taken from a Kaplan-Meier
+count for it: each is weighted by one over the probability that such a row is still observed, from a Kaplan-Meier
 estimate in which censoring is the event.
 """
 
@@ -54,17 +54,17 @@ class Uncensored:
         return np.concatenate([[1.0], self.probability])[np.searchsorted(self.time, times, side="right")]
 
     @property
-    def known_to(self) -> float:
-        """The time after which G is zero or unknown."""
+    def last_time(self) -> float:
+        """The time after which G is zero or not estimated."""
         return float(self.time[-1])
 
 
 def signed_weights(
-    rows: EventTimes, times: Floats, censoring: Uncensored | Floats, asked: Mask | None = None
+    rows: EventTimes, times: Floats, censoring: Uncensored | Floats, counted: Mask | None = None
 ) -> Floats:
-    """What is known of each row at each time, (n, K): above zero where it survives the time, below zero where its event
-    came before, zero where it is censored before; the size is its weight. Of rows that are not `asked` for, which have
-    no sample weight, it is zero where it would be infinite.
+    """The weight of each row at each time, (n, K): positive where the row survives the time, negative where its event
+    came before, zero where it is censored before. Of rows that are not `counted`, which have no sample weight, it is
+    zero where it would be infinite.
 
     >>> rows = event_times([(True, 1), (False, 2), (True, 3), (True, 5)])
     >>> signed_weights(rows, np.array([1.0, 4.0]), Uncensored.of(rows))
@@ -74,30 +74,30 @@ def signed_weights(
            [ 1. ,  1.5]])
     """
     survives = rows.time[:, None] > times
-    counted = survives | rows.event[:, None]
+    observed = survives | rows.event[:, None]
     if isinstance(censoring, Uncensored):
         probability = np.where(survives, censoring.at(times), censoring.at(rows.time)[:, None])
-        infinite = counted & (probability <= 0)
-        counted &= ~infinite
-        if asked is not None:
-            infinite &= asked[:, None]
+        infinite = observed & (probability <= 0)
+        observed &= ~infinite
+        if counted is not None:
+            infinite &= counted[:, None]
         if infinite.any():
             row, k = np.argwhere(infinite)[0]
             raise ValueError(
                 f"the weight of row {row} at time {times[k]:g} is infinite: by then every row is censored; give times= "
                 f"before {min(times[k], rows.time[row]):g}, or censoring= of rows that are observed longer"
             )
-        weight = 1 / np.where(counted, probability, 1.0)
+        weight = 1 / np.where(observed, probability, 1.0)
     else:
         weight = censoring
-    return np.where(counted, np.where(survives, weight, -weight), 0.0)
+    return np.where(observed, np.where(survives, weight, -weight), 0.0)
 
 
-def brier_at(known: NDArray[Any], survival: NDArray[Any]) -> Floats:
-    """The weighted squares of S(t) - [the row survives t], (N, K)."""
-    losses = np.subtract(survival, known > 0, dtype=np.float64)
+def brier_at(weights: NDArray[Any], survival: NDArray[Any]) -> Floats:
+    """The weighted squares of S(t) - [the row survives t], (N, K); `weights` are signed."""
+    losses = np.subtract(survival, weights > 0, dtype=np.float64)
     losses *= losses
-    losses *= np.abs(known)
+    losses *= np.abs(weights)
     return np.asarray(losses)
 
 
@@ -137,11 +137,11 @@ class SurvivalLoss(OutputsLoss):
 
     def for_folds(self, y: Any) -> SurvivalLoss:
         """The loss for parts of these rows: all have one grid, and G from all rows unless it is given."""
-        found = self.for_target(y)
-        return found if found.censoring is not None else replace(found, censoring=Uncensored.of(event_times(y)))
+        loss = self.for_target(y)
+        return loss if loss.censoring is not None else replace(loss, censoring=Uncensored.of(event_times(y)))
 
     def encode(self, y: Any, weight: Floats | None = None) -> Floats:
-        """What is known of each row at each time, as `signed_weights`."""
+        """The `signed_weights` of each row at each time."""
         rows, times = event_times(y), np.array(self.outputs)
         if weight is not None and len(weight) != len(rows.time):
             raise ValueError(f"y has {len(rows.time)} values, but X has {len(weight)} rows")
@@ -157,15 +157,15 @@ class SurvivalLoss(OutputsLoss):
                     f"are {len(times)} times; a y of other rows is a structured array or a frame"
                 )
             return signed_weights(rows, times, censoring.each)
-        asked = np.ones(len(rows.time), bool) if weight is None else weight > 0
-        last, what = (rows.time[asked].max(), "y") if censoring is None else (censoring.known_to, "censoring")
+        counted = np.ones(len(rows.time), bool) if weight is None else weight > 0
+        last, what = (rows.time[counted].max(), "y") if censoring is None else (censoring.last_time, "censoring")
         if times[-1] > last or (censoring is None and times[-1] == last):
             raise ValueError(
                 f"times goes on to {times[-1]:g}, but no row of {what} is observed beyond {last:g}, so nothing is "
                 "known of survival there; give a shorter grid"
             )
-        found = Uncensored.of(rows, weight) if censoring is None else censoring
-        return signed_weights(rows, times, found, asked)
+        observed = Uncensored.of(rows, weight) if censoring is None else censoring
+        return signed_weights(rows, times, observed, counted)
 
     def metadata(self) -> dict[str, Any]:
         """Everything but functions and arrays, for JSON."""
@@ -181,7 +181,7 @@ class SurvivalLoss(OutputsLoss):
         self._check("prediction", prediction, SURVIVAL)
 
     def check_cells(self, predictions: NDArray[Any]) -> None:
-        """The same for cells."""
+        """Raise ValueError unless all cells, (..., K), are probabilities."""
         self.check_prediction(predictions.reshape(-1, len(self.outputs)))
 
 
@@ -206,8 +206,8 @@ def brier_survival(times: Sequence[float] | Floats | None = None, *, censoring: 
     Examples
     --------
     >>> loss = brier_survival([1.0, 4.0])
-    >>> known = loss.encode([(True, 1), (False, 2), (True, 3), (True, 5)])
-    >>> loss.by_output(known, np.full((4, 2), 0.5)).mean(axis=0)
+    >>> weights = loss.encode([(True, 1), (False, 2), (True, 3), (True, 5)])
+    >>> loss.by_output(weights, np.full((4, 2), 0.5)).mean(axis=0)
     array([0.25, 0.25])
     """
     given: Uncensored | RowWeights | None = None
@@ -238,11 +238,11 @@ def check_times(times: Any) -> Floats:
 
 def default_times(rows: EventTimes) -> Floats:
     """Deciles of the times of events, as far as rows are observed beyond them."""
-    found = np.unique(np.quantile(rows.time[rows.event], QUANTILES, method="inverted_cdf"))
-    found = found[found < rows.time.max()]
-    if not len(found):
+    times = np.unique(np.quantile(rows.time[rows.event], QUANTILES, method="inverted_cdf"))
+    times = times[times < rows.time.max()]
+    if not len(times):
         raise ValueError(f"all events of y are at its last time, {rows.time.max():g}; there is no time to evaluate")
-    return np.asarray(found)
+    return np.asarray(times)
 
 
 def _row_weights(weights: Any) -> Floats:

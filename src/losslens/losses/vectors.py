@@ -6,7 +6,8 @@ mean over cells is the weighted mean of those of the outputs, which are computed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
@@ -35,8 +36,8 @@ class OutputsLoss(Loss):
 
     _: KW_ONLY
     outputs: tuple[OutputName, ...] = ()
-    weights: tuple[float, ...] = ()  # as many, which sum to one; none before the outputs are known: all alike
-    each: tuple[Loss, ...] = ()  # as many, or one for all of them before they are known
+    weights: tuple[float, ...] = ()  # as many, which sum to one; none, before the outputs have names: all alike
+    each: tuple[Loss, ...] = ()  # as many, or one for all of them before they have names
     encodes: ClassVar[bool] = False  # whether y is kept in another form than it is given
     noun: ClassVar[str] = "output"  # what an output is called
 
@@ -56,24 +57,15 @@ class OutputsLoss(Loss):
         """The losses of rows and outputs, (N, K); (N,) for a custom function that gives no others."""
         y, prediction = plain_array(y, "y"), plain_array(prediction, "prediction")
         if self.custom:
-            return custom_losses(self, self.known_function, y, prediction, (len(self.outputs),) if self.outputs else ())
+            return custom_losses(self, self.formula, y, prediction, (len(self.outputs),) if self.outputs else ())
         if prediction.shape != (len(y), len(self.outputs)):
             raise ValueError(
                 f"{self.title} has {len(self.outputs)} outputs, but the predictions of {len(y)} rows have shape "
                 f"{prediction.shape}"
             )
         if not self.each:
-            return np.asarray(self.known_function(y, prediction, **dict(self.parameters)))
+            return np.asarray(self.formula(y, prediction, **dict(self.parameters)))
         return np.stack([one(self.target(y, k), prediction[:, k]) for k, one in enumerate(self.each)], axis=1)
-
-    @property
-    def known_function(self) -> Callable[..., Any]:
-        """The function, which a custom loss from a file doesn't have."""
-        if self.function is None:
-            raise ValueError(
-                f"the loss {self.name!r} is a custom function, which files don't hold; pass it again, or a named loss"
-            )
-        return self.function
 
     def target(self, y: Array, k: int) -> Array:
         """y of one output."""
@@ -85,7 +77,7 @@ class OutputsLoss(Loss):
 
     @property
     def of_each(self) -> str:
-        """What is lost in each output, in words."""
+        """The title of the loss of one output."""
         return self.each[0].title if len(set(self.each)) == 1 else "the loss" if self.each else self.title
 
     def with_parts(self, y: Array, prediction: Array) -> list[FloatArray]:
@@ -132,7 +124,7 @@ class OutputsLoss(Loss):
     def check_target(self, y: Array, row_name: Callable[[int], str] = str) -> None:
         """Raise ValueError, with the name of a row and output, unless the loss of each output is defined for its y."""
         for k, one in enumerate(self.each):
-            with _of_output(self.outputs[k]):
+            with _naming_output(self.outputs[k]):
                 one.check_target(self.target(y, k), row_name)
 
     def check_prediction(self, prediction: Array) -> None:
@@ -148,11 +140,11 @@ class OutputsLoss(Loss):
                 f"({_listed(self.outputs)}); pass a function that returns one column for each, in this order{of_y}"
             )
         for k, one in enumerate(self.each):
-            with _of_output(self.outputs[k]):
+            with _naming_output(self.outputs[k]):
                 one.check_prediction(prediction[:, k])
 
     def check_cells(self, predictions: Array) -> None:
-        """The same for cells, (..., K), where some predictions have no loss."""
+        """Raise ValueError unless the losses are defined for all cells, (..., K)."""
         if any(one.domains is not None for one in self.each):
             self.check_prediction(predictions.reshape(-1, predictions.shape[-1]))
 
@@ -186,7 +178,7 @@ class OutputLoss(Loss):
         self.of.check_prediction(prediction)
 
     def check_cells(self, predictions: Array) -> None:
-        """The same for cells."""
+        """Raise ValueError unless the losses are defined for all cells."""
         self.of.check_cells(predictions)
 
     def metadata(self) -> dict[str, Any]:
@@ -194,18 +186,13 @@ class OutputLoss(Loss):
         return super().metadata() | {"of": self.of.metadata(), "k": self.k}
 
 
-class _of_output:  # noqa: N801 - a context
-    """Errors in it name the output."""
-
-    def __init__(self, name: OutputName) -> None:
-        self.name = name
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValueError):
-            raise ValueError(f"output {self.name!r}: {error}") from error
+@contextmanager
+def _naming_output(name: OutputName) -> Iterator[None]:
+    """A ValueError inside begins with the name of the output."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"output {name!r}: {error}") from error
 
 
 def _shares(weights: Sequence[float]) -> tuple[float, ...]:
@@ -234,14 +221,14 @@ def outputs_of(loss: Loss) -> tuple[OutputName, ...] | None:
 
 def same_outputs(loss: Loss, like: Loss) -> Loss:
     """Another loss for the outputs of a loss, or for the one output that it is about."""
-    whole = [one.of if isinstance(one, OutputLoss) else one for one in (loss, like)]
-    if loss != like and any(isinstance(one, OutputsLoss) and one.encodes for one in whole):
+    means = [one.of if isinstance(one, OutputLoss) else one for one in (loss, like)]
+    if loss != like and any(isinstance(one, OutputsLoss) and one.encodes for one in means):
         raise ValueError(
             f"y is kept as {like.title} reads it, which no other loss can read; compute the importances again"
         )
     if isinstance(like, OutputLoss):
-        found = for_outputs(loss, like.of.outputs)
-        return found.output(like.k) if isinstance(found, OutputsLoss) and found.outputs else found
+        mean = for_outputs(loss, like.of.outputs)
+        return mean.output(like.k) if isinstance(mean, OutputsLoss) and mean.outputs else mean
     return for_outputs(loss, like.outputs) if isinstance(like, OutputsLoss) else loss
 
 
@@ -255,13 +242,10 @@ def from_metadata(metadata: Mapping[str, Any], each: tuple[Loss, ...]) -> Output
     """The loss of `OutputsLoss.metadata`; `each` is read by the caller, who knows losses by name."""
     if metadata["name"] in FROM_METADATA and not metadata["custom"]:
         return FROM_METADATA[metadata["name"]](metadata)
-    found = averaged(each, metadata["outputs"], metadata["weights"]) if each else None
-    if found is None:
-        found = OutputsLoss(metadata["name"], "outputs", metadata["title"], None, custom=True)
-    return replace(
-        found, title=metadata["title"], outputs=tuple(metadata["outputs"]), weights=tuple(metadata["weights"])
-    )
+    outputs, weights = tuple(metadata["outputs"]), tuple(metadata["weights"])
+    mean = averaged(each) if each else OutputsLoss(metadata["name"], "outputs", "", None, custom=True)
+    return replace(mean, title=metadata["title"], outputs=outputs, weights=weights)
 
 
-# Losses of outputs that files know by name: from the metadata to the loss. Other modules of this room add theirs.
+# Losses of outputs that files refer to by name: from the metadata to the loss. Other modules of this room add theirs.
 FROM_METADATA: dict[str, Callable[[Mapping[str, Any]], OutputsLoss]] = {}

@@ -62,10 +62,10 @@ def grid_of(one: FeatureImportance, codes: Indices, most: int | None) -> PackedG
     """
     if not one.complete or one.values[0].ndim > 1 or len(one.values) > 1:
         return None
-    if isinstance(one.meeting, OwnDonors) and not one.meeting.binned:
+    if isinstance(one.layout, OwnDonors) and not one.layout.binned:
         return None
     changes, weights = np.asarray(one.ici, float), np.asarray(one.weights, float)
-    own = one.meeting.own if isinstance(one.meeting, CommonGrid) else _by_rank(one.meeting, codes)
+    own = one.layout.own if isinstance(one.layout, CommonGrid) else _by_rank(one.layout, codes)
     if (own < 0).any():  # the grid has values that the user chose
         return None
     place = _bins(one.values[0], weights, one.ordered, most)
@@ -97,12 +97,12 @@ def _parts(curves: Floats) -> list[Any]:
     return [slice(k, k + step) for k in range(0, len(curves), step)]
 
 
-def _by_rank(meeting: OwnDonors, codes: Indices) -> Indices:
+def _by_rank(layout: OwnDonors, codes: Indices) -> Indices:
     """The rank bin of each row's own value: the columns of systematic shifts are such bins. Ties at their middle."""
     count = np.bincount(codes)
     middle = np.cumsum(count) - (count + 1) / 2
-    bins = (middle[codes] * meeting.width / len(codes)).astype(np.intp)
-    return np.asarray(meeting.place[np.minimum(bins, meeting.width - 1)])
+    bins = (middle[codes] * layout.width / len(codes)).astype(np.intp)
+    return np.asarray(layout.place[np.minimum(bins, layout.width - 1)])
 
 
 def _bins(values: NDArray[Any], weights: Floats, ordered: bool, most: int | None) -> Indices:
@@ -149,7 +149,7 @@ def low_rank(grid: PackedGrid, local: Floats, weight: Floats, groups: list[Mask]
 def low_rank_effect(
     ice: Floats, pd: Floats, weight: Floats, grid_weights: Floats, groups: list[Mask], rank: int
 ) -> dict[str, Any]:
-    """The same of ICE curves (n, g), whose mean is `pd`; a row's `level`, the mean of its curve, is kept in 16 bits."""
+    """The low-rank form of ICE curves (n, g) with mean `pd`; a row's `level`, the mean of its curve, has 16 bits."""
     level = in_steps(ice @ grid_weights, 16)
     mean = float(pd @ grid_weights)
     form = _product(ice - level[:, None] - pd + mean, weight, grid_weights, rank) | {"level": level, "mean": mean}
@@ -214,7 +214,7 @@ def width_errors(
     With donors from all rows (`given`) as a share of the width; with donors of the group (`subset`) times its rows: as
     cells average out over rows and over donors, that falls as 1 / n, but not with the width, which may be tiny.
     """
-    if not isinstance(one.meeting, CommonGrid) or not one.exact:
+    if not isinstance(one.layout, CommonGrid) or not one.exact:
         return {}  # the page has no intervals
     weight, local = one.sample.weight, one.local
     some = [group for group in groups[:: max(1, len(groups) // INTERVALS)] if np.sum(group & (weight > 0)) > 2]
@@ -228,20 +228,20 @@ def width_errors(
     given = subset = 0.0
     for k, group in enumerate(some):
         rows = np.flatnonzero(group & (weight > 0))
-        inner, layout, every = one.sample.at(rows), one.meeting.subset(rows)[0], np.arange(len(rows))
+        inner, layout, every = one.sample.at(rows), one.layout.subset(rows)[0], np.arange(len(rows))
         caused, low_caused = curves[k][grid.at], low[k][grid.own]
-        of_all, of_group = (one.sample, one.meeting, rows), (inner, layout, every)
-        exact, found = _width(local[rows], caused, *of_all), _width(local[rows], low_caused, *of_all)
-        given = max(given, abs(found / exact - 1) if exact > 0 else 0.0)
-        exact = _width(within[rows, k], caused[rows], *of_group)
-        found = _width(low_within[rows, k], low_caused[rows], *of_group)
-        subset = max(subset, len(rows) * abs(found - exact))
+        from_all, from_group = (one.sample, one.layout, rows), (inner, layout, every)
+        exact, low_rank = _width(local[rows], caused, *from_all), _width(local[rows], low_caused, *from_all)
+        given = max(given, abs(low_rank / exact - 1) if exact > 0 else 0.0)
+        exact = _width(within[rows, k], caused[rows], *from_group)
+        low_rank = _width(low_within[rows, k], low_caused[rows], *from_group)
+        subset = max(subset, len(rows) * abs(low_rank - exact))
     return {"width_off": SAFETY * given, "width_error_times_n": SAFETY * subset}
 
 
 def _width(local: Floats, caused: Floats, sample: Sample, layout: CommonGrid, rows: Indices) -> float:
     """The width of the interval, from the mean change of each row and of each donor."""
-    means = Means(local=local, mass=sample.weight[rows], caused=caused, lent=sample.weight)
+    means = Means(local=local, mass=sample.weight[rows], caused=caused, donor_weight=sample.weight)
     moved = influence(means, layout, sample, rows)
     low, high = interval(0.0, moved.std_error, sample.effective_units(rows), 0.95, moved.skewness)
     return high - low

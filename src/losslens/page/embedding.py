@@ -40,7 +40,7 @@ def embedded(summary: dict[str, Any], embed: Embed, rng: np.random.Generator) ->
 @claim(level=0)
 def holds(embed: Embed, n: int, explained: int, given: int) -> str:
     """Which rows are in the page, and what can be read from it."""
-    of = f" of the {given:,} rows that were given" if explained < given else ""
+    part = f" of the {given:,} rows that were given" if explained < given else ""
     if embed == "none":
         return (
             "This file holds no row of the data, no target and no prediction: curves and groups are means over rows, "
@@ -49,16 +49,16 @@ def holds(embed: Embed, n: int, explained: int, given: int) -> str:
         )
     if n < explained:
         return (
-            f"This file holds {n:,} rows, drawn at random from the {explained:,} that were explained{of}, with their "
+            f"This file holds {n:,} rows, drawn at random from the {explained:,} that were explained{part}, with their "
             f"targets and predictions. Numbers and curves of all rows are those of the {explained:,}, and so are the "
             f"values on the axes of curves; subgroups formed here are of the {n:,}."
         )
-    which = f"{n:,}{of}" if of else f"all {n:,} rows"
+    which = f"{n:,}{part}" if part else f"all {n:,} rows"
     return f"This file holds {which}, with all columns, targets and predictions: who gets the file gets them."
 
 
 def _of_rows(summary: dict[str, Any], some: Indices) -> dict[str, Any]:
-    """The same with some of the rows; the list of rows that stand out, of all rows, is left out."""
+    """The summary with some of the rows, and without the list of rows that stand out, which is of all rows."""
     table, rows, clusters = summary["table"], summary["rows"], summary["clusters"]
     models = [{key: _taken(values, some) for key, values in model.items()} for model in table["models"]]
     return summary | {
@@ -88,11 +88,11 @@ def _unlisted(rows: dict[str, Any]) -> dict[str, Any]:
 def _feature(feature: dict[str, Any], take: Callable[[Any], Any]) -> dict[str, Any]:
     """A feature with some of its rows' numbers: all that is as long as there are rows."""
 
-    def of_rows(form: dict[str, Any] | None) -> dict[str, Any] | None:
+    def with_rows(form: dict[str, Any] | None) -> dict[str, Any] | None:
         return form and {key: take(part) if key in ("values", "row", "level") else part for key, part in form.items()}
 
     entries = [
-        entry | {"local": take(entry["local"]), "cells": of_rows(entry["cells"]), "ice": of_rows(entry["ice"])}
+        entry | {"local": take(entry["local"]), "cells": with_rows(entry["cells"]), "ice": with_rows(entry["ice"])}
         for entry in feature["models"]
     ]
     return feature | {"own": take(feature["own"]), "models": entries}
@@ -119,12 +119,12 @@ def _without(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def _joined(feature: dict[str, Any], column: Any) -> dict[str, Any]:
-    """The curves of a feature, with values joined until several rows hold each; no curves where that is unknown."""
+    """The curves of a feature, with values joined until several rows hold each; or no curves."""
     own, n_values = feature["own"], len(feature["labels"] or [])
     if own is None or column is None:
-        lost = dict.fromkeys((*CURVES, "pd_classes"))
+        empty = dict.fromkeys((*CURVES, "pd_classes"))
         return feature | {
-            "values": None, "labels": None, "weights": None, "models": [entry | lost for entry in feature["models"]],
+            "values": None, "labels": None, "weights": None, "models": [entry | empty for entry in feature["models"]],
             "extrapolation": feature["extrapolation"] and feature["extrapolation"] | {"faded": None},
         }  # fmt: skip
     count = np.bincount(own, minlength=n_values)
@@ -172,8 +172,8 @@ def _names(labels: list[str], count: Indices) -> list[str]:
 
 def _neighbours(count: Indices, missing: NDArray[np.bool_], kind: str) -> Indices:
     """The bin of each value in order; a missing value has its own, or none if it is rare."""
-    whole = int(count[~missing].sum())
-    least = FEWEST if kind == "integer" else max(FEWEST, whole // MOST_BINS)
+    present = int(count[~missing].sum())
+    least = FEWEST if kind == "integer" else max(FEWEST, present // MOST_BINS)
     place, held, here = np.full(len(count), -1), 0, 0
     for v in np.flatnonzero(~missing):
         place[v] = here
@@ -182,8 +182,8 @@ def _neighbours(count: Indices, missing: NDArray[np.bool_], kind: str) -> Indice
             here, held = here + 1, 0
     if held and here:  # the last ones are too few: they join those before
         place[place == here] = here - 1
-    if (lost := np.flatnonzero(missing & (count >= FEWEST))).size:
-        place[lost] = place.max() + 1
+    if (often := np.flatnonzero(missing & (count >= FEWEST))).size:
+        place[often] = place.max() + 1
     return place
 
 
@@ -199,7 +199,7 @@ def _middles(column: Floats, place: Indices, bins: int, kind: str) -> tuple[Floa
 
 
 def _of_large_groups(for_whom: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Without groups of few rows, whose means tell of single ones; None if fewer than two are left."""
+    """The groups without those of few rows, whose means disclose single ones; None if fewer than two are left."""
     if for_whom is None:
         return None
     kept = {k: place for place, k in enumerate(k for k, one in enumerate(for_whom["groups"]) if one["n"] >= FEWEST)}

@@ -21,7 +21,7 @@ def expressions(table: Table) -> dict[str, str]:
 
 
 def rows_in_python(table: Table) -> str:
-    """What rows are called: labels, or positions."""
+    """The expression for the names of the rows: their labels, or positions."""
     return "np.arange(len(X))" if table.row_labels is None else "X.index"
 
 
@@ -34,10 +34,10 @@ def _written(table: Table, j: int) -> str:
     label, dtype = table.labels[j], table.native.dtypes.iloc[j]
     plain = label.item() if isinstance(label, np.generic) else label
     simple = isinstance(plain, (bool, int, float, tuple))
-    of = f"X[{_quoted(plain)}]" if isinstance(plain, str) else f"X[{plain!r}]" if simple else f"X.iloc[:, {j}]"
+    column = f"X[{_quoted(plain)}]" if isinstance(plain, str) else f"X[{plain!r}]" if simple else f"X.iloc[:, {j}]"
     if getattr(dtype, "tz", None) or getattr(getattr(dtype, "pyarrow_dtype", None), "tz", None):
-        return of + NAIVE
-    return of + _numbers(table, j, dtype)
+        return column + NAIVE
+    return column + _numbers(table, j, dtype)
 
 
 def _numbers(table: Table, j: int, dtype: Any) -> str:
@@ -47,10 +47,10 @@ def _numbers(table: Table, j: int, dtype: Any) -> str:
 
 
 def literals(values: NDArray[Any]) -> dict[str, Any]:
-    """What stands for each label: `literals`, pairs of label and literal; with `as_text` of what `repr` gives.
+    """The literal of each label: `literals` are pairs of both; with `as_text` they are those of `repr`.
 
     Text stands for itself, without a pair. Values such as 1 and True, which are equal but not the same, and values
-    without a simple literal are told apart by their `repr`.
+    without a simple literal are distinguished by their `repr`.
     """
     items = [value for value in values.tolist() if not is_missing(value)]
     if all(isinstance(item, str) for item in items):

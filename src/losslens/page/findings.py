@@ -46,8 +46,8 @@ def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> di
     """How far replaced rows of a feature are from real ones; `faded`: where on the page's grid most are far."""
     if far is None:
         return None
-    at = far.at if grid is None or len(far.at) == 0 else grid.joined(far.at)
-    faded = np.asarray(far.warns & (at > FADED)) if len(at) else None
+    shares = far.at if grid is None or len(far.at) == 0 else grid.joined(far.at)
+    faded = np.asarray(far.warns & (shares > FADED)) if len(shares) else None
     return {"auc": far.auc, "share": far.share, "warns": far.warns, "sentence": far_from_real(far), "faded": faded}
 
 
@@ -74,7 +74,7 @@ def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
 
 
 def segments_dict(weak: WeakSegments | None, columns: Mapping[str, Distinct]) -> dict[str, Any] | None:
-    """Where the error is larger, each as conditions that the page can set; None where it was not looked for."""
+    """Where the error is larger, each as conditions that the page can set; None where there was no search."""
     if weak is None:
         return None
     keys = ("rule", "n", "share", "error", "low", "high", "other", "ratio", "ratio_low", "ratio_high", "p", "judged")
@@ -86,13 +86,13 @@ def segments_dict(weak: WeakSegments | None, columns: Mapping[str, Distinct]) ->
         }
         for k, one in enumerate(weak.segments)
     ]
-    whole = {key: getattr(weak, key) for key in ("error", "low", "high", "n")}
-    return {"sentence": no_weak_segment(weak), "whole": whole, "segments": listed}
+    all_rows = {key: getattr(weak, key) for key in ("error", "low", "high", "n")}
+    return {"sentence": no_weak_segment(weak), "whole": all_rows, "segments": listed}
 
 
 @claim(level=0.05)
 def error_is_larger(one: Segment, title: str) -> str:
-    """A segment of `WeakSegments`: a test on rows that had no part in finding it says so, for all of them together."""
+    """A segment of `WeakSegments`: tested on rows that had no part in the search, for all segments together."""
     error, other = in_digits(one.error), in_digits(one.other, one.error)
     than = f"{one.ratio:.1f} times as large as elsewhere" if one.ratio >= 1.05 else "larger than elsewhere"
     return f"Where {one.rule} ({one.n:,} rows), the {title} is {than}: {error} against {other}."
@@ -105,7 +105,7 @@ def no_weak_segment(weak: WeakSegments) -> str:
 
 
 def pairs_dict(findings: Findings) -> dict[str, Any] | None:
-    """The strongest interactions of the model, in order; None where they are unknown."""
+    """The strongest interactions of the model, in order; None where they were not computed."""
     if findings.pairs is None or not findings.pairs._is_split:
         return None
     pairs, by = findings.pairs.interaction, "" if findings.pairs._is_whole_split else findings.pairs.interaction.title
@@ -114,7 +114,7 @@ def pairs_dict(findings: Findings) -> dict[str, Any] | None:
     numbers = {"value": pairs.index, "std_error": error, "low": low, "high": high, "p": pairs.p_adjusted}
     listed = [
         {"first": pairs.features[j], "second": pairs.features[k], **{key: float(m[j, k]) for key, m in numbers.items()}}
-        for j, k in pairs._pairs[:MOST_PAIRS]
+        for j, k in sorted(pairs._pairs, key=lambda pair: -abs(pairs.index[pair]))[:MOST_PAIRS]
     ]
     return {
         "features": list(pairs.features), "n_pairs": len(pairs._pairs), "pairs": listed, "how": findings.pairs_how,
@@ -128,7 +128,7 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
         return None
     listed_rows = rows.flagged[:MOST_ROWS]
     influence = None if rows.influence is None else rows.influence[listed_rows]
-    on = None if rows.influence_on is None else [str(name) for name in rows.influence_on[listed_rows]]
+    features = None if rows.influence_on is None else [str(name) for name in rows.influence_on[listed_rows]]
     return {
         "importance": rows.importance,
         "fence": rows.fence,
@@ -139,7 +139,7 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
         "remark": why_they_stand_out(rows, len(listed_rows)),
         "suspicious": listed_rows,
         "influence": influence,
-        "influence_on": on,
+        "influence_on": features,
     }
 
 
@@ -154,17 +154,17 @@ def helped_rows(rows: Observations) -> str:
 
 @claim(level=0)
 def why_they_stand_out(rows: Observations, shown: int) -> str:
-    """What is beside the list of rows below the fence, where there are any."""
+    """The text beside the list of rows below the fence, where there are any."""
     n = len(rows.flagged)
     if not n:
         return ""
     some = f" The clearest {shown} of {n:,}." if n > shown else ""
-    on = (
+    about_influence = (
         " Largest influence: the feature whose PFI would change most without the row, and the row's contribution to it."
     )
     return (
         f"Their importance is below the fence of all rows ({in_digits(rows.fence)}): the target may be "
-        f"wrong, or the row may be unlike the training data.{some}{'' if rows.influence is None else on}"
+        f"wrong, or the row may be unlike the training data.{some}{'' if rows.influence is None else about_influence}"
     )
 
 
@@ -219,7 +219,7 @@ def finding_words(features: list[dict[str, Any]], pairs: dict[str, Any] | None, 
     on_regions = [text for feature in features for text in (feature["regions"] or {"sentences": []})["sentences"]]
     more = len(on_regions) - SENTENCES
     where = [region(text, more if k == SENTENCES - 1 else 0) for k, text in enumerate(on_regions[:SENTENCES])]
-    return [text for text in (*where, works_together(pairs), rows_that_stand_out(rows)) if text]
+    return list(filter(None, (*where, works_together(pairs), rows_that_stand_out(rows))))
 
 
 @claim(level=0.05)
@@ -262,14 +262,14 @@ def far_words(extrapolations: Extrapolations) -> str:
 def absence_words(findings: Findings, shared: bool) -> list[str]:
     """How pairs were computed, what was not searched for regions or weak segments, why nothing is on rows."""
     absent = "" if shared else "Shapley shares were not requested: the page has no importances of rows."
-    whole = findings.pairs is not None and not findings.pairs._is_split
-    unsplit = findings.pairs.interaction.absent if findings.pairs is not None and whole else ""
-    unknown = f"Whether the model combines features is unknown: {unsplit}." if whole else ""
-    told = (findings.pairs_how, findings.where_how, findings.weak_how, unknown, absent)
-    return [how_found(text) for text in told if text]
+    unsplit = ""
+    if findings.pairs is not None and not findings.pairs._is_split:
+        unsplit = f"Whether the model combines features is unknown: {findings.pairs.interaction.absent}."
+    texts = (findings.pairs_how, findings.where_how, findings.weak_how, unsplit, absent)
+    return [how_computed(text) for text in texts if text]
 
 
 @claim(level=0)
-def how_found(text: str) -> str:
+def how_computed(text: str) -> str:
     """How further results were computed, or why there are none."""
     return text

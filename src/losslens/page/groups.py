@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from losslens.page.labels import as_numbers, condition_of, kind_of, labels, rough, rough_labels, texts
-from losslens.page.quality import error_ends, ranges
+from losslens.page.quality import LEVEL, error_ends, ranges
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
-from losslens.results.one_number import number_of
+from losslens.results.one_number import OneNumber, number_of
 from losslens.results.table import or_else
 from losslens.tables.columns import Distinct
 from losslens.text import claim, in_digits
@@ -27,7 +27,6 @@ from losslens.uncertainty.cautions import of_estimate
 from losslens.uncertainty.inference import Difference, between
 from losslens.uncertainty.standard_errors import influence_on_error
 
-LEVEL = 0.05
 MOST_GROUPS = 12
 RANGES = 5  # of a column of many numbers
 LEADING = 8  # features whose importances are shown
@@ -76,7 +75,7 @@ def groups_by(name: str, column: Distinct, weight: Floats) -> Groups | None:
 
 
 def _range_names(parts: Sequence[Floats], kind: str) -> list[str]:
-    """Ranges by their ends, rounded by the spread of their own values: no row's own, and apart in a long tail, too."""
+    """Ranges by their ends, rounded by the spread of their values: no row's own, and distinct in a long tail, too."""
     ends = np.concatenate([rough(np.array([part.min(), part.max()]), part, kind) for part in parts])
     called = iter(rough_labels(ends, kind))
     return [low if low == high else f"{low} to {high}" for low, high in zip(called, called, strict=True)]
@@ -93,12 +92,14 @@ class FeatureByGroup:
 def by_group(one: FeatureImportance, groups: Groups) -> FeatureByGroup:
     """Importances of the groups, and their differences."""
     parts = [one.at_positions(rows) for rows in groups.rows]
-    numbers = [
-        {"pfi": part.pfi, "low": number_of(part, "low"), "high": number_of(part, "high"), "caution": part.caution}
-        for part in parts
-    ]
     pairs = combinations(zip(groups.labels, parts, strict=True), 2)
-    return FeatureByGroup(numbers, [difference_dict(partial(_less, a, b)) for a, b in pairs])
+    return FeatureByGroup([*map(importance_dict, parts)], [difference_dict(partial(_less, a, b)) for a, b in pairs])
+
+
+def importance_dict(one: OneNumber) -> dict[str, Any]:
+    """An importance by a loss or by a score as the page shows it; NaN where it is not defined."""
+    numbers = {name: number_of(one, name) for name in ("importance", "low", "high")}
+    return {"pfi": numbers.pop("importance"), **numbers, "caution": one.caution}
 
 
 Part = tuple[str, FeatureImportance]  # the name of a group of rows, and its result
@@ -117,9 +118,9 @@ def _error_less(first: Part, second: Part, level: float = 0.95) -> Difference:
 
 
 def for_whom(
-    groups: Groups | None, models: Mapping[str, Importances], found: Sequence[Mapping[str, FeatureByGroup]]
+    groups: Groups | None, models: Mapping[str, Importances], by_model: Sequence[Mapping[str, FeatureByGroup]]
 ) -> dict[str, Any] | None:
-    """All numbers of the groups; `found` holds the importances of leading features, for each model."""
+    """All numbers of the groups; `by_model` holds the importances of leading features, for each model."""
     if groups is None:
         return None
     weight = next(iter(models.values()))._first.sample.weight
@@ -127,24 +128,24 @@ def for_whom(
         {"label": label, "n": len(rows), "share": float(weight[rows].sum() / weight.sum()), "conditions": [condition]}
         for label, rows, condition in zip(groups.labels, groups.rows, groups.conditions, strict=True)
     ]
-    each = [_model(groups, model, of) for model, of in zip(models.values(), found, strict=True)]
+    each = [_model(groups, model, features) for model, features in zip(models.values(), by_model, strict=True)]
     sentences = [errors_differ(groups, next(iter(models.values()))), how_grouped(groups)]
     return {
-        "column": groups.column, "groups": shown, "features": list(found[0]), "models": each,
-        "sentences": [text for text in sentences if text],
+        "column": groups.column, "groups": shown, "features": list(by_model[0]), "models": each,
+        "sentences": list(filter(None, sentences)),
     }  # fmt: skip
 
 
-def _model(groups: Groups, model: Importances, found: Mapping[str, FeatureByGroup]) -> dict[str, Any]:
+def _model(groups: Groups, model: Importances, features: Mapping[str, FeatureByGroup]) -> dict[str, Any]:
     parts = [_errors_of(model._first, rows) for rows in groups.rows]
     numbers = [
-        {**_error(part), "importances": [of.numbers[k] for of in found.values()]} for k, part in enumerate(parts)
+        {**_error(part), "importances": [one.numbers[k] for one in features.values()]} for k, part in enumerate(parts)
     ]
     places = combinations(range(len(parts)), 2)
     pairs = combinations(zip(groups.labels, parts, strict=True), 2)
     differences = [
         {"first": j, "second": k, "error": difference_dict(partial(_error_less, *pair)),
-         "importances": [of.differences[place] for of in found.values()]}
+         "importances": [one.differences[place] for one in features.values()]}
         for place, ((j, k), pair) in enumerate(zip(places, pairs, strict=True))
     ]  # fmt: skip
     return {"groups": numbers, "differences": differences}
@@ -165,11 +166,11 @@ def _error(part: FeatureImportance) -> dict[str, Any]:
 
 
 def difference_dict(make: Callable[[], Difference]) -> dict[str, Any]:
-    """A difference as the page shows it; NaN where it is not known."""
-    found: Difference | None = or_else(make, None)
-    if found is None:
+    """A difference as the page shows it; NaN where there is none."""
+    difference: Difference | None = or_else(make, None)
+    if difference is None:
         return dict.fromkeys(("value", "low", "high", "p"), np.nan)
-    return {"value": found.value, "low": found.low, "high": found.high, "p": found.p_value}
+    return {"value": difference.value, "low": difference.low, "high": difference.high, "p": difference.p_value}
 
 
 @claim(level=0)
@@ -189,12 +190,12 @@ def errors_differ(groups: Groups, first: Importances) -> str:
     order = sorted(parts, key=lambda label: parts[label].error)
     several = len(parts) * (len(parts) - 1) / 2
     high, low = (order[-1], parts[order[-1]]), (order[0], parts[order[0]])
-    found = or_else(lambda: _error_less(high, low, 1 - LEVEL / several), None)
-    if found is None or not found.low > 0:
+    difference = or_else(lambda: _error_less(high, low, 1 - LEVEL / several), None)
+    if difference is None or not difference.low > 0:
         return ""
     together = " for all pairs of groups together" if several > 1 else ""
     return (
         f"The error is largest where {groups.column} is {high[0]}: {in_digits(high[1].error)}, against "
-        f"{in_digits(low[1].error)} where it is {low[0]} (the difference is {in_digits(found.low)} to "
-        f"{in_digits(found.high)}, 95%{together})."
+        f"{in_digits(low[1].error)} where it is {low[0]} (the difference is {in_digits(difference.low)} to "
+        f"{in_digits(difference.high)}, 95%{together})."
     )

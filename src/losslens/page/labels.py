@@ -14,7 +14,7 @@ from losslens.typing import Floats, Indices, Mask
 
 MISSING = "missing"  # how a missing value is labelled
 DAY = 24 * 3600 * 1000.0
-DIGITS = (6, 9, 12, 15, 17)  # as few as tell the values apart; 17 tell all
+DIGITS = (6, 9, 12, 15, 17)  # as few as distinguish the values; 17 distinguish all
 
 
 LONGEST = 48  # letters of a name in a sentence
@@ -60,7 +60,7 @@ def texts(values: Iterable[Any]) -> list[str | None]:
 
 
 def labels(values: Iterable[Any]) -> list[str]:
-    """The same for an axis: a missing value is labelled, and a category of that name stands in quotes."""
+    """Each value as text for an axis: a missing value is labelled, a category of that name stands in quotes."""
     items = list(values)
     written, kinds = texts(items), {missing_name(value) for value in items if is_missing(value)}
     quoted = f"“{MISSING}”" if kinds else MISSING
@@ -81,9 +81,9 @@ def condition_of(name: str, column: Distinct, rows: Mask | Indices) -> dict[str,
         named = texts(column.values)
         return {"column": name, "chosen": [named[code] for code in codes]}
     numbers = as_numbers(column.values[codes])
-    known = numbers[~np.isnan(numbers)]
-    ends = (float(known.min()), float(known.max())) if len(known) else (1.0, 0.0)  # none but missing ones
-    return {"column": name, "low": ends[0], "high": ends[1], "missing": bool(len(known) < len(numbers))}
+    present = numbers[~np.isnan(numbers)]
+    ends = (float(present.min()), float(present.max())) if len(present) else (1.0, 0.0)  # none but missing ones
+    return {"column": name, "low": ends[0], "high": ends[1], "missing": bool(len(present) < len(numbers))}
 
 
 def rough(values: Floats, among: Floats, kind: str) -> Floats:

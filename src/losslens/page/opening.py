@@ -1,4 +1,4 @@
-"""The first screen in words: a question and at most three sentences, for readers who know nothing of the method.
+"""The first screen in words: a question and at most three sentences, for readers to whom the method is new.
 
 How well the model predicts beside the simplest alternative, what matters most and how surely, and one thing to be
 careful about.
@@ -11,18 +11,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from losslens.page.labels import LONGEST, cut, labels
-from losslens.page.plain_error import LEADING, PlainError, percent, plain_kind, short_digits
-from losslens.page.quality import against_constant
-from losslens.page.scored import score_opening
+from losslens.page.plain_error import LEADING, PlainError, percent, plain, plain_kind, short_digits, shuffled
+from losslens.page.quality import LEVEL, against_constant
+from losslens.page.scored import OTHERS, on_rows, score_opening
 from losslens.page.words import (
-    LEVEL,
     SAME,
     all_tested,
     at_the_bound,
     correlated_pairs,
     few_rows,
-    first_for_sure,
     not_significant,
+    surely_most,
     unused_features,
 )
 from losslens.results.importances import Importances
@@ -33,7 +32,6 @@ from losslens.typing import Floats
 
 UNNAMED = "the target"
 FEW_CLASSES = 3  # that the question names
-OTHERS = 3  # models or features that a sentence names beside the first
 
 
 def opening(
@@ -62,13 +60,12 @@ def opening(
         no_better(first, target), may_be_no_better(first, target), at_the_bound(first), few_rows(first),
         related_features(first, columns), hardly_occurring_cases(first), not_seen_in_training(),
     )  # fmt: skip
-    found = (next((text for text in some if text), None) for some in (well, most, careful))
-    return [text for text in found if text]
+    return [next(filter(None, texts)) for texts in (well, most, careful) if any(texts)]
 
 
 @claim(level=0)
 def question(target: str, classes: Sequence[str] | None = None) -> str:
-    """What the page answers, in the reader's words; up to three classes are named, unless they are numbers.
+    """The question of the page, in the reader's words; up to three classes are named, unless they are numbers.
 
     >>> question("diagnosis", ["benign", "malignant"])
     'What does this model need to predict diagnosis (benign or malignant)?'
@@ -81,7 +78,7 @@ def question(target: str, classes: Sequence[str] | None = None) -> str:
     return f"What does this model need to predict {target}{which}?"
 
 
-# How well: on these rows, beside the best constant where it is known.
+# How well: on these rows, beside the best constant where there is one.
 
 
 @claim(level=0)
@@ -92,10 +89,11 @@ def how_far_off(models: Mapping[str, Importances], target: str, n_given: int) ->
         return ""
     root = plain_kind(first.loss) == "root"
     constant = first._first.best_constant
-    now, best = _told(first).now, PlainError(plain_kind(first.loss), first.title, constant.error).now
-    others = [(name, _told(one).now) for name, one in list(models.items())[1:]]
+    now, best = plain(first).now, PlainError(plain_kind(first.loss), first.title, constant.error).now
+    others = [(name, plain(one).now) for name, one in list(models.items())[1:]]
     kind = " (root mean squared error)" if root else " on average"
-    text = f"{_where(first, n_given)}, its predictions of {target} are off by about {short_digits(now, best)}{kind}"
+    rows = on_rows(len(first._first.at), n_given)
+    text = f"{rows}, its predictions of {target} are off by about {short_digits(now, best)}{kind}"
     if others:
         text += f", those of {listed([f'{cut(name)} by {short_digits(v, best)}' for name, v in others], OTHERS)}"
     always = f"always predicting {'the average' if root else 'the median'}"
@@ -120,7 +118,7 @@ def how_often_right(models: Mapping[str, Importances], target: str, n_given: int
     right = _right(first)
     what = "class" if target == UNNAMED else target
     answer = "its answer is" if first.loss.reads == "labels" else f"the {what} that it finds most probable is"
-    text = f"{_where(first, n_given)}, {answer} right for {percent(right)}"
+    text = f"{on_rows(len(one.at), n_given)}, {answer} right for {percent(right)}"
     others = [f"that of {cut(name)} for {percent(_right(other))}" for name, other in list(models.items())[1:]]
     text += f", {listed(others, OTHERS)}" if others else ""
     assert one.sample.y is not None  # every named loss reads it
@@ -132,28 +130,20 @@ def how_often_right(models: Mapping[str, Importances], target: str, n_given: int
 
 @claim(level=0)
 def how_large(models: Mapping[str, Importances], n_given: int) -> str:
-    """Other losses: their means, and that of the best constant where it is known."""
+    """Other losses: their means, and that of the best constant where there is one."""
     first = next(iter(models.values()))
     if plain_kind(first.loss) in ("root", "mean"):
         return ""
     constant = or_else(lambda: first._first.best_constant, None)
     like = first.error if constant is None else constant.error
     others = [f"that of {cut(name)} {short_digits(one.error, like)}" for name, one in list(models.items())[1:]]
-    text = f"{_where(first, n_given)}, its {first.title} is {short_digits(first.error, like)} (smaller is better)"
+    rows = on_rows(len(first._first.at), n_given)
+    text = f"{rows}, its {first.title} is {short_digits(first.error, like)} (smaller is better)"
     text += f", {listed(others, OTHERS)}" if others else ""
     if constant is None:
         return f"{text}; what the simplest prediction would have is not known for this loss."
     less = ", less than the model" if constant.error < first.error else ""
     return f"{text}; always predicting {constant.words} would have {short_digits(constant.error, first.error)}{less}."
-
-
-def _where(first: Importances, n_given: int) -> str:
-    n = len(first._first.at)
-    return f"On these {n:,} rows" if n == n_given else f"On a random sample of {n:,} of {n_given:,} rows"
-
-
-def _told(one: Importances) -> PlainError:
-    return PlainError(plain_kind(one.loss), one.title, one.error)
 
 
 def _right(importances: Importances) -> float:
@@ -177,20 +167,17 @@ def nothing_matters(first: Importances) -> str:
 
 @claim(level=LEVEL)
 def one_feature(first: Importances) -> str:
-    """Of a single feature: whether its importance is significantly above 0."""
+    """Whether the importance of a single feature is significantly above 0."""
     if len(first) > 1 or (estimates := or_else(first.estimates, None)) is None:
         return ""
     sure = "on new rows the error grows, too" if not not_significant(estimates) else "on new rows it may not"
-    return f"W{_shuffled(first)[1:]}; {sure} (test at 5%)."
+    return f"W{shuffled(first)[1:]}; {sure} (test at 5%)."
 
 
 @claim(level=LEVEL)
 def leads_surely(first: Importances) -> str:
     """Where the simultaneous 95% interval of a feature's rank among all of several features is 1 to 1."""
-    if or_else(first.estimates, None) is None or not first_for_sure(first):
-        return ""
-    name = first._ranked[0].name
-    return f"It depends most on {cut(name)}: {_shuffled(first)}, and no other feature matters as much (95% confidence)."
+    return surely_most(first)
 
 
 @claim(level=0)
@@ -199,7 +186,7 @@ def perhaps_nothing_matters(first: Importances) -> str:
     estimates = or_else(first.estimates, None)
     if estimates is None or not all_tested(first) or len(not_significant(estimates)) < len(first):
         return ""
-    return f"It is not sure that any feature matters: {_shuffled(first, ', the first,')}, which may be chance."
+    return f"It is not sure that any feature matters: {shuffled(first, ', the first,')}, which may be chance."
 
 
 @claim(level=0)
@@ -213,27 +200,19 @@ def leads_unsurely(first: Importances) -> str:
         return ""
     best = dict(zip(estimates.names, estimates.ranks()[1].tolist(), strict=True))
     name, *others = [one.name for one in first._ranked]
-    known = unused_features(first)
-    may = [other for other in others if best[other] == 1 and other not in known]
+    unused = unused_features(first)
+    may = [other for other in others if best[other] == 1 and other not in unused]
     low, high = first[name].interval()
     doubts = ["it may make no difference"] if low <= 0 <= high else []
     doubts += [f"{listed([cut(other) for other in may], OTHERS)} may matter more"] if may else []
     also = " and ".join(doubts) or "that is uncertain"
-    return f"On these rows it depends most on {cut(name)}: {_shuffled(first)}; on new rows {also}."
+    return f"On these rows it depends most on {cut(name)}: {shuffled(first)}; on new rows {also}."
 
 
 @claim(level=0)
 def leads_here(first: Importances) -> str:
-    """Where features have no standard error: on these rows alone."""
-    return (
-        f"On these rows it depends most on {cut(first._ranked[0].name)}: {_shuffled(first)}; how surely is not known."
-    )
-
-
-def _shuffled(first: Importances, which: str = "") -> str:
-    """The largest importance."""
-    best = first._ranked[0]
-    return f"when {cut(best.name)}{which} is shuffled between rows, {_told(first).grown(best.pfi)}"
+    """The feature that matters most on these rows, where features have no standard error."""
+    return f"On these rows it depends most on {cut(first._ranked[0].name)}: {shuffled(first)}; how surely is not known."
 
 
 # What to be careful about.
@@ -254,8 +233,8 @@ def no_better(first: Importances, target: str) -> str:
 @claim(level=0)
 def may_be_no_better(first: Importances, target: str) -> str:
     """Where the interval of the difference between the two errors includes 0."""
-    apart = or_else(lambda: against_constant(first._first), None)
-    if apart is None or not apart["low"] <= 0 <= apart["high"]:
+    difference = or_else(lambda: against_constant(first._first), None)
+    if difference is None or not difference["low"] <= 0 <= difference["high"]:
         return ""
     return (
         "On new rows the model may predict no better than one and the same answer for all: what it depends on may say "

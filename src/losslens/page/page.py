@@ -167,9 +167,9 @@ def _entry(entry: dict[str, Any], box: Box, step: float | None) -> dict[str, Any
     return packed
 
 
-def _part(of: str, key: str, value: Any, box: Box) -> Any:
+def _part(form: str, key: str, value: Any, box: Box) -> Any:
     """A part of the cells, or of the ICE curves, which have fewer digits than the importances."""
-    if of == "ice" and key in ("values", "level"):
+    if form == "ice" and key in ("values", "level"):
         return box.fixed(value, 16, differences=key == "values")
     kinds = {"values": np.float32, "row": np.int8, "scale": np.float64, "column": np.float32}
     return box.put(np.asarray(value, dtype=kinds[key])) if key in kinds else value

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from losslens.losses import Loss
+from losslens.page.labels import cut
+from losslens.results.importances import Importances
 from losslens.results.scores import Scores
 from losslens.text import measured
 
@@ -18,16 +20,16 @@ KINDS: dict[str, Kind] = {"squared_error": "root", "absolute_error": "mean", "ze
 
 
 def plain_kind(loss: Loss) -> Kind:
-    """How a mean loss is told. Of a custom loss nothing is known but its mean."""
+    """How readers see a mean loss. A custom loss has no meaning but its mean."""
     return "loss" if loss.custom else KINDS.get(loss.name, "times")
 
 
 @dataclass(frozen=True)
 class PlainError:
-    """The error with nothing shuffled, and with a feature shuffled between rows, as readers are told.
+    """The error with nothing shuffled, and with a feature shuffled between rows, as readers see it.
 
-    >>> told = PlainError("root", "squared error", 25.0)
-    >>> told.now, told.after(119.0), told.after(-30.0)
+    >>> error = PlainError("root", "squared error", 25.0)
+    >>> error.now, error.after(119.0), error.after(-30.0)
     (5.0, 12.0, 0.0)
     """
 
@@ -37,16 +39,16 @@ class PlainError:
 
     @property
     def times(self) -> bool:
-        """Whether it is told as a multiple, which an error of 0 has not."""
+        """Whether readers see a multiple of the error, which an error of 0 has not."""
         return self.kind == "times" and self.error > 0
 
     @property
     def now(self) -> float:
-        """With nothing shuffled."""
+        """The number with nothing shuffled."""
         return self.after(0.0)
 
     def after(self, pfi: float) -> float:
-        """With a feature shuffled: its importance is the increase of the mean loss. Increasing in it."""
+        """The number with a feature shuffled, whose importance is the increase of the mean loss."""
         if self.times:
             return 1 + pfi / self.error
         return float(np.sqrt(max(self.error + pfi, 0.0))) if self.kind == "root" else self.error + pfi
@@ -59,7 +61,7 @@ class PlainError:
 
     @property
     def measure(self) -> str:
-        """What the numbers are."""
+        """The name of the numbers."""
         return {
             "root": "How far off the predictions are (root mean squared error)",
             "mean": "How far off the predictions are on average",
@@ -69,7 +71,7 @@ class PlainError:
         }[self.kind]
 
     def grown(self, pfi: float) -> str:
-        """What shuffling does, as a clause: "its predictions are off by 160 instead of 33"."""
+        """The effect of shuffling, as a clause: "its predictions are off by 160 instead of 33"."""
         now, after = self.now, self.after(pfi)
         ends = f"{self.text(after, now)} instead of {self.text(now, after)}"
         if self.kind in ("root", "mean"):
@@ -83,10 +85,10 @@ class PlainError:
 
 @dataclass(frozen=True)
 class PlainScore:
-    """A score with nothing shuffled, and with a feature shuffled between rows, as readers are told.
+    """A score with nothing shuffled, and with a feature shuffled between rows, as readers see it.
 
-    >>> told = PlainScore("ROC AUC", 0.9, falls=True)
-    >>> told.now, told.after(0.25), told.grown(0.25)
+    >>> score = PlainScore("ROC AUC", 0.9, falls=True)
+    >>> score.now, score.after(0.25), score.grown(0.25)
     (0.9, 0.65, 'its ROC AUC is 0.650 instead of 0.900')
     """
 
@@ -95,18 +97,13 @@ class PlainScore:
     falls: bool  # it is a score, the larger the better
     times: ClassVar[bool] = False
 
-    @classmethod
-    def of(cls, scores: Scores) -> PlainScore:
-        """Of a model's importances by a score."""
-        return cls(score_name(scores.title), scores.base, scores._measure == "score")
-
     @property
     def now(self) -> float:
-        """With nothing shuffled."""
+        """The score with nothing shuffled."""
         return self.base
 
     def after(self, pfi: float) -> float:
-        """With a feature shuffled: its importance is what the score loses, or the error gains."""
+        """The score with a feature shuffled, whose importance is its decrease, or the increase of an error."""
         return self.base - pfi if self.falls else self.base + pfi
 
     def text(self, value: float, like: float | None = None) -> str:
@@ -115,12 +112,25 @@ class PlainScore:
 
     @property
     def measure(self) -> str:
-        """What the numbers are."""
+        """The name of the numbers."""
         return f"The {self.name}"
 
     def grown(self, pfi: float) -> str:
-        """What shuffling does, as a clause."""
+        """The effect of shuffling, as a clause."""
         return f"its {self.name} is {self.text(self.after(pfi))} instead of {self.text(self.now)}"
+
+
+def plain(model: Importances | Scores) -> PlainError | PlainScore:
+    """The error or the score of a model in a reader's words."""
+    if isinstance(model, Scores):
+        return PlainScore(score_name(model.title), model.base, model._measure == "score")
+    return PlainError(plain_kind(model.loss), model.title, model.error)
+
+
+def shuffled(model: Importances | Scores, which: str = "") -> str:
+    """The effect of shuffling the most important feature, as a clause; `which` stands behind its name."""
+    best = model._ranked[0]
+    return f"when {cut(best.name)}{which} is shuffled between rows, {plain(model).grown(best.pfi)}"
 
 
 NAMES = {
@@ -177,39 +187,38 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
     The interval is that of the importance, carried to the scale with the model's error as it is: it reaches the line
     of nothing shuffled where the interval of the importance reaches 0.
     """
-    told: PlainError | PlainScore
+    plain: PlainError | PlainScore
     score, place = summary["score"], {feature["name"]: k for k, feature in enumerate(summary["features"])}
     if score is None:
-        told = PlainError(summary["loss"]["told_as"], summary["loss"]["title"], summary["models"][0]["error"])
+        plain = PlainError(summary["loss"]["told_as"], summary["loss"]["title"], summary["models"][0]["error"])
     else:
-        told = PlainScore(score["name"], score["models"][0]["base"], score["told_as"] == "score")
+        plain = PlainScore(score["name"], score["models"][0]["base"], score["told_as"] == "score")
     shown = (summary if score is None else score)["features"][:LEADING]
     rows = []
     for name, one in ((feature["name"], feature["models"][0]) for feature in shown):
-        ends = sorted([_end(told, one["low"]), _end(told, one["high"])], key=lambda end: (end is None, end))
-        row = {"name": name, "place": place[name], "value": told.after(one["pfi"]), "low": ends[0], "high": ends[1]}
+        ends = sorted([_end(plain, one["low"]), _end(plain, one["high"])], key=lambda end: (end is None, end))
+        row = {"name": name, "place": place[name], "value": plain.after(one["pfi"]), "low": ends[0], "high": ends[1]}
         rows.append(row)
-    known = [value for row in rows for value in (row["value"], row["low"], row["high"]) if value is not None]
-    times = "×" if told.times else ""
-    first, last = min([told.now, *known]), max([told.now, *known])
+    shown_values = [value for row in rows for value in (row["value"], row["low"], row["high"]) if value is not None]
+    times = "×" if plain.times else ""
+    first, last = min([plain.now, *shown_values]), max([plain.now, *shown_values])
 
     def at(value: float | None) -> str | None:
         return None if value is None else f"{1 + 98 * (value - first) / ((last - first) or 1):.2f}%"
 
     for row in rows:
-        row["text"] = told.text(row["value"], last) + times
-        row["between"] = (
-            "" if row["low"] is None else f"{told.text(row['low'], last)} to {told.text(row['high'], last)}"
-        )
-        row["sure"] = row["low"] is not None and not row["low"] <= told.now <= row["high"]
+        row["text"] = plain.text(row["value"], last) + times
+        low, high = ("" if row[end] is None else plain.text(row[end], last) for end in ("low", "high"))
+        row["between"] = low and f"{low} to {high}"
+        row["sure"] = row["low"] is not None and not row["low"] <= plain.now <= row["high"]
         row["at"] = {key: at(row[key]) for key in ("value", "low", "high")}
     return {
         "rows": rows,
-        "measure": told.measure,
-        "now": "1×" if times else told.text(told.now, last),
-        "now_at": at(told.now),
+        "measure": plain.measure,
+        "now": "1×" if times else plain.text(plain.now, last),
+        "now_at": at(plain.now),
     }
 
 
-def _end(told: PlainError | PlainScore, end: float | None) -> float | None:
-    return None if end is None or not np.isfinite(end) else told.after(end)
+def _end(plain: PlainError | PlainScore, end: float | None) -> float | None:
+    return None if end is None or not np.isfinite(end) else plain.after(end)

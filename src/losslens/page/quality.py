@@ -34,7 +34,7 @@ TABLED_CLASSES = 10  # in the table of true and predicted classes: the others ar
 def quality(one: FeatureImportance) -> dict[str, Any]:
     """Error and best constant, R² or accuracy, residuals or calibration and confusion, of one model."""
     of_classes = one.sample.classes is not None and one.loss.reads != "values"
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "constant": or_else(lambda: against_constant(one), None),
         "score": accuracy(one) if of_classes else or_else(lambda: r_squared(one), None),
         "residuals": None if of_classes else residuals(one),
@@ -42,11 +42,11 @@ def quality(one: FeatureImportance) -> dict[str, Any]:
         "confusion": confusion(one) if of_classes else None,
     }
     sentences = [
-        worse_than_constant(found["constant"]), perhaps_no_better(found["constant"]),
-        no_more_often_right(found["score"]), off_in_a_range(found["residuals"], one.loss.name),
-        misses_a_probability(found["calibration"]),
+        worse_than_constant(numbers["constant"]), perhaps_no_better(numbers["constant"]),
+        no_more_often_right(numbers["score"]), off_in_a_range(numbers["residuals"], one.loss.name),
+        misses_a_probability(numbers["calibration"]),
     ]  # fmt: skip
-    return found | {"sentences": [text for text in sentences if text]}
+    return numbers | {"sentences": list(filter(None, sentences))}
 
 
 def error_ends(one: FeatureImportance) -> tuple[float, float]:
@@ -72,9 +72,9 @@ def r_squared(one: FeatureImportance) -> dict[str, Any]:
     Without row i, the squares of y about its mean sum to ``S - w_i a_i^2 - (w_i a_i)^2 / (1 - w_i)``, a_i = y_i - mean.
     """
     y, f, weight = _numbers(one)
-    apart, wrong = y - weight @ y, weight * (y - f) ** 2
-    spread = weight * apart**2
-    rest, left = spread.sum() - spread - (weight * apart) ** 2 / (1 - weight), wrong.sum() - wrong
+    deviation, wrong = y - weight @ y, weight * (y - f) ** 2
+    spread = weight * deviation**2
+    rest, left = spread.sum() - spread - (weight * deviation) ** 2 / (1 - weight), wrong.sum() - wrong
     constant = ROUNDING * float(weight @ y**2)  # squares about the mean that are rounding
     if one.loss.name == "pinball" or not (rest.min() > constant and left.min() > 0):
         raise ValueError("R² is of a mean, and of a target and predictions that differ in more than one row")
@@ -88,8 +88,8 @@ def r_squared(one: FeatureImportance) -> dict[str, Any]:
 
 def accuracy(one: FeatureImportance) -> dict[str, Any]:
     """The share of the rows whose predicted class is the true one; `base`: with the most frequent class for all."""
-    y, said, weight = _predicted_classes(one)
-    share = float(weight @ (y == said))
+    y, predicted, weight = _predicted_classes(one)
+    share = float(weight @ (y == predicted))
     low, high = wilson(share, effective_number(weight), 1 - LEVEL)
     return {"name": "accuracy", "value": share, "low": low, "high": high, "base": float(np.bincount(y, weight).max())}
 
@@ -100,25 +100,25 @@ def residuals(one: FeatureImportance) -> list[Range]:
     `off`: whether the mean differs from 0 by an interval that holds for all ranges together, and by much.
     """
     y, f, weight = _numbers(one)
-    every, root, found = ranges(f, weight), float(np.sqrt(weight @ (y - f) ** 2)), []
+    every, root, parts = ranges(f, weight), float(np.sqrt(weight @ (y - f) ** 2)), []
     for rows in every:
         residual, share = (y - f)[rows], weight[rows] / weight[rows].sum()
         mean, low, high = _mean(residual, share)
         _, least, most = _mean(residual, share, LEVEL / len(every))
-        found.append(_range(f, rows, weight) | {
+        parts.append(_range(f, rows, weight) | {
             "mean": mean, "mean_low": low, "mean_high": high, "quantiles": _quantiles(residual, share),
             "off": bool(abs(mean) > MATTERS * root and (least > 0 or most < 0)), "off_low": least, "off_high": most,
         })  # fmt: skip
-    return found
+    return parts
 
 
 def calibration(one: FeatureImportance) -> list[dict[str, Any]]:
     """How often a class occurs in ranges of its predicted probability: of the second of two, or the most frequent."""
-    y, weight, classes = *_classes(one), one.sample.classes
+    y, weight, classes = _counted(one, one.sample.y), _weight(one), one.sample.classes
     assert classes is not None
     often = np.bincount(y, weight, len(classes))
     chosen = [1] if len(classes) == 2 else np.argsort(-often, kind="stable")[:DRAWN_CLASSES].tolist()
-    found, named = [], labels(classes)
+    curves, named = [], labels(classes)
     for k in chosen:
         p, every = _counted(one, one.sample.prediction[:, k]), []
         for rows in ranges(p, weight):
@@ -133,13 +133,13 @@ def calibration(one: FeatureImportance) -> list[dict[str, Any]]:
                 "off": abs(observed - predicted) > OFF_BY and not least <= predicted <= most,
                 "off_low": least, "off_high": most,
             })  # fmt: skip
-        found.append({"label": named[k], "share": float(often[k]), "ranges": parts})
-    return found
+        curves.append({"label": named[k], "share": float(often[k]), "ranges": parts})
+    return curves
 
 
 def confusion(one: FeatureImportance) -> dict[str, Any]:
     """The rows of each true class (first axis) that are predicted to be of each class, as shares of all rows."""
-    y, said, weight = _predicted_classes(one)
+    y, predicted, weight = _predicted_classes(one)
     classes = one.sample.classes
     assert classes is not None
     order = np.argsort(-np.bincount(y, weight, len(classes)), kind="stable")
@@ -147,9 +147,9 @@ def confusion(one: FeatureImportance) -> dict[str, Any]:
     kept = np.sort(order[: len(classes) - joined]) if joined else np.arange(len(classes))
     place = np.full(len(classes) + 1, len(kept))  # the last entry is for a label that is no class of y
     place[kept] = np.arange(len(kept))
-    strange = bool((said < 0).any())
+    strange = bool((predicted < 0).any())
     k = len(kept) + (joined > 0 or strange)
-    table = np.bincount(place[y] * k + place[said], weight, k * k).reshape(k, k)
+    table = np.bincount(place[y] * k + place[predicted], weight, k * k).reshape(k, k)
     named, other = labels(classes), f"{joined} others" if joined else "no class of y"
     return {
         "labels": [*(named[c] for c in kept), *[other] * (k - len(kept))],
@@ -212,9 +212,10 @@ def _quantiles(values: Floats, weight: Floats) -> list[float]:
     return [float(values[order[min(at, len(order) - 1)]]) for at in reached.tolist()]
 
 
-def _counted(one: FeatureImportance, of_rows: NDArray[Any]) -> NDArray[Any]:
-    """Of the rows that have a weight."""
-    return np.asarray(of_rows[one.at][one.sample.weight[one.at] > 0])
+def _counted(one: FeatureImportance, values: NDArray[Any] | None) -> NDArray[Any]:
+    """The values of the rows that have a weight; they are never None, as every loss reads y."""
+    assert values is not None
+    return np.asarray(values[one.at][one.sample.weight[one.at] > 0])
 
 
 def _weight(one: FeatureImportance) -> Floats:
@@ -224,24 +225,17 @@ def _weight(one: FeatureImportance) -> Floats:
 
 def _numbers(one: FeatureImportance) -> tuple[Floats, Floats, Floats]:
     """Target, prediction and weight of the rows that have one."""
-    assert one.sample.y is not None  # every loss reads it
     return _counted(one, one.sample.y).astype(float), _counted(one, one.sample.prediction).astype(float), _weight(one)
-
-
-def _classes(one: FeatureImportance) -> tuple[Indices, Floats]:
-    assert one.sample.y is not None
-    return _counted(one, one.sample.y), _weight(one)
 
 
 def _predicted_classes(one: FeatureImportance) -> tuple[Indices, Indices, Floats]:
     """True and predicted class, and weight: the most probable class, or the largest score."""
-    said = _counted(one, one.sample.prediction)
-    if said.ndim == 2:
-        said = said.argmax(axis=1)
+    predicted = _counted(one, one.sample.prediction)
+    if predicted.ndim == 2:
+        predicted = predicted.argmax(axis=1)
     elif one.loss.reads == "scores":
-        said = (said > 0).astype(np.intp)
-    y, weight = _classes(one)
-    return y, said, weight
+        predicted = (predicted > 0).astype(np.intp)
+    return _counted(one, one.sample.y), predicted, _weight(one)
 
 
 # What says that a model is bad. Preconditions are in the docstrings.
@@ -286,19 +280,21 @@ def no_more_often_right(score: dict[str, Any] | None) -> str:
 
 
 @claim(level=LEVEL)
-def off_in_a_range(found: list[Range] | None, loss: str) -> str:
+def off_in_a_range(residuals: list[Range] | None, loss: str) -> str:
     """The range of predictions with the largest mean residual, where it is surely not 0 and not small.
 
     Only of losses that are smallest at the mean of y: a median need not be a mean.
     """
-    off = [one for one in found or [] if one["off"]] if loss in MEANS else []
+    off = [one for one in residuals or [] if one["off"]] if loss in MEANS else []
     if not off:
         return ""
     worst = max(off, key=lambda one: abs(one["mean"]))
     way, ends = ("larger", (worst["off_low"], worst["off_high"])) if worst["mean"] > 0 else (
         "smaller", (-worst["off_high"], -worst["off_low"])
     )  # fmt: skip
-    others = f" Predictions are off in {len(off) - 1} of the other {len(found or []) - 1} ranges, too." * (len(off) > 1)
+    others = f" Predictions are off in {len(off) - 1} of the other {len(residuals or []) - 1} ranges, too." * (
+        len(off) > 1
+    )
     return (
         f"Where the model predicts {_between(worst)}, the target is {in_digits(abs(worst['mean']))} {way} on average "
         f"(interval for all ranges together, 95%: {in_digits(ends[0])} to {in_digits(ends[1])}).{others}"
@@ -306,9 +302,9 @@ def off_in_a_range(found: list[Range] | None, loss: str) -> str:
 
 
 @claim(level=LEVEL)
-def misses_a_probability(found: list[dict[str, Any]] | None) -> str:
+def misses_a_probability(calibration: list[dict[str, Any]] | None) -> str:
     """The range of probabilities that is farthest from how often the class occurs, surely and not by little."""
-    off = [(each["label"], one) for each in found or [] for one in each["ranges"] if one["off"]]
+    off = [(each["label"], one) for each in calibration or [] for one in each["ranges"] if one["off"]]
     if not off:
         return ""
     label, worst = max(off, key=lambda pair: abs(pair[1]["observed"] - pair[1]["predicted"]))

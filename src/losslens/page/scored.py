@@ -1,6 +1,6 @@
 """The page's part about a score, which is one number for all rows together: its own table, sentences and picture.
 
-What needs a loss of single rows (curves, subgroups, the table of rows) is told by the default loss; the page says so.
+What needs a loss of single rows (curves, subgroups, the table of rows) is by the default loss; the page says so.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from losslens.page.compared import LEVEL, smallest_error, smallest_is_uncertain
-from losslens.page.groups import Groups, difference_dict
+from losslens.page.compared import smallest_error, smallest_is_uncertain
+from losslens.page.groups import Groups, difference_dict, importance_dict
 from losslens.page.labels import cut
-from losslens.page.plain_error import PlainScore, score_name
-from losslens.page.words import all_tested, first_for_sure
+from losslens.page.plain_error import plain, score_name, shuffled
+from losslens.page.quality import LEVEL
+from losslens.page.words import all_tested, surely_most
 from losslens.results.comparison import Comparison
-from losslens.results.one_number import number_of
 from losslens.results.scores import FeatureScore, Scores
 from losslens.results.table import or_else
 from losslens.text import Sentence, claim, listed
@@ -32,19 +32,19 @@ def score_dict(scores: Mapping[str, Scores], loss: str, groups: Groups | None) -
         return None
     first = next(iter(scores.values()))
     order = [one.name for one in first._ranked]
-    found = Comparison(importances=dict(scores), shapley={}, paired=True)
+    comparison = Comparison(importances=dict(scores), shapley={}, paired=True)
     names = list(scores)
-    sentences = [smallest_error(found), smallest_is_uncertain(found)] if len(scores) > 1 else []
+    sentences = [smallest_error(comparison), smallest_is_uncertain(comparison)] if len(scores) > 1 else []
     return {
         "name": score_name(first.title),
         "told_as": first._measure,
         "sentence": told_by(first, loss),
-        "sentences": [text for text in sentences if text],
+        "sentences": list(filter(None, sentences)),
         "models": [{"name": name, **_base(one._first)} for name, one in scores.items()],
         "features": [
-            {"name": name, "models": [_entry(one.features[name]) for one in scores.values()]} for name in order
+            {"name": name, "models": [importance_dict(one.features[name]) for one in scores.values()]} for name in order
         ],
-        "differences": [difference_dict(partial(found.error_difference, name, names[0])) for name in names[1:]],
+        "differences": [difference_dict(partial(comparison.error_difference, name, names[0])) for name in names[1:]],
         "groups": None
         if groups is None or or_else(lambda: first._first.at, None) is None
         else _by_group(first, groups, order[:LEADING]),
@@ -57,15 +57,10 @@ def _base(one: FeatureScore) -> dict[str, Any]:
     return {"base": one.base, "low": low, "high": high, "undefined": one.undefined}
 
 
-def _entry(one: FeatureScore) -> dict[str, Any]:
-    numbers = {name: number_of(one, name) for name in ("low", "high")}
-    return {"pfi": or_else(lambda: one.pfi, np.nan), **numbers, "caution": one.caution}
-
-
 def _by_group(first: Scores, groups: Groups, names: list[str]) -> dict[str, Any]:
     parts = [[first.features[name].at_positions(rows) for name in names] for rows in groups.rows]
     rows = [
-        {"label": label, "n": len(where), **_base(part[0]), "importances": [_entry(one) for one in part]}
+        {"label": label, "n": len(where), **_base(part[0]), "importances": [importance_dict(one) for one in part]}
         for label, where, part in zip(groups.labels, groups.rows, parts, strict=True)
     ]
     return {"column": groups.column, "features": names, "groups": rows}
@@ -74,8 +69,13 @@ def _by_group(first: Scores, groups: Groups, names: list[str]) -> dict[str, Any]
 # Sentences.
 
 
+def on_rows(n: int, n_given: int) -> str:
+    """Which rows the first sentence of the page is about: all that were given, or a sample."""
+    return f"On these {n:,} rows" if n == n_given else f"On a random sample of {n:,} of {n_given:,} rows"
+
+
 def score_opening(scores: Mapping[str, Scores], n: int, n_given: int) -> tuple[tuple[Sentence, ...], ...]:
-    """How well, and what matters most; the first of each that applies is told."""
+    """How well, and what matters most; the page shows the first of each that applies."""
     first = next(iter(scores.values()))
     most = (no_feature_by_score(first), leads_surely_by_score(first), leads_by_score(first))
     return (how_high(scores, n, n_given),), most
@@ -108,15 +108,14 @@ def how_score(first: Scores) -> str:
 def how_high(scores: Mapping[str, Scores], n: int, n_given: int) -> str:
     """The score of each model on the explained rows, with its interval; of an AUC also that of an order by chance."""
     first = next(iter(scores.values()))
-    one, told = first._first, PlainScore.of(first)
-    where = f"On these {n:,} rows" if n == n_given else f"On a random sample of {n:,} of {n_given:,} rows"
+    one, score = first._first, plain(first)
     better, base = "larger" if one._measure == "score" else "smaller", _base(one)
     if np.isfinite([base["low"], base["high"]]).all():
-        better += f" is better; 95% interval {told.text(base['low'])} to {told.text(base['high'])}"
+        better += f" is better; 95% interval {score.text(base['low'])} to {score.text(base['high'])}"
     else:
         better += " is better"
-    text = f"{where}, its {told.name} is {told.text(told.now)} ({better})"
-    others = [f"that of {cut(name)} {told.text(PlainScore.of(each).now)}" for name, each in list(scores.items())[1:]]
+    text = f"{on_rows(n, n_given)}, its {score_name(first.title)} is {score.text(score.now)} ({better})"
+    others = [f"that of {cut(name)} {score.text(plain(each).now)}" for name, each in list(scores.items())[1:]]
     text += f", {listed(others, OTHERS)}" if others else ""
     return f"{text}; an order by chance has 0.5." if one.is_auc else f"{text}."
 
@@ -126,23 +125,20 @@ def no_feature_by_score(first: Scores) -> str:
     """Where no importance on these rows is above 0."""
     if first._ranked[0].pfi > 0:
         return ""
-    told = PlainScore.of(first)
-    return f"On these rows no feature matters: the {told.name} is no worse with any of them shuffled between rows."
+    name = score_name(first.title)
+    return f"On these rows no feature matters: the {name} is no worse with any of them shuffled between rows."
 
 
 @claim(level=LEVEL)
 def leads_surely_by_score(first: Scores) -> str:
     """Where the simultaneous 95% interval of a feature's rank among all of several features is 1 to 1."""
-    if or_else(first.estimates, None) is None or not first_for_sure(first):
-        return ""
-    name = cut(first._ranked[0].name)
-    return f"It depends most on {name}: {_shuffled(first)}, and no other feature matters as much (95% confidence)."
+    return surely_most(first)
 
 
 @claim(level=0)
 def leads_by_score(first: Scores) -> str:
     """Otherwise: the first on these rows, whether it may make no difference, and which others may be first."""
-    text = f"On these rows it depends most on {cut(first._ranked[0].name)}: {_shuffled(first)}"
+    text = f"On these rows it depends most on {cut(first._ranked[0].name)}: {shuffled(first)}"
     estimates = or_else(first.estimates, None)
     if estimates is None or not all_tested(first):
         return f"{text}; how surely is not known."
@@ -153,9 +149,3 @@ def leads_by_score(first: Scores) -> str:
     may = [cut(other.name) for other in others if best[other.name] == 1 and other.std_error > 0]
     doubts += [f"{listed(may, OTHERS)} may matter more"] if may else []
     return f"{text}; on new rows {' and '.join(doubts)}." if doubts else f"{text}."
-
-
-def _shuffled(first: Scores) -> str:
-    """The largest importance."""
-    best = first._ranked[0]
-    return f"when {cut(best.name)} is shuffled between rows, {PlainScore.of(first).grown(best.pfi)}"

@@ -22,32 +22,32 @@ STEP = 1e-4  # of local importances in such a page at most, in units of the erro
 
 @dataclass(frozen=True)
 class Held:
-    """What a page holds of the cells."""
+    """The part of the cells that a page holds."""
 
-    whole: bool  # all of them
+    all_cells: bool  # or a low-rank form of them
     rank: int  # of the low-rank forms
     curves: int  # features with curves of single rows, the most important ones
 
     def bins(self, place: int) -> int | None:
         """The most values of a feature at this place of the ranking."""
-        return None if self.whole else MOST_BINS if place < self.curves else FEW_BINS
+        return None if self.all_cells else MOST_BINS if place < self.curves else FEW_BINS
 
 
 def held(n: int, p: int, models: int, cells: int) -> Held:
-    """As much as the budget allows; numbers that the page cannot do without come first."""
+    """The part of the cells that the budget allows; numbers that the page cannot do without come first."""
     if cells <= MOST_CELLS:
-        return Held(whole=True, rank=RANKS[0], curves=p)
+        return Held(all_cells=True, rank=RANKS[0], curves=p)
     each = 1.3 + 1.1 * models if n * p > LARGE else 4 + 4 * models  # a value, and a local importance for each model
     left = max(BUDGET - n * p * each, LEAST)
     for rank in RANKS:
         if p * n * (2 * rank + 3) <= left:  # rows of ICI and ICE; level and place of each row
-            return Held(whole=False, rank=rank, curves=p)
+            return Held(all_cells=False, rank=rank, curves=p)
     some = max(1, int(left / (n * (2 * RANKS[-1] + 3))))
-    return Held(whole=False, rank=RANKS[-1], curves=some)
+    return Held(all_cells=False, rank=RANKS[-1], curves=some)
 
 
 def with_fewer_digits(summary: dict[str, Any]) -> dict[str, Any]:
-    """Of a large page: local importances in steps, and columns of the less important features rounded."""
+    """A large page with local importances in steps, and columns of the less important features rounded."""
     n, features = summary["n"], summary["features"]
     if n * len(features) <= LARGE:
         return summary | {"rounded": None}
@@ -66,7 +66,7 @@ def with_fewer_digits(summary: dict[str, Any]) -> dict[str, Any]:
     ]  # fmt: skip
     count = sum(column is not before for column, before in zip(columns, summary["table"]["columns"], strict=True))
     return summary | {
-        "features": [one | {"models": of} for one, of in zip(features, entries, strict=True)],
+        "features": [one | {"models": models} for one, models in zip(features, entries, strict=True)],
         "table": summary["table"] | {"columns": columns},
         "rounded": {"step": step, "sentence": fewer_digits(count, step)},
     }
@@ -80,7 +80,7 @@ def _of_one_digit(most: float) -> float:
 
 @claim(level=0)
 def fewer_digits(count: int, step: float) -> str:
-    """What is rounded in a large page."""
+    """The numbers that are rounded in a large page."""
     columns = f"{count:,} column{'s' if count > 1 else ''} of less important features to a 200th of the range or finer"
     parts = [columns] if count else []
     parts.append(

@@ -85,7 +85,7 @@ def summarise(
     numbers = {c["name"]: c["values"] for c in table["columns"] if c["kind"] in ("number", "integer")}
     heads = [_model(name, importances, shares.get(name)) for name, importances in models.items()]
     ends = (heads[0]["error_low"], heads[0]["error_high"])
-    cells = sum(len(one.at) * one.meeting.size for one in first.values())
+    cells = sum(len(one.at) * one.layout.size for one in first.values())
     size = sizes.held(len(shown.index), len(first), len(models), cells)
     features, groups = [], _groups(shown, first._first.sample.weight)
     by_groups: list[dict[str, FeatureByGroup]] = [{} for _ in models]
@@ -94,8 +94,8 @@ def summarise(
         features.append(_feature(done, shown, models, target, shares, findings, size, place, tick))
         if groups is not None and place < LEADING:
             results = [done, *(other[one.name] for other in list(models.values())[1:])]
-            for found, each in zip(by_groups, results, strict=True):
-                found[one.name] = by_group(each, groups)
+            for by_feature, each in zip(by_groups, results, strict=True):
+                by_feature[one.name] = by_group(each, groups)
     pairs, rows = pairs_dict(findings), rows_dict(findings.rows)
     numeric = {k: v for k, v in numbers.items() if k in first}
     top = words(models, shares, ends, shown.n_given, numeric)
@@ -107,7 +107,7 @@ def summarise(
     top["computed"] += absence_words(findings, bool(shares))
     if scores:
         top["computed"].insert(0, how_score(next(iter(scores.values()))))
-    top["careful"] += [text for text in (far_words(first.extrapolation),) if text]
+    top["careful"] += filter(None, [far_words(first.extrapolation)])
     return {
         "format": FORMAT,
         "title": shown.title,
@@ -170,7 +170,7 @@ def _table(shown: ShownModel, models: Mapping[str, Importances], target: dict[st
 
 
 def _python(shown: ShownModel, one: FeatureImportance) -> dict[str, Any]:
-    """What the page needs to write a subgroup in Python."""
+    """The expressions with which the page writes a subgroup in Python."""
     written, classes = expressions(shown.X), one.sample.classes
     columns = [
         {"of": written.get(name, "np.asarray(by)"), **(literals(column.values) if kind_of(column) == "words" else {})}
@@ -207,7 +207,7 @@ def _feature(
     entries = [_entry(one, shares.get(name), one, grid, target)]
     single = grid is not None and place < size.curves
     if grid is not None and single:
-        groups = [] if size.whole else _measured_groups(one, shown)
+        groups = [] if size.all_cells else _measured_groups(one, shown)
         entries[0] |= {
             "cells": _cells(one, grid, groups, size),
             "ice": _ice(one, grid, entries[0]["pd"], groups, size, shown_class(target)),
@@ -286,8 +286,8 @@ def _of_classes(one: FeatureImportance, grid: PackedGrid | None, target: dict[st
         return None
 
     def pd(k: int) -> Floats | None:
-        found: FeatureEffect | None = or_else(partial(effect_of, one, target["classes"][k]), None)
-        return None if found is None else found.pd if grid is None else grid.joined(found.pd)
+        effect: FeatureEffect | None = or_else(partial(effect_of, one, target["classes"][k]), None)
+        return None if effect is None else effect.pd if grid is None else grid.joined(effect.pd)
 
     return [pd(k) if k in target["drawn"] else None for k in range(len(target["classes"]))]
 
@@ -311,7 +311,7 @@ def _measured_groups(one: FeatureImportance, shown: ShownModel) -> list[Mask]:
 
 
 def _cells(one: FeatureImportance, grid: PackedGrid, groups: list[Mask], size: sizes.Held) -> dict[str, Any]:
-    if size.whole:
+    if size.all_cells:
         return {"kind": "whole", "values": grid.changes.astype(np.float32)}
     form = low_rank(grid, one.local, one.sample.weight, groups, size.rank)
     return form | width_errors(one, grid, form, groups)
@@ -331,6 +331,6 @@ def _ice(
     curves = grid.joined(effect_of(one, shown).ice)
     if not np.isfinite(curves).all():
         return None
-    if size.whole:
+    if size.all_cells:
         return {"kind": "whole", "values": curves.astype(np.float32), "error": float(np.ptp(curves)) / 2**17}
     return low_rank_effect(curves, pd, one.sample.weight, grid.weights, groups, size.rank)

@@ -1,4 +1,4 @@
-"""What is predicted: the classes of a classifier by name, the class whose probability is shown, predicted labels."""
+"""The target: the classes of a classifier by name, the class whose probability is shown, predicted labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_CLASSES = 10  # with a PD curve: the most frequent ones
 
 
 def target_dict(name: str, one: FeatureImportance) -> dict[str, Any]:
-    """Of the first model; without classes, `classes` and `shown` are None."""
+    """The target of the first model; without classes, `classes` and `shown` are None."""
     classes = one.sample.classes
     if classes is None:
         return {"name": name, "reads": one.loss.reads, "classes": None, "shown": None, "drawn": None}

@@ -1,7 +1,7 @@
 """The sentences at the top of the page, each made by one function.
 
 A sentence is a claim like a number. Its function says when it is made and, as `claim(level)`, how often it may be
-false; each is tried on simulated data whose truth is known (`benchmarks.sentences`).
+false; each is tried on simulated data whose truth is the simulation (`benchmarks.sentences`).
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from losslens.page.labels import cut
+from losslens.page.plain_error import shuffled
+from losslens.page.quality import LEVEL
 from losslens.results.importances import Importances
+from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
 from losslens.text import Sentence, claim, in_digits, listed, share_in_words
 from losslens.typing import Floats
-from losslens.uncertainty.cautions import told
+from losslens.uncertainty.cautions import sentences
 from losslens.uncertainty.inference import Estimates, adjusted
 
 CORRELATED = 0.7  # absolute rank correlation from which on two features are named as correlated
 FEW_ROWS = 100  # with fewer, the page warns of wide intervals
-LEVEL = 0.05  # of tests that sentences are based on
 TESTED = "one-sided tests at 5%, Holm"
 SAME = 0.005  # skills below it are shown as none
 
@@ -51,9 +54,9 @@ def words(
     careful += dict.fromkeys([*_doubts(first), *([] if share is None else _doubts_of_shares(share))])
     return {
         "headline": headline(name, first, ends),
-        "sentences": [text for text in sentences if text],
-        "computed": [text for text in computed if text],
-        "careful": [text for text in careful if text],
+        "sentences": list(filter(None, sentences)),
+        "computed": list(filter(None, computed)),
+        "careful": list(filter(None, careful)),
     }
 
 
@@ -62,7 +65,7 @@ def words(
 
 @claim(level=0)
 def headline(name: str, first: Importances, ends: tuple[float, float]) -> str:
-    """The error on these rows, and that of the best constant on the same rows, where it is known."""
+    """The error on these rows, and that of the best constant on the same rows, where there is one."""
     text = f"The {first.title} of {name} is {in_digits(first.error)}"
     if np.isfinite(ends).all():
         text += f" (95% interval {in_digits(ends[0])} to {in_digits(ends[1])})"
@@ -118,7 +121,7 @@ def largest_shares(share: ShapleyImportance) -> str:
 
 @claim(level=0)
 def negative_shares(share: ShapleyImportance) -> str:
-    """What shares below 0 mean, and those above 100% that come with them."""
+    """The meaning of shares below 0, and of those above 100% that come with them."""
     return f"{_capital(share.negative_in_words)}." if share.negative_in_words else ""
 
 
@@ -164,8 +167,8 @@ def every_grows(first: Importances) -> str:
 @claim(level=0)
 def uncertain(first: Importances) -> str:
     """Features whose importances are not significantly above 0, nor below, and that changed some error."""
-    known = {*unused_features(first), *_below_zero(first.estimates())}
-    names = [name for name in not_significant(first.estimates()) if name not in known]
+    without_doubt = {*unused_features(first), *_below_zero(first.estimates())}
+    names = [name for name in not_significant(first.estimates()) if name not in without_doubt]
     if not names:
         return ""
     whose = f"{' or '.join(names)}" if len(names) < 3 else f"any of {listed(names)}"
@@ -194,7 +197,15 @@ def unused(first: Importances) -> str:
     return " ".join(texts)
 
 
-def first_for_sure(first: Importances) -> bool:
+def surely_most(first: Importances | Scores) -> str:
+    """The feature that is first for sure, by a loss or by a score; empty where none is."""
+    if or_else(first.estimates, None) is None or not first_for_sure(first):
+        return ""
+    name = cut(first._ranked[0].name)
+    return f"It depends most on {name}: {shuffled(first)}, and no other feature matters as much (95% confidence)."
+
+
+def first_for_sure(first: Importances | Scores) -> bool:
     """Whether the simultaneous interval of the rank of the largest of several importances is 1 to 1."""
     best, estimates = first._ranked[0], first.estimates()
     if len(first) == 1 or not all_tested(first) or not best.pfi > 0:
@@ -202,7 +213,7 @@ def first_for_sure(first: Importances) -> bool:
     return int(estimates.ranks()[2][estimates.names.index(best.name)]) == 1
 
 
-def all_tested(first: Importances) -> bool:
+def all_tested(first: Importances | Scores) -> bool:
     """Whether every feature has a standard error: a claim about all must not rest on some."""
     return len(first.estimates().names) == len(first)
 
@@ -251,7 +262,7 @@ def how_shares(share: ShapleyImportance) -> str:
 
 @claim(level=0)
 def about_intervals() -> str:
-    """What all intervals of the page are about."""
+    """All intervals of the page are about new rows."""
     return "Intervals are about this fitted model on new rows from the same source."
 
 
@@ -280,7 +291,7 @@ def few_rows(first: Importances) -> str:
 
 @claim(level=0)
 def remark(note: str) -> str:
-    """A note of the importances: what was declined, streamed or clipped."""
+    """A note of the importances: an engine was declined, cells were streamed, or losses clipped."""
     return f"{_capital(note)}."
 
 
@@ -292,13 +303,13 @@ def doubtful(caution: str) -> str:
 
 def _doubts(first: Importances) -> list[Sentence]:
     order = first._ranked
-    return [*map(doubtful, told([one.name for one in order], [one.caution for one in order], "Importance of"))]
+    return [*map(doubtful, sentences([one.name for one in order], [one.caution for one in order], "Importance of"))]
 
 
 def _doubts_of_shares(share: ShapleyImportance) -> list[Sentence]:
     order = share._order.tolist()
-    names, said = [share.features[j] for j in order], [share.caution[j] for j in order]
-    return [*map(doubtful, told(names, said, "Shapley share of"))]
+    names, cautions = [share.features[j] for j in order], [share.caution[j] for j in order]
+    return [*map(doubtful, sentences(names, cautions, "Shapley share of"))]
 
 
 @claim(level=LEVEL)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.donors.questions import Subject, all_rows
-from losslens.engines.additive import Additive, centred
+from losslens.engines.additive import Additive, SumRows, centred
 from losslens.engines.linked_sums import LinkedSums, mean_losses, mean_response, respond
 from losslens.engines.sum_losses import Link
 from losslens.losses import Loss, Response
@@ -37,40 +37,40 @@ from losslens.workers import in_process
 
 def run(task: Task, engine: Additive | LinkedSums, designs: Sequence[FeatureDesign]) -> Passed:
     """All features: the means of their cells and the cells, nearly all of them computed on access."""
-    n, y, sample, loss = task.n, None, task.sample, task.loss
-    if loss is not None and loss.name == "squared_error" and sample.y is not None:
+    total, n, y, sample, loss = engine.sums[0], task.n, None, task.sample, task.loss
+    if not engine.inside_link and loss is not None and loss.name == "squared_error" and sample.y is not None:
         y = np.asarray(sample.y, float)
-    task.budget.check_machine([1] * len(designs), n)  # cells are computed when they are looked at
-    read = engine.read(sorted({j for s, _ in designs for j in s.feature.columns}), y, sample.weight)
-    sample = replace(sample, prediction=respond(engine.link, engine.response, read.sums[:, None], engine.dtype))
+    task.budget.check_machine([1] * len(designs), n)  # cells are computed on access
+    sum_rows = SumRows.read(total, sorted({j for s, _ in designs for j in s.feature.columns}), y, sample.weight)
+    sample = replace(sample, prediction=respond(engine.link, engine.response, sum_rows.sums[:, None], engine.dtype))
     if loss is not None:
         loss.check_prediction(sample.prediction)
         sample = sample.with_loss(loss)
-    columns, squared = read.columns, read.moments
-    grids = [_grid(subject, engine, columns) for subject, _ in designs]
+    columns, squared = sum_rows.columns, sum_rows.moments
+    grids = [_grid(subject, total, columns) for subject, _ in designs]
     kept = deferred(_rows_to_keep, task.budget, n, task.entropy, *(distinct for distinct, _ in grids))
     rows, curves = RowMass(sample), []
     for subject, design in designs:
-        apart = design.leaves_out_own or sample.block is not None
-        shared = (read.sums, engine.link, engine.response, sample, loss, apart, rows, read.residual)
+        leaves_out = design.leaves_out_own or sample.block is not None
+        shared = (sum_rows.sums, engine.link, engine.response, sample, loss, leaves_out, rows, sum_rows.residual)
         j, *others = subject.feature.columns
         if others:
-            curves.append(SumCurves(engine.added([j, *others]), 1.0, *shared))
+            curves.append(SumCurves(total.added([j, *others]), 1.0, *shared))
         else:
             moments = () if squared is None else (squared.mean[j], squared.variance[j], squared.pfi[j])
-            curves.append(SumCurves(columns[j], float(engine.scale[j]), *shared, *map(float, moments)))
+            curves.append(SumCurves(columns[j], float(total.scale[j]), *shared, *map(float, moments)))
     if loss is not None and engine.inside_link:
-        known: list[tuple[Floats | None, float]] = list(in_process(task.n_jobs).map(_local_and_clipped, None, curves))
+        numbers: list[tuple[Floats | None, float]] = list(in_process(task.n_jobs).map(_local_and_clipped, None, curves))
     else:
-        known = [(None if loss is None else deferred(one.local), 0.0) for one in curves]
+        numbers = [(None if loss is None else deferred(one.local), 0.0) for one in curves]
     outcomes = []
-    for (_, design), (distinct, ordered), one, means in zip(designs, grids, curves, known, strict=True):
+    for (_, design), (distinct, ordered), one, means in zip(designs, grids, curves, numbers, strict=True):
         predictions = deferred(one.predictions, distinct, kept)
         changes = None if loss is None else deferred(one.changes, kept, predictions)
         outcome = Outcome(
             values=deferred(_values, distinct),
             ordered=ordered,
-            meeting=deferred(_layout, distinct, n, design.leaves_out_own),
+            layout=deferred(_layout, distinct, n, design.leaves_out_own),
             means=one.means(distinct, *means),
             cells=Cells(kept, predictions, changes),
         )
@@ -83,9 +83,9 @@ def _local_and_clipped(_: None, curves: SumCurves, tick: Tick) -> tuple[Floats |
     return curves.local(), curves.clipped()
 
 
-def _grid(subject: Subject, engine: Additive | LinkedSums, columns: Mapping[int, Floats]) -> tuple[Distinct, bool]:
+def _grid(subject: Subject, total: Additive, columns: Mapping[int, Floats]) -> tuple[Distinct, bool]:
     """The distinct values of a feature, and whether they are ordered; sorted on first access if numeric."""
-    if all(np.may_share_memory(column.array, engine.parts) for column in subject.columns):
+    if all(np.may_share_memory(column.array, total.parts) for column in subject.columns):
         own = [columns[j] for j in subject.feature.columns]
         return deferred(_distinct, *own), len(own) == 1
     return subject.distinct, subject.distinct.ordered
@@ -118,7 +118,7 @@ class SumCurves:
     response: Response
     sample: Sample
     loss: Loss | None
-    apart: bool  # whether pairs inside groups, or a row's own cell, are left out
+    leaves_out: bool  # whether pairs inside groups, or a row's own cell, are left out
     rows: RowMass
     residual: Floats | None = None  # y - f, where predictions are sums and the loss is the squared one
     mean: float = float("nan")  # of a column, likewise
@@ -136,30 +136,30 @@ class SumCurves:
         return self.scale == 0 or bool(np.ptp(self.c) == 0)
 
     @property
-    def _own(self) -> Floats:
-        """What each row keeps of the sum if the feature is replaced."""
+    def _sum_without(self) -> Floats:
+        """The sum of each row without what the feature adds to it, (n,)."""
         return np.asarray(self.sum - self.c)
 
     def means(self, distinct: Distinct, local: Floats | None, clipped: float) -> Means:
-        """All of them computed on first access, except what is known."""
+        """The means of the cells, computed on first access except `local` and `clipped`."""
         rows, weight, has_loss = self.rows, self.sample.weight, self.loss is not None
         return Means(
             local=local,
-            mass=rows.mass if self.apart else weight,
+            mass=rows.mass if self.leaves_out else weight,
             pi=deferred(self.pi, distinct) if has_loss else None,
             weights=deferred(self.weights, distinct),
             pd=deferred(self.pd, distinct),
             caused=deferred(self.caused) if has_loss else None,
-            lent=(rows.lent if self.apart else weight) if has_loss else None,
+            donor_weight=(rows.donor_weight if self.leaves_out else weight) if has_loss else None,
             clipped=clipped,
             # Without a row's own cell, its mass is no longer its weight.
-            total=None if self.apart else self.pfi,
+            total=None if self.leaves_out else self.pfi,
         )
 
     def local(self) -> Floats:
         """The mean change of each row over the donors, (n,)."""
         local = self._local()
-        return ratio(local - self._within[0], self.rows.met) if self.apart else local
+        return ratio(local - self._own_group[0], self.rows.donor_mass) if self.leaves_out else local
 
     def _local(self) -> Floats:
         if self.pfi is not None:
@@ -175,13 +175,13 @@ class SumCurves:
 
     def caused(self) -> Floats:
         """The mean change that each row causes as a donor, (n,)."""
-        if not self.apart:
+        if not self.leaves_out:
             return self._mean_changes(self.c)
-        changes, met = self._mean_changes(self.c) - self._within[1], self.rows.met
-        return np.divide(changes, met, out=np.zeros(self.sample.n), where=met > 0)
+        changes, donor_mass = self._mean_changes(self.c) - self._own_group[1], self.rows.donor_mass
+        return np.divide(changes, donor_mass, out=np.zeros(self.sample.n), where=donor_mass > 0)
 
     @cached_property
-    def _within(self) -> tuple[Floats, Floats, float]:
+    def _own_group(self) -> tuple[Floats, Floats, float]:
         """Over each row's own group: the sums of its changes, of the changes that it causes, and the mass clipped."""
         n, weight, block = self.sample.n, self.sample.weight, self.sample.block
         of_row, of_donor, clipped = np.zeros(n), np.zeros(n), 0.0
@@ -190,7 +190,7 @@ class SumCurves:
         if block is None or self.constant:  # a row's own cell changes nothing
             own_clipped = weight**2 @ (self._base >= (np.inf if ceiling is None else ceiling * (1 - 1e-9)))
             return of_row, of_donor, float(own_clipped)
-        own, y = self._own, self.sample.target(self.loss)
+        own, y = self._sum_without, self.sample.target(self.loss)
         for i, k in pairs_inside(block):
             sums = (own[i] + self.c[k])[:, None]
             prediction = self.sample.shown(self.loss, respond(self.link, self.response, sums, self._dtype))
@@ -222,18 +222,18 @@ class SumCurves:
             return 0.0
         weight, rows = self.sample.weight, self.rows
         if self.constant:
-            counted = rows.mass / rows.mass.sum() if self.apart else weight
+            counted = rows.mass / rows.mass.sum() if self.leaves_out else weight
             return float(counted @ (self._base >= ceiling * (1 - 1e-9)))
         share = float(self._losses.clipped(self.c, weight))
-        if self.apart:
-            return share_left(share - self._within[2], float(rows.mass.sum()))
+        if self.leaves_out:
+            return share_left(share - self._own_group[2], float(rows.mass.sum()))
         return share_left(share, 1.0)  # of masses on both sides of a bound
 
     @property
     def _losses(self) -> Any:
         assert self.loss is not None  # only needed with a loss
         y = self.sample.target(self.loss)
-        return mean_losses(self.link, self.loss, y, self._own, self.c, self._base, self._ceiling)
+        return mean_losses(self.link, self.loss, y, self._sum_without, self.c, self._base, self._ceiling)
 
     @property
     def _dtype(self) -> np.dtype[Any]:
@@ -241,7 +241,7 @@ class SumCurves:
 
     @property
     def _ceiling(self) -> float | None:
-        """At which log losses are clipped, in the precision of the predictions."""
+        """The value at which log losses are clipped, in the precision of the predictions."""
         return None if self.loss is None else self.loss.ceiling(self._dtype)
 
     @property
@@ -258,7 +258,7 @@ class SumCurves:
         return on_grid
 
     def _value_mass(self, distinct: Distinct) -> Floats:
-        return self.rows.at_values(distinct.codes, len(distinct), apart=self.apart)
+        return self.rows.at_values(distinct.codes, len(distinct), leaves_out=self.leaves_out)
 
     def weights(self, distinct: Distinct) -> Floats:
         """The share of the cells at each value, (g,)."""
@@ -268,13 +268,13 @@ class SumCurves:
     def pd(self, distinct: Distinct) -> Floats:
         """The mean prediction at each value, (g,), or of each class, (g, K)."""
         c, weight = self._on_grid(distinct), self.sample.weight
-        return mean_response(self.link, self.response, self._own, c, weight)
+        return mean_response(self.link, self.response, self._sum_without, c, weight)
 
     def pi(self, distinct: Distinct) -> Floats:
         """The mean change at each value, (g,)."""
-        if not self.apart:
+        if not self.leaves_out:
             return self._mean_changes(self._on_grid(distinct))
-        changes = self._mean_changes(self.c) - self._within[1]
+        changes = self._mean_changes(self.c) - self._own_group[1]
         sums = np.bincount(distinct.codes, self.sample.weight * changes, len(distinct))
         return ratio(sums.astype(float), self._value_mass(distinct))
 
@@ -285,7 +285,7 @@ class SumCurves:
         if self.constant:
             predictions[:] = base[:, None]
             return predictions
-        own = self._own[rows]
+        own = self._sum_without[rows]
         for part in chunks(rows, on_grid.size):
             sums = own[part, None] + on_grid
             flat = respond(self.link, self.response, sums.reshape(-1, 1), self._dtype)
@@ -294,7 +294,7 @@ class SumCurves:
         return predictions
 
     def changes(self, rows: Indices, predictions: NDArray[Any]) -> Floats:
-        """Their changes of loss, (r, g)."""
+        """The changes of loss in the cells of some rows, (r, g)."""
         assert self.loss is not None  # only needed with a loss
         changes = np.empty(predictions.shape[:2])
         for part in chunks(rows, predictions.shape[1]):

@@ -61,8 +61,8 @@ def _rows_to_keep(task: Task, widths: Sequence[int], conditional: bool) -> Indic
 def _drawn(task: Task, question: Question, outcome: Outcome) -> Outcome:
     """With what a sampler drew for some rows: replaced rows are compared with real ones."""
     ask, (rows, _) = question.ask, task.real_rows.now
-    assert ask.met is not None  # every row has its own draws
-    first = ask.met[rows][:, 0]
+    assert ask.donor_values is not None  # every row has its own draws
+    first = ask.donor_values[rows][:, 0]
     return replace(outcome, drawn=tuple(s.array[index[first]] for s, index in zip(ask.sources, ask.index, strict=True)))
 
 
@@ -191,7 +191,7 @@ class _FeatureCells:
         base: NDArray[Any],
     ) -> None:  # fmt: skip
         ceilings = [None if loss is None else loss.ceiling(base.dtype) for loss in losses]
-        self.averages = [Averages(question.meeting, *one) for one in zip(samples, ceilings, strict=True)]
+        self.averages = [Averages(question.layout, *one) for one in zip(samples, ceilings, strict=True)]
         self.question, self.kept, self.n_predictions = question, kept, 0
         self.predictions: NDArray[Any] | None = None
 

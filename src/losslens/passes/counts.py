@@ -17,38 +17,39 @@ from losslens.passes.task import FeatureDesign, Task
 from losslens.passes.ways import design_of, route
 from losslens.results.plan import Plan
 
-MOST_DRAWN = 5_000_000  # donors of all rows that are drawn to see which of them have the same value
+MOST_DRAWN = 5_000_000  # donors of all rows that are drawn to count which of them have the same value
 DRAWING = 0.5  # seconds after which samplers draw values for no more features
 
 
 def count_importances(task: Task, *, draws: bool = True) -> Plan:
-    """The features of `feature_importance` with their first donors."""
+    """The plan of `feature_importance` with the first draw of donors."""
     rule = partial(ways.first_design, blocked=task.blocked)
     return count(task, [(subject, design_of(task, subject, rule)) for subject in task.subjects], draws=draws)
 
 
-def count(task: Task, asked: Sequence[FeatureDesign], *, draws: bool = True) -> Plan:
-    """Features with these designs, without seconds; what a sampler would draw for too long, or not at all, is at most.
+def count(task: Task, designs: Sequence[FeatureDesign], *, draws: bool = True) -> Plan:
+    """The plan of features with these designs, without seconds; predictions of values that are not drawn are bounds.
 
     Unchanged rows are predicted once, or with a sampler once for each feature.
     """
     n, began = task.n, time.perf_counter()
-    routes = [route(task, *one) for one in asked]
-    cells = [_cells(task, *one, draws=draws and time.perf_counter() - began < DRAWING) for one in asked]
+    routes = [route(task, *one) for one in designs]
+    cells = [_cells(task, *one, draws=draws and time.perf_counter() - began < DRAWING) for one in designs]
     widths = [width for width, *_ in cells]
     predictions = tuple(0 if r.exact else many for (_, many, _), r in zip(cells, routes, strict=True))
     by_model = sum(not r.exact for r in routes)
     conditional = task.design is not None and task.design.conditional
     total = n * (by_model if conditional else min(1, by_model)) + sum(predictions)
-    checked = min(n, CHECKED) if by_model < len(asked) else 0  # an exact engine is compared with the model
+    checked = min(n, CHECKED) if by_model < len(designs) else 0  # an exact engine is compared with the model
     batch = min(max(1, total), task.engine.rows_a_call(n))
     kept = task.budget.kept_rows(widths, n)
     working = batch * (task.table.row_bytes + 64) if kept == n else task.budget.memory // 8
     growing = task.design is None and task.loss is not None
+    sampled = [s.feature.name for (s, d), r in zip(designs, routes, strict=True) if not r.exact and not d.common]
     return Plan(
-        features=tuple(subject.feature.name for subject, _ in asked),
+        features=tuple(subject.feature.name for subject, _ in designs),
         engines=tuple(r.label for r in routes),
-        designs=tuple(repr(design) for _, design in asked),
+        designs=tuple(repr(design) for _, design in designs),
         predictions=predictions,
         n_predictions=total + checked,
         upper=any(bound and not r.exact for (*_, bound), r in zip(cells, routes, strict=True)),
@@ -56,15 +57,13 @@ def count(task: Task, asked: Sequence[FeatureDesign], *, draws: bool = True) -> 
         memory=kept * task.budget.cell_bytes * sum(widths) + working,
         kept=kept,
         complete=kept == n,
-        grows=tuple(
-            s.feature.name for (s, d), r in zip(asked, routes, strict=True) if growing and not r.exact and not d.common
-        ),
+        grows=tuple(sampled if growing else ()),
         backend=task.table.backend,
     )
 
 
 def _cells(task: Task, subject: Subject, design: Design, *, draws: bool) -> tuple[int, int, bool]:
-    """Cells in a row, predictions of all rows, and whether these are an upper bound: draws are not looked at."""
+    """Cells in a row, predictions of all rows, and whether these are an upper bound because nothing is drawn."""
     n, m = task.n, None if design.common or design.conditional else design.m
     if isinstance(design, BoundSampler) and not draws:
         return design.draws, n * design.draws, True

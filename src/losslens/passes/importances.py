@@ -33,32 +33,33 @@ def by_losses(
 ) -> list[Importances]:
     """The importances by each of some losses that read the same response of a table in memory.
 
-    What an exact engine gives by a loss it computes; all other losses are evaluated on the same predictions.
+    Exact engines compute one loss at a time; all other losses are evaluated on the same predictions of the model.
     """
     if (source := as_source(X)) is not None:
         X, y, weight = load(model, source, y, options.sample_weight, options.memory)
         options = replace(options, sample_weight=weight)
     check = partial(prepare, options=options, subjects=Subjects(as_table(X)) if subjects is None else subjects)
     tasks = [check(model, X, y, loss=loss, response=loss.reads) for loss in losses]
-    each = [_of_each_output(model, X, task, check) for task in tasks]
-    together: dict[tuple[int, ...], set[str]] = defaultdict(set)  # features that the model predicts for these losses
-    for k, subject in enumerate(tasks[0].subjects):
-        together[tuple(at for at, of in enumerate(each) if not _is_exact(of, k))].add(subject.feature.name)
+    exact_tasks = [_of_each_output(model, X, task, check) for task in tasks]
+    predicted: dict[tuple[int, ...], set[str]] = defaultdict(set)  # by losses: the features that the model predicts
+    for j, subject in enumerate(tasks[0].subjects):
+        losses_at = tuple(k for k, each in enumerate(exact_tasks) if not _is_exact(each, j))
+        predicted[losses_at].add(subject.feature.name)
     results: list[ByFeature] = [{} for _ in tasks]
     n_predictions = 0
-    for at, of in enumerate(each):
-        if names := {name for others, some in together.items() if at not in others for name in some}:
-            exact, count = _exact(tasks[at], of, names)
-            results[at] |= exact
+    for k, each in enumerate(exact_tasks):
+        if names := {name for losses_at, some in predicted.items() if k not in losses_at for name in some}:
+            exact, count = _exact(tasks[k], each, names)
+            results[k] |= exact
             n_predictions += count
-    for losses_at, names in together.items():
+    for losses_at, names in predicted.items():
         if losses_at:
             first = losses_at[0]
-            joint = _joint([tasks[at] for at in losses_at], names, declined=_declined(tasks[first], each[first]))
+            joint = _joint([tasks[k] for k in losses_at], names, declined=_declined(tasks[first], exact_tasks[first]))
             several, count = until_precise(joint)
             n_predictions += count
-            for at, one in zip(losses_at, several, strict=True):
-                results[at] |= one
+            for k, one in zip(losses_at, several, strict=True):
+                results[k] |= one
     names_in_order = [subject.feature.name for subject in tasks[0].subjects]
     return [
         result_of(loss, {name: one[name] for name in names_in_order}, n_predictions)
@@ -87,25 +88,25 @@ def _is_exact(tasks: Sequence[Task], k: int) -> bool:
     return all(task.exact is not None and route(task, task.subjects[k], design).exact for task in tasks)
 
 
-def _exact(task: Task, each: Sequence[Task], names: set[str]) -> tuple[ByFeature, int]:
+def _exact(task: Task, exact_tasks: Sequence[Task], names: set[str]) -> tuple[ByFeature, int]:
     """Features that exact engines compute, by one loss and its parts."""
-    if each[0] is task:
-        (results,), count = until_precise(_only(task, names))
+    if exact_tasks[0] is task:
+        (results,), count = until_precise(_with_features(task, names))
         return results, count
     loss = task.loss
     assert isinstance(loss, OutputsLoss)  # others have one task
-    parts = [until_precise(_only(one, names)) for one in each]
+    parts = [until_precise(_with_features(one, names)) for one in exact_tasks]
     samples: dict[int, list[Sample]] = {}
     results = {}
     for name in parts[0][0][0]:
-        of = [by_feature[name][0] for (by_feature,), _ in parts]
-        if id(of[0].sample) not in samples:
-            samples[id(of[0].sample)] = several_samples([one.sample for one in of], loss)
-        results[name] = with_mean(of, loss, samples[id(of[0].sample)])
+        by_output = [by_feature[name][0] for (by_feature,), _ in parts]
+        if (key := id(by_output[0].sample)) not in samples:
+            samples[key] = several_samples([one.sample for one in by_output], loss)
+        results[name] = with_mean(by_output, loss, samples[key])
     return results, sum(count for _, count in parts)
 
 
-def _only(task: Task, names: set[str]) -> Task:
+def _with_features(task: Task, names: set[str]) -> Task:
     subjects = tuple(s for s in task.subjects if s.feature.name in names)
     return task if len(subjects) == len(task.subjects) else replace(task, subjects=subjects)
 
@@ -114,23 +115,23 @@ def _joint(tasks: Sequence[Task], names: set[str], declined: str) -> Task:
     """One task of the losses of several, for features that the model predicts."""
     losses = _losses(tasks)
     budget = replace(tasks[0].budget, losses=len(with_parts(losses)))
-    return replace(_only(tasks[0], names), losses=losses, budget=budget, declined=declined)
+    return replace(_with_features(tasks[0], names), losses=losses, budget=budget, declined=declined)
 
 
 def _losses(tasks: Sequence[Task]) -> tuple[Loss, ...]:
     return tuple(loss for task in tasks for loss in task.losses)
 
 
-def _declined(task: Task, each: Sequence[Task]) -> str:
-    """Why the model is asked: of several outputs, what the last of their tasks says."""
-    last = each[-1]
+def _declined(task: Task, exact_tasks: Sequence[Task]) -> str:
+    """Why the model makes the predictions: for several outputs, the reason of the last of their tasks."""
+    last = exact_tasks[-1]
     if last is task or last.exact is None:
         return last.declined
     return next((why for s in last.subjects if (why := route(last, s, last.design).declined)), task.declined)
 
 
 def until_precise(task: Task) -> tuple[list[ByFeature], int]:
-    """Each feature, by each loss of the task; and the number of predictions.
+    """The importances of each feature by each loss of the task, and the number of predictions.
 
     Features that "auto" samples get donors until the noise is negligible for all losses.
     """
@@ -140,7 +141,7 @@ def until_precise(task: Task) -> tuple[list[ByFeature], int]:
     spent: Counter[str] = Counter()  # predictions of each feature
     total = 0
     while designs:
-        evaluated, predicted = evaluate(_beside(task, designs, results), list(designs.items()))
+        evaluated, predicted = evaluate(_with_memory_left(task, designs, results), list(designs.items()))
         total += predicted
         next_designs: dict[Subject, Design] = {}
         for subject, by_loss in zip(designs, evaluated, strict=True):
@@ -156,7 +157,7 @@ def until_precise(task: Task) -> tuple[list[ByFeature], int]:
                 results[name] = [replace(one, n_predictions=spent[name]) for one in several]
         designs = next_designs
         del evaluated, by_loss, several, more
-    if unsteady := task.engine.repeats.declined:  # a later round may have shown it
+    if unsteady := task.engine.repeats.declined:  # predictions of a row differed, perhaps in a later round only
         for name, several in results.items():
             if several[0].engine == task.engine.name:
                 results[name] = [replace(one, exact=False, declined=unsteady) for one in several]
@@ -181,12 +182,12 @@ def _split(task: Task, results: ByFeature) -> list[ByFeature]:
     return split
 
 
-def _beside(task: Task, designs: dict[Subject, Design], results: ByFeature) -> Task:
+def _with_memory_left(task: Task, designs: dict[Subject, Design], results: ByFeature) -> Task:
     """The task with the memory that earlier features leave; these keep cells of no more rows than the next."""
-    cells = {name: of[0].meeting.width for name, of in results.items() if of[0].engine == task.engine.name}
+    cells = {name: one[0].layout.width for name, one in results.items() if one[0].engine == task.engine.name}
     if not cells:
         return task
-    budget = replace(task.budget, beside=tuple(cells.values()))
+    budget = replace(task.budget, other_widths=tuple(cells.values()))
     widths = [len(s.distinct) if design.m is None else design.m for s, design in designs.items()]
     kept = budget.rows_to_keep(widths, task.n, task.entropy)
     results |= {name: [one.keeping(kept) for one in results[name]] for name in cells}
@@ -201,12 +202,12 @@ def importances_of(task: Task) -> Importances:
 
 def result_of(loss: Loss, features: ByFeature, n_predictions: int) -> Importances:
     """The importances by a loss, with those of its outputs."""
-    whole, *parts = (
+    overall, *parts = (
         Importances({name: by_part[k] for name, by_part in features.items()}, n_predictions)
         for k in range(1 + len(loss.parts))
     )
     names = loss.outputs if isinstance(loss, OutputsLoss) else ()
-    return replace(whole, by_output=dict(zip(names, parts, strict=True)))
+    return replace(overall, by_output=dict(zip(names, parts, strict=True)))
 
 
 def shared_fields(task: Task, one: Evaluated) -> dict[str, Any]:

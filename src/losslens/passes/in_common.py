@@ -22,13 +22,13 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Question, Subject, all_rows, pose
 from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED
+from losslens.engines.curve_cells import CurveCells
 from losslens.engines.readers.pipelines import innermost
 from losslens.losses import POSITIVE, Loss, is_scorer
 from losslens.models import Model
 from losslens.passes.cells import blank, record
 from losslens.passes.importances import importances_of
 from losslens.passes.scored import score_importance
-from losslens.passes.step_curves import cells_of
 from losslens.passes.task import Options, Task, default_loss, prepare
 from losslens.passes.ways import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost, is_sampled, route
 from losslens.progress import Tick, bar
@@ -69,17 +69,17 @@ OfPairs = Mapping[Pair, PairMean]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class InCommon:
-    """What pairs of features have in common: the whole and, where the scale on which the model adds is known, parts."""
+    """What pairs of features have in common: the total and, if the model adds on an `AddingScale`, its parts."""
 
     title: str
     units: float
     grouped: bool
     n_predictions: int
-    whole: OfPairs
+    total: OfPairs
     parts: Mapping[str, OfPairs]  # by the names in `PARTS`; empty without a scale
     part_title: str = ""  # of the loss that the parts are parts of
     scale: AddingScale | None = None
-    quadratic: bool = False  # the loss of the parts, by which the one that is not the interaction is shared information
+    quadratic: bool = False  # whether the loss of the parts is: then the part "shared" is shared information
     absent: str = ""  # why there are no parts
     condition: str = ""  # on which values were drawn
 
@@ -87,15 +87,15 @@ class InCommon:
 def in_common(
     model: Model, table: Table, y: Any, loss: Any, options: Options, together: Mapping[Pair, str]
 ) -> InCommon:
-    """By the same donors for all features where that is possible, else from three importances a pair.
+    """What pairs have in common: from cells with the same donors for all features, else from three importances a pair.
 
-    `together` names, for each pair, the feature that replaces both.
+    `together` has, for each pair, the name of the feature that replaces both.
     """
     if is_scorer(loss):
         scores = score_importance(model, table, y, loss, options)
         return _from_importances(scores, scores.title, together, "a scorer has no loss of a row")
     chosen = default_loss(model, loss, y)
-    task = by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads))
+    task = by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads, all_pairs=True))
     design, ways = common_design(task), {route(task, subject).way for subject in task.subjects}
     if design is not None and "sums" not in ways:
         if not design.all_pairs:
@@ -105,12 +105,12 @@ def in_common(
     if design is None:
         drawn = None if task.design is None else task.design.remembered
         absent = f"the features must have the same donors, and {drawn!r} draws others for each; use Latin(m)"
-    found = _from_importances(importances_of(task), chosen.title, together, absent)
+    result = _from_importances(importances_of(task), chosen.title, together, absent)
     if design is None or ways != {"sums"}:
-        return found
+        return result
     none = dict.fromkeys(together, PairMean(0.0, 0.0, 0.0))  # the model only adds
     return replace(
-        found, parts={"shared": found.whole, "interaction": none, "strength": none}, part_title=chosen.title,
+        result, parts={"shared": result.total, "interaction": none, "strength": none}, part_title=chosen.title,
         scale=AddingScale.PREDICTIONS, quadratic=chosen == losses.squared_error, absent="",
     )  # fmt: skip
 
@@ -118,16 +118,17 @@ def in_common(
 _One = FeatureImportance | FeatureScore
 
 
-def _from_importances(of: Importances, title: str, together: Mapping[Pair, str], absent: str) -> InCommon:
-    first: _One = next(iter(of.values()))
+def _from_importances(importances: Importances, title: str, together: Mapping[Pair, str], absent: str) -> InCommon:
+    first: _One = next(iter(importances.values()))
+    triples = {(a, b): (importances[a], importances[b], importances[both]) for (a, b), both in together.items()}
     return InCommon(
-        title=title, units=first._units, grouped=first._unit == "groups", n_predictions=of.n_predictions,
-        whole={(a, b): _whole(of[a], of[b], of[both]) for (a, b), both in together.items()}, parts={}, absent=absent,
-        condition=common_condition(one.conditioning for one in of.values()),
+        title=title, units=first._units, grouped=first._unit == "groups", n_predictions=importances.n_predictions,
+        total={pair: _total(*triple) for pair, triple in triples.items()}, parts={}, absent=absent,
+        condition=common_condition(one.conditioning for one in importances.values()),
     )  # fmt: skip
 
 
-def _whole(first: _One, second: _One, both: _One) -> PairMean:
+def _total(first: _One, second: _One, both: _One) -> PairMean:
     """What two importances have in common, from the influence of each row as observation and as donor."""
     value, unbiased = first.pfi + second.pfi - both.pfi, first.unbiased + second.unbiased - both.unbiased
     try:
@@ -135,11 +136,11 @@ def _whole(first: _One, second: _One, both: _One) -> PairMean:
     except ValueError as error:
         return PairMean(value, unbiased, absent=str(error))
     moved = parts[0].moved + parts[1].moved - parts[2].moved
-    of = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
+    of_pair = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
     if isinstance(first, FeatureScore):
-        return PairMean(value, unbiased, of.std_error, 0.0 if first.units == "blocks" else of.skewness)
+        return PairMean(value, unbiased, of_pair.std_error, 0.0 if first.units == "blocks" else of_pair.skewness)
     compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
-    return settled(PairMean(value, unbiased, of.std_error, of.skewness), compared, first.sample)
+    return without_rounding(PairMean(value, unbiased, of_pair.std_error, of_pair.skewness), compared, first.sample)
 
 
 def by_cells(task: Task) -> Task:
@@ -185,7 +186,7 @@ def adding_scale(model: Model, loss: Loss) -> tuple[AddingScale | None, str]:
 
 
 def _has_log_link(native: Any) -> bool:
-    """Whether a model is known to predict e to the power of a sum: by its class or what it was fitted to."""
+    """Whether the class of a model, or its loss, says that it predicts e to the power of a sum."""
     try:
         inner = innermost(native)
     except Declined:
@@ -205,7 +206,7 @@ def _from_cells(
     pairs = [(a, b, both) for (a, b), both in together.items()]
     exact = {subject.feature.name for subject in task.subjects if design.all_pairs and route(task, subject).exact}
     subjects = {subject.feature.name: subject for subject in task.subjects}
-    names = ["whole", *(PARTS if scale else ())]
+    names = ["total", *(PARTS if scale else ())]
     if scale is AddingScale.PROBABILITIES and task.loss == losses.log_loss:
         names += [f"Brier {part}" for part in PARTS]
     turns = list(_turns(task, design, pairs, len(names)))
@@ -219,15 +220,15 @@ def _from_cells(
                 name: pose(subjects[name], design, task.n, task.entropy, same_for_all=True) for name in _features(turn)
             }
             if layout is None:
-                layout = _layout(next(iter(questions.values())).meeting, task.n)
-                mass = _Mass(layout, task.sample)
-            found = {(a, b): _PairSums(names, mass) for a, b, _ in turn}
+                layout = _layout(next(iter(questions.values())).layout, task.n)
+                mass = _CellWeights(layout, task.sample)
+            of_turn = {(a, b): _PairSums(names, mass) for a, b, _ in turn}
             for rows, own, cells, count in _predicted(task, questions, exact, tick):
                 total += count
                 samples = samples or blank(task.sample, own, task.losses)
                 record(samples, all_rows(task.n)[rows], own, task.losses)
-                clipped += _add(found, turn, questions, (rows, own, cells), samples[0], task, scale)
-            sums |= found
+                clipped += _add(of_turn, turn, questions, (rows, own, cells), samples[0], task, scale)
+            sums |= of_turn
     (sample,) = samples  # there is a pair
     brier, loss = False, task.loss
     if clipped and float(np.mean(clipped)) > MOST_CLIPPED:  # logits there no longer add up, whatever the model does
@@ -237,7 +238,7 @@ def _from_cells(
     return InCommon(
         title=loss.title, units=sample.effective_units(task.every), grouped=task.blocked,
         n_predictions=total + (min(task.n, CHECKED) if exact else 0),
-        whole={pair: one.mean("whole", sample) for pair, one in sums.items()},
+        total={pair: one.mean("total", sample) for pair, one in sums.items()},
         parts={part: {pair: one.mean(name, sample) for pair, one in sums.items()} for part, name in parts.items()},
         part_title=losses.brier.title if brier else loss.title, scale=scale, absent=absent,
         quadratic=brier or loss == losses.squared_error,
@@ -272,11 +273,11 @@ def _turns(
     yield turn
 
 
-def _layout(meeting: Layout, n: int) -> Layout:
+def _layout(layout: Layout, n: int) -> Layout:
     """One column of cells a donor, not a value: these differ between features."""
-    if isinstance(meeting, OwnDonors):
-        return meeting
-    return CommonGrid(all_rows(n), all_rows(n), n, meeting.leaves_out_own)
+    if isinstance(layout, OwnDonors):
+        return layout
+    return CommonGrid(all_rows(n), all_rows(n), n, layout.leaves_out_own)
 
 
 def _predicted(
@@ -293,23 +294,21 @@ def _predicted(
     by_steps = {name: questions[name] for name, way in ways.items() if way == "steps"}
     filled = {name: questions[name] for name, way in ways.items() if way == "cells"}
     others = {name: question for name, question in questions.items() if name not in exact}
+    curves = CurveCells(task.exact, task.n_jobs)
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
-        at, count = np.arange(rows.start, rows.stop), 0
+        positions, count = np.arange(rows.start, rows.stop), 0
         cells: dict[str, NDArray[Any]] = {}
-        for engine, some in ((task.exact, filled), (task.engine, others)):
+        for engine, some in ((curves, by_steps), (task.exact, filled), (task.engine, others)):
             if some:
-                answer = engine.fill(at, [one.ask for one in some.values()], tick)
+                answer = engine.fill(positions, [one.ask for one in some.values()], tick)
                 own, cells = answer.base, cells | dict(zip(some, answer.cells, strict=True))
-                count += len(at) + sum(answer.n_predictions) if some is others else 0
-        if by_steps:
-            curves = cells_of(task.exact, list(by_steps.values()), task.sample, rows)
-            cells |= dict(zip(by_steps, curves, strict=True))
+                count += len(positions) + sum(answer.n_predictions) if some is others else 0
         yield rows, own, cells, count
 
 
 def _add(
-    found: dict[Pair, _PairSums],
+    sums: dict[Pair, _PairSums],
     turn: Sequence[tuple[str, str, str]],
     questions: dict[str, Question],
     part: tuple[slice, NDArray[Any], dict[str, NDArray[Any]]],
@@ -319,37 +318,37 @@ def _add(
 ) -> list[float]:
     """Add the cells of some rows of all pairs; returns shares of clipped probabilities."""
     rows, own, cells = part
-    at, loss, clipped = np.arange(rows.start, rows.stop), task.loss, []
+    positions, loss, clipped = np.arange(rows.start, rows.stop), task.loss, []
     assert loss is not None
-    changes = {name: cell_changes(loss, sample, at, predictions) for name, predictions in cells.items()}
+    changes = {name: cell_changes(loss, sample, positions, predictions) for name, predictions in cells.items()}
     size = {name: float(sample.weight[rows] @ np.abs(change).mean(axis=1)) for name, change in changes.items()}
     for a, b, both in turn:
-        sums = found[a, b]
-        sums.compared += size[a] + size[b] + size[both]
-        for some in chunks(at, sums.mass.layout.width):
-            first, second, together = (_by_donor(changes[name][some], questions[name].meeting) for name in (a, b, both))
-            whole = first + second - together
-            quantities = {"whole": whole}
+        pair_sums = sums[a, b]
+        pair_sums.compared += size[a] + size[b] + size[both]
+        for some in chunks(positions, pair_sums.mass.layout.width):
+            first, second, together = (_by_donor(changes[name][some], questions[name].layout) for name in (a, b, both))
+            total = first + second - together
+            quantities = {"total": total}
             if scale is not None:
-                shown = (_by_donor(cells[name][some], questions[name].meeting) for name in (a, b, both))
+                shown = (_by_donor(cells[name][some], questions[name].layout) for name in (a, b, both))
                 replaced = ReplacedPredictions(own[some], *shown)
-                one = split(replaced, sample, at[some], loss, scale)
-                quantities |= _parts("", whole, one.interaction, one.strength)
+                one = split(replaced, sample, positions[some], loss, scale)
+                quantities |= _parts("", total, one.interaction, one.strength)
                 clipped.append(one.clipped)
                 if loss == losses.log_loss and scale is AddingScale.PROBABILITIES:
-                    one = split(replaced, sample, at[some], losses.brier, AddingScale.PROBABILITIES)
-                    brier = _brier(replaced, sample, at[some])
+                    one = split(replaced, sample, positions[some], losses.brier, AddingScale.PROBABILITIES)
+                    brier = _brier(replaced, sample, positions[some])
                     quantities |= _parts("Brier ", brier, one.interaction, one.strength)
-            sums.add(at[some], quantities)
+            pair_sums.add(positions[some], quantities)
     return clipped
 
 
-def _parts(prefix: str, whole: Floats, interaction: Floats, strength: Floats) -> dict[str, Floats]:
-    return dict(zip((prefix + part for part in PARTS), (whole - interaction, interaction, strength), strict=True))
+def _parts(prefix: str, total: Floats, interaction: Floats, strength: Floats) -> dict[str, Floats]:
+    return dict(zip((prefix + part for part in PARTS), (total - interaction, interaction, strength), strict=True))
 
 
 def _brier(cells: ReplacedPredictions, sample: Sample, rows: Indices) -> Floats:
-    """What both importances count of the Brier score."""
+    """What two features have in common of the Brier score, in each cell."""
     base = replace(sample, loss=np.zeros(sample.n))  # the own loss occurs once in each change: it is added at the end
     first, second, both = (
         loss_changes(losses.brier, base, rows, part) for part in (cells.first, cells.second, cells.both)
@@ -358,12 +357,12 @@ def _brier(cells: ReplacedPredictions, sample: Sample, rows: Indices) -> Floats:
     return first + second - both - losses.brier(sample.y[rows], cells.own)[:, None]
 
 
-def _by_donor(cells: NDArray[Any], meeting: Layout) -> NDArray[Any]:
-    """Cells by donor: those of a common grid are by value."""
-    return cells if isinstance(meeting, OwnDonors) else cells[:, meeting.own]
+def _by_donor(cells: NDArray[Any], layout: Layout) -> NDArray[Any]:
+    """Cells with a column for each donor; those of a common grid have one for each value."""
+    return cells if isinstance(layout, OwnDonors) else cells[:, layout.own]
 
 
-class _Mass:
+class _CellWeights:
     """Weights of the cells, common to all pairs."""
 
     def __init__(self, layout: Layout, sample: Sample) -> None:
@@ -371,19 +370,19 @@ class _Mass:
         if isinstance(layout, OwnDonors):
             self.row, self.donor = np.zeros(sample.n), np.zeros(sample.n)
             for some in chunks(all_rows(sample.n), layout.width):
-                donors, lent = self.lent(all_rows(sample.n)[some])
-                self.row[some] = lent.sum(axis=1)
-                self.donor += np.bincount(donors.ravel(), (weight[some][:, None] * lent).ravel(), sample.n)
+                donors, donor_weight = self.donor_weights(all_rows(sample.n)[some])
+                self.row[some] = donor_weight.sum(axis=1)
+                self.donor += np.bincount(donors.ravel(), (weight[some][:, None] * donor_weight).ravel(), sample.n)
         else:
-            # The weight of the donors that a row meets: all, or all but itself or its group.
-            met = 1 - (weight if layout.leaves_out_own else np.zeros(sample.n))
+            # The weight of the donors of a row: all, or all but itself or its group.
+            donor_mass = 1 - (weight if layout.leaves_out_own else np.zeros(sample.n))
             if sample.block is not None:
-                met = 1 - np.bincount(sample.block, weight).astype(float)[sample.block]
-            self.row = np.where(met > 1e-12, met, 0.0)
+                donor_mass = 1 - np.bincount(sample.block, weight).astype(float)[sample.block]
+            self.row = np.where(donor_mass > 1e-12, donor_mass, 0.0)
             self.donor = weight * self.row
 
-    def lent(self, rows: Indices) -> tuple[Indices, Floats]:
-        """The donors of these rows and their weights; an omitted cell has weight 0."""
+    def donor_weights(self, rows: Indices) -> tuple[Indices, Floats]:
+        """The donors of these rows and their weights in the mean of each row; an omitted cell has weight 0."""
         assert isinstance(self.layout, OwnDonors)
         donors = self.layout.donors[rows]
         return np.where(donors < 0, 0, donors), self.layout.weights(self.sample, rows, donors)
@@ -392,29 +391,29 @@ class _Mass:
 class _PairSums:
     """Sums of the cells of one pair, of each quantity: over the donors of a row and over the rows of a donor."""
 
-    def __init__(self, names: Sequence[str], mass: _Mass) -> None:
+    def __init__(self, names: Sequence[str], mass: _CellWeights) -> None:
         n = len(mass.row)
         self.names, self.mass = list(names), mass
         self.row, self.donor, self.square = np.zeros((len(names), n)), np.zeros((len(names), n)), np.zeros(len(names))
-        self.compared = 0.0  # the mean absolute changes that the whole is a sum of
+        self.compared = 0.0  # the mean absolute changes that the total is a sum of
 
     def add(self, rows: Indices, quantities: dict[str, Floats]) -> None:
         """All cells of these rows; each row is added once."""
         layout, sample = self.mass.layout, self.mass.sample
         weight = sample.weight[rows]
         if isinstance(layout, OwnDonors):
-            donors, lent = self.mass.lent(rows)
-            each = weight[:, None] * lent
+            donors, donor_weight = self.mass.donor_weights(rows)
+            cell_weight = weight[:, None] * donor_weight
         elif sample.block is not None:
-            apart = sample.block[rows][:, None] != sample.block
+            other_group = sample.block[rows][:, None] != sample.block
         for name, cells in quantities.items():
             q = self.names.index(name)
             if isinstance(layout, OwnDonors):
-                self.row[q, rows] = (lent * cells).sum(axis=1)
-                self.donor[q] += np.bincount(donors.ravel(), (each * cells).ravel(), sample.n)
-                self.square[q] += float(np.sum(each * cells * cells))
+                self.row[q, rows] = (donor_weight * cells).sum(axis=1)
+                self.donor[q] += np.bincount(donors.ravel(), (cell_weight * cells).ravel(), sample.n)
+                self.square[q] += float(np.sum(cell_weight * cells * cells))
             else:
-                counted = cells if sample.block is None else cells * apart
+                counted = cells if sample.block is None else cells * other_group
                 self.row[q, rows] = counted @ sample.weight
                 self.donor[q] += sample.weight * (weight @ counted)
 
@@ -422,12 +421,12 @@ class _PairSums:
         """The mean of a quantity, and its standard error from the influence of each row in both roles."""
         q, mass, layout = self.names.index(name), self.mass, self.mass.layout
         total = float(mass.donor.sum())
-        with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: a row that meets no donor, or a donor no row
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: a row without donors, or a donor without rows
             means = Means(
                 local=self.row[q] / mass.row,
                 mass=mass.row * sample.weight,
                 caused=np.where(mass.donor > 0, self.donor[q] / mass.donor, 0.0),
-                lent=mass.donor / total,
+                donor_weight=mass.donor / total,
                 square=float(self.square[q] / total),
             )
         value, at = means.pfi, all_rows(sample.n)
@@ -438,16 +437,16 @@ class _PairSums:
             moved = influence(means, layout, sample, at)
         except ValueError as error:
             return PairMean(value, unbiased, absent=str(error))
-        found = PairMean(value, unbiased, moved.std_error, moved.skewness)
-        # Where m is a rounding error it is 0: what is left of strength and interaction is none.
+        result = PairMean(value, unbiased, moved.std_error, moved.skewness)
+        # Strength and interaction are exactly 0 where the predictions differ from a sum by rounding errors only.
         if name.endswith(("strength", "interaction")):
-            return found
-        return settled(found, sample.error + self.compared, sample)
+            return result
+        return without_rounding(result, sample.error + self.compared, sample)
 
 
-def settled(found: PairMean, compared: float, sample: Sample) -> PairMean:
-    """Without rounding errors: for features that the model does not use they must not be significant."""
+def without_rounding(mean: PairMean, compared: float, sample: Sample) -> PairMean:
+    """The mean, or 0 if it is a rounding error: features that the model does not use must not be significant."""
     least = compared * (SINGLE_ROUNDING if sample.prediction.dtype == np.float32 else ROUNDING)
-    if not (found.std_error <= least and abs(found.unbiased) <= least):  # also where the error is not known
-        return found
-    return replace(found, value=0.0, unbiased=0.0, std_error=0.0)
+    if not (mean.std_error <= least and abs(mean.unbiased) <= least):  # also where the error is NaN
+        return mean
+    return replace(mean, value=0.0, unbiased=0.0, std_error=0.0)

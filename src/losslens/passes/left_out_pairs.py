@@ -29,7 +29,7 @@ class RowMass:
         self.weight, self.block = sample.weight, sample.block
 
     @cached_property
-    def met(self) -> Floats:
+    def donor_mass(self) -> Floats:
         """The total weight of the donors of each row: those of other groups, or all but itself."""
         if self.block is None:
             return weight_of_others(self.weight)
@@ -38,20 +38,20 @@ class RowMass:
     @cached_property
     def mass(self) -> Floats:
         """The weight of each row as observation."""
-        return self.weight * self.met
+        return self.weight * self.donor_mass
 
     @cached_property
-    def lent(self) -> Floats:
+    def donor_weight(self) -> Floats:
         """The weight of each row as donor."""
         return np.asarray(self.mass / self.mass.sum())
 
-    def at_values(self, codes: Indices, size: int, *, apart: bool) -> Floats:
-        """The mass of the pairs whose donor has each of so many values; `apart`: without those that are left out."""
-        return np.bincount(codes, self.mass if apart else self.weight, size).astype(float)
+    def at_values(self, codes: Indices, size: int, *, leaves_out: bool) -> Floats:
+        """The mass of the pairs whose donor has each of so many values; `leaves_out`: without pairs inside groups."""
+        return np.bincount(codes, self.mass if leaves_out else self.weight, size).astype(float)
 
 
 def ratio(sums: Floats, mass: Floats) -> Floats:
-    """Means; NaN where nothing is averaged: a value that a single row holds, a group that holds all weight."""
+    """Sums divided by masses; NaN where nothing is averaged: a value of a single row, a group with all the weight."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(mass > 0, sums, np.nan) / mass)
 
@@ -76,13 +76,13 @@ def pairs_inside(block: Indices) -> Iterator[tuple[Indices, Indices]]:
     order = order[size[order] <= LARGE]
     members = size[order]  # of the group of each row
     first = np.searchsorted(block[order], block[order])  # where it begins
-    reached, start = np.cumsum(members), 0
+    total, start = np.cumsum(members), 0
     while start < len(order):
-        before = reached[start] - members[start]
-        stop = max(start + 1, int(np.searchsorted(reached, before + PAIRS, side="right")))
-        some = members[start:stop]
-        place = np.arange(some.sum()) - np.repeat(np.cumsum(some) - some, some)
-        yield order[np.repeat(np.arange(start, stop), some)], order[np.repeat(first[start:stop], some) + place]
+        earlier = total[start] - members[start]
+        stop = max(start + 1, int(np.searchsorted(total, earlier + PAIRS, side="right")))
+        sizes = members[start:stop]
+        place = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        yield order[np.repeat(np.arange(start, stop), sizes)], order[np.repeat(first[start:stop], sizes) + place]
         start = stop
 
 
@@ -96,12 +96,12 @@ class OwnGroups:
 
     @classmethod
     def of(cls, block: Indices, classes: Sequence[NDArray[np.int32]]) -> Self:
-        """Groups of rows, and the class of each row, (n,), of each feature."""
+        """Rows in the order of their groups; `classes` has the class of each row, (n,), for each feature."""
         order = stable_order(block)
         return cls(order, block[order], np.stack([of_rows[order] for of_rows in classes]))
 
-    def whole(self, edges: Sequence[int]) -> list[int]:
-        """Edges of chunks, moved so that no chunk splits a group."""
+    def keep_groups(self, edges: Sequence[int]) -> list[int]:
+        """Edges of chunks of rows, moved so that no chunk splits a group."""
         moved = np.searchsorted(self.block, self.block[edges[:-1]])
         return [*np.unique(moved).tolist(), edges[-1]]
 
@@ -112,7 +112,7 @@ class OwnGroups:
         return back
 
     def sums(self, start: int, stop: int, weight: Floats) -> OwnGroupSums:
-        """To sum pairs of the rows start .. stop: their groups, and in each group the rows by class."""
+        """Empty sums over the pairs inside the groups of the rows start .. stop."""
         block, codes = self.block[start:stop], self.codes[:, start:stop]
         order = np.stack([np.lexsort((of_feature, block)) for of_feature in codes])
         mass = np.zeros((len(codes), stop - start + 1))
@@ -135,7 +135,7 @@ class OwnGroupSums:
     def add(
         self, steps: Steps, changes: Floats, rows: slice, weight: Floats, loss: Floats, ceiling: float, clipped: Floats
     ) -> Floats:
-        """Add the pairs of some rows: the sum of the changes of each, (rows, k); `clipped` is reduced by their mass."""
+        """Add the pairs of some rows; returns the sum of changes of each row, (rows, k), and reduces `clipped`."""
         from losslens.engines.own_group_sums import sum_own_groups
 
         own = np.empty((len(weight), len(self.members)))
@@ -148,7 +148,7 @@ class OwnGroupSums:
     def caused(self) -> Floats:
         """The sum of the changes that each row causes in its group, (b, k)."""
         running, first = np.cumsum(self.jumps, axis=1), self.ends[:, 0]
-        before = np.where(first > 0, running[:, first - 1], 0.0)
+        earlier = np.where(first > 0, running[:, first - 1], 0.0)
         caused = np.empty(self.jumps.shape[::-1])
-        np.put_along_axis(caused, self.order.T, (running - before).T, axis=0)
+        np.put_along_axis(caused, self.order.T, (running - earlier).T, axis=0)
         return caused

@@ -26,11 +26,11 @@ CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(frozen=True)
 class Budget:
-    """The rows and cells that fit into memory."""
+    """How many rows and cells a call may keep and process at a time."""
 
     memory: int
     cell_bytes: int  # a cell's prediction and its change of loss
-    beside: tuple[int, ...] = ()  # cells in a row of features that have been computed before and share the memory
+    other_widths: tuple[int, ...] = ()  # cells in a row of features that have been computed before and share the memory
     losses: int = 1  # of the same cells: each has importances of all rows
 
     def fits(self, questions: Sequence[Question], n: int) -> bool:
@@ -50,20 +50,20 @@ class Budget:
 
     def check_machine(self, widths: Sequence[int], n: int) -> None:
         """Raise ValueError if features with these numbers of cells a row take more memory than the machine has."""
-        every = (*widths, *self.beside)
+        every = (*widths, *self.other_widths)
         kept = self.kept_rows(widths, n) * self.cell_bytes * sum(every)
-        needed, has = kept + besides_cells(n, len(every) * self.losses), machine_bytes()
-        if needed > has:
+        needed, available = kept + besides_cells(n, len(every) * self.losses), machine_bytes()
+        if needed > available:
             raise ValueError(
-                f"this call would hold {size_in_words(needed)}, but the machine has {size_in_words(int(has))}; pass "
-                "fewer rows or features, or a smaller memory="
+                f"this call would hold {size_in_words(needed)}, but the machine has {size_in_words(int(available))}; "
+                "pass fewer rows or features, or a smaller memory="
             )
 
     def kept_rows(self, widths: Sequence[int], n: int) -> int:
         """Rows whose cells are kept: they fit into half of the memory that is left, at least a sixteenth of all."""
-        widths = (*widths, *self.beside)
-        left = max((self.memory - besides_cells(n, len(widths) * self.losses)) // 2, self.memory // 16)
-        return int(min(n, left // (self.cell_bytes * sum(widths))))
+        widths = (*widths, *self.other_widths)
+        free = max((self.memory - besides_cells(n, len(widths) * self.losses)) // 2, self.memory // 16)
+        return int(min(n, free // (self.cell_bytes * sum(widths))))
 
     def rows_at_a_time(self, questions: Sequence[Question]) -> int:
         """Rows that a streamed pass processes at a time: a small part of the memory, as the loss makes copies."""
@@ -71,7 +71,7 @@ class Budget:
 
 
 def machine_bytes() -> float:
-    """The memory of this machine, or of its container (cgroup v2); infinity where neither is known."""
+    """The memory of this machine, or of its container (cgroup v2); infinity where the system reports neither."""
     try:
         pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # Windows has no such call

@@ -21,11 +21,11 @@ from losslens.typing import Floats, Indices
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Outcome:
-    """Means and cells of one feature by one loss, as fields of its result; `values` and `meeting` may be lazy."""
+    """Means and cells of one feature by one loss, as fields of its result; `values` and `layout` may be lazy."""
 
     values: tuple[NDArray[Any], ...]
     ordered: bool
-    meeting: Layout
+    layout: Layout
     means: Means
     cells: Cells
     n_predictions: int = 0
@@ -35,15 +35,15 @@ class Outcome:
 
     @classmethod
     def of(cls, question: Question, means: Means, cells: Cells, n_predictions: int = 0) -> Self:
-        """The outcome for a feature with a question, which is not kept."""
+        """The outcome of a question about a feature; the question itself is not kept."""
         return cls(
-            values=question.values, ordered=question.ordered, meeting=question.lasting, means=means, cells=cells,
+            values=question.values, ordered=question.ordered, layout=question.stored_layout, means=means, cells=cells,
             n_predictions=n_predictions, observed=question.observed, conditioning=question.conditioning,
         )  # fmt: skip
 
 
 class Passed(NamedTuple):
-    """What a pass returns: losses of one call have the same predictions, each its own losses and means."""
+    """The outcomes of a pass: all losses of a call share predictions, and each has its own sample and means."""
 
     samples: Sequence[Sample]  # the rows with predictions, and with each loss
     outcomes: Sequence[Sequence[Outcome]]  # of each feature, by each loss
@@ -74,7 +74,7 @@ class Evaluated:
             "engine": self.engine,
             "exact": self.design.is_exact(n) and self.feature.kind != "pair" and self.declined != UNSTEADY,
             "n_predictions": outcome.n_predictions,
-            "meeting": outcome.meeting,
+            "layout": outcome.layout,
             "sample": self.sample,
             "at": rows,
             "means": outcome.means,

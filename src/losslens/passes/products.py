@@ -1,9 +1,9 @@
 """The way "factors": mean squared losses of sums of products, without the cells.
 
-Predictions are ``f(i, k) = kept[i] . lent[k]``, of a few numbers each.
+Predictions are ``f(i, k) = kept[i] . replaced[k]``, of a few numbers each.
 
-The mean over the donors of ``(kept[i] . lent[k] - y_i)^2`` is the squared norm of ``R (kept[i], -y_i)``, where R is the
-triangular factor of the donors' side, and likewise over the rows. Unlike moments, norms do not cancel.
+The mean over the donors of ``(kept[i] . replaced[k] - y_i)^2`` is the squared norm of ``R (kept[i], -y_i)``, where R is
+the triangular factor of the donors' side, and likewise over the rows. Unlike moments, norms do not cancel.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ BLOCK = 1 << 20  # numbers multiplied at a time
 
 
 def run(task: Task, engine: Products, designs: Sequence[FeatureDesign]) -> Passed:
-    """All features: the means of their cells, from what rows keep and what donors lend, and the cells on access."""
+    """All features: the means of their cells, from the factors of rows and donors, and the cells on access."""
     n, loss, sample = task.n, task.loss, task.sample
     assert loss is not None  # the squared one
     outcomes: list[list[Outcome]] = []
     widths = [len(subject.distinct) for subject, _ in designs]
     task.budget.check_machine(widths, n)
-    at = task.budget.rows_to_keep(widths, n, task.entropy)
+    kept_rows = task.budget.rows_to_keep(widths, n, task.entropy)
     with bar(n * len(designs), "explaining", task.progress, "rows") as tick:
         for turn in engine.turns([subject for subject, _ in designs]):
             questions = [pose(*designs[k], n, task.entropy) for k in turn]
@@ -49,28 +49,28 @@ def run(task: Task, engine: Products, designs: Sequence[FeatureDesign]) -> Passe
                 loss.check_prediction(base)
                 sample = sample.with_loss(loss)
             for k, question, half in zip(turn, questions, halves, strict=True):
-                cells = _cells(question, half, at, sample, loss)  # before kept predictions become errors
+                cells = _cells(question, half, kept_rows, sample, loss)  # before kept predictions become errors
                 outcomes.append([Outcome.of(question, _means(*designs[k], half, sample, loss), cells)])
     return Passed([sample], outcomes)
 
 
-def _cells(question: Question, half: Halves, at: Indices, sample: Sample, loss: Loss) -> Cells:
-    """On access."""
-    shown = half.kept[at], half.lent, question.ask.own[at], sample.prediction[at]
-    predictions = deferred(_predictions, *shown)
-    return Cells(at, predictions, deferred(_changes, at, predictions, sample, loss))
+def _cells(question: Question, half: Halves, kept_rows: Indices, sample: Sample, loss: Loss) -> Cells:
+    """The cells of some rows, computed on access."""
+    factors = half.kept[kept_rows], half.replaced, question.ask.own[kept_rows], sample.prediction[kept_rows]
+    predictions = deferred(_predictions, *factors)
+    return Cells(kept_rows, predictions, deferred(_changes, kept_rows, predictions, sample, loss))
 
 
-def _predictions(kept: Floats, lent: Floats, own: Indices, base: Floats) -> Floats:
-    predictions = kept @ lent.T
+def _predictions(kept: Floats, replaced: Floats, own: Indices, base: Floats) -> Floats:
+    predictions = kept @ replaced.T
     predictions[np.arange(len(own)), own] = base  # a row at its own value is the row itself
     return np.asarray(predictions)
 
 
-def _changes(at: Indices, predictions: Floats, sample: Sample, loss: Loss) -> Floats:
+def _changes(kept_rows: Indices, predictions: Floats, sample: Sample, loss: Loss) -> Floats:
     changes = np.empty(predictions.shape)
-    for part in chunks(at, predictions.shape[1]):
-        changes[part] = loss_changes(loss, sample, at[part], predictions[part])
+    for part in chunks(kept_rows, predictions.shape[1]):
+        changes[part] = loss_changes(loss, sample, kept_rows[part], predictions[part])
     return changes
 
 
@@ -78,20 +78,21 @@ def _means(subject: Subject, design: Design, half: Halves, sample: Sample, loss:
     """All means; `half.kept` is overwritten."""
     weight, codes, g, own = sample.weight, subject.distinct.codes, len(subject.distinct), sample.loss
     assert own is not None
-    kept, lent, rows = half.kept, half.lent, RowMass(sample)
-    mass = rows.at_values(codes, g, apart=False)
-    pd = lent @ (weight @ kept)
+    kept, replaced, rows = half.kept, half.replaced, RowMass(sample)
+    mass = rows.at_values(codes, g, leaves_out=False)
+    pd = replaced @ (weight @ kept)
     kept[:, -1] -= sample.target(loss)
-    local = _squared_norms(kept, _triangle(lent, mass)) - own
-    changes = _squared_norms(lent, _triangle(kept, weight)) - weight @ own
+    local = _squared_norms(kept, _triangle(replaced, mass)) - own
+    changes = _squared_norms(replaced, _triangle(kept, weight)) - weight @ own
     if not design.leaves_out_own:
         return Means(
-            local=local, mass=weight, pi=changes, weights=mass / mass.sum(), pd=pd, caused=changes[codes], lent=weight
-        )
-    others = rows.at_values(codes, g, apart=True)
+            local=local, mass=weight, pi=changes, weights=mass / mass.sum(), pd=pd, caused=changes[codes],
+            donor_weight=weight,
+        )  # fmt: skip
+    others = rows.at_values(codes, g, leaves_out=True)
     return Means(
-        local=local / rows.met, mass=rows.mass, pi=ratio(changes * mass, others), weights=others / others.sum(), pd=pd,
-        caused=changes[codes] / rows.met, lent=rows.lent,
+        local=local / rows.donor_mass, mass=rows.mass, pi=ratio(changes * mass, others), weights=others / others.sum(),
+        pd=pd, caused=changes[codes] / rows.donor_mass, donor_weight=rows.donor_weight,
     )  # fmt: skip
 
 

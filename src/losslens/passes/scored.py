@@ -141,7 +141,7 @@ class _Judged:
         return {
             subject.feature.name: self._score(
                 subject.feature, design, question.ordered, task.exact.name, "", 0,
-                self._pooled(sample, pool, pool, question.values, _shares(question.meeting, task.sample)),
+                self._pooled(sample, pool, pool, question.values, _shares(question.layout, task.sample)),
             )
             for (subject, design), question, pool in zip(asked, questions, pools, strict=True)
         }  # fmt: skip
@@ -150,20 +150,20 @@ class _Judged:
         """Of predicted cells: `answer` has the number, and `drawn`, if given, the curve."""
         method, on_grid = self.method, answer if drawn is None else drawn
         sample = self._sample(answer)
-        (meeting, cells), (grid_meeting, grid_cells) = self._cells(answer), self._cells(on_grid)
+        (layout, cells), (grid_layout, grid_cells) = self._cells(answer), self._cells(on_grid)
         values, shares = on_grid.outcome.values, on_grid.outcome.means.weights
         if method.pools:
-            pool = deferred(Pool.of_cells, sample, cells, meeting) if meeting.has_mass else None
+            pool = deferred(Pool.of_cells, sample, cells, layout) if layout.has_mass else None
             grid: Any = None
-            if isinstance(grid_meeting, CommonGrid):
+            if isinstance(grid_layout, CommonGrid):
                 same = grid_cells is cells and pool is not None
-                grid = pool if same else deferred(Pool.of_cells, sample, grid_cells, grid_meeting)
-            scored: Any = self._pooled(sample, pool, grid, values, _shares(grid_meeting, sample))
+                grid = pool if same else deferred(Pool.of_cells, sample, grid_cells, grid_layout)
+            scored: Any = self._pooled(sample, pool, grid, values, _shares(grid_layout, sample))
         else:
             own = self._rows(answer.engine, sample)
             number, curve = (
                 ScoredCells(at, of, one.design.has_columns)
-                for at, of, one in ((meeting, cells, answer), (grid_meeting, grid_cells, on_grid))
+                for at, of, one in ((layout, cells, answer), (grid_layout, grid_cells, on_grid))
             )
             keeps = isinstance(method.judge, PredictionScore)
             scored = ColumnScore.of(own, number, curve, values, shares, method.title, keeps=keeps)
@@ -209,7 +209,7 @@ class _Judged:
 
     def _cells(self, answer: Evaluated) -> tuple[Layout, NDArray[Any]]:
         exact = answer.engine != self.task.engine.name
-        return answer.outcome.meeting, self.method.tied(answer.outcome.cells.predictions, exact=exact)
+        return answer.outcome.layout, self.method.tied(answer.outcome.cells.predictions, exact=exact)
 
 
 def _shares(layout: Layout, sample: Sample) -> Floats | None:
@@ -229,14 +229,14 @@ def _predicted(task: Task, method: ScorerMethod, known: Sequence[FeatureImportan
     for one in known:
         subject = subjects[one.name]
         exact = task.exact is not None and route(task, subject, task.design or All()).exact
-        few = method.pools or (task.n if one.design.all_pairs else one.meeting.width) <= SHIFTS
+        few = method.pools or (task.n if one.design.all_pairs else one.layout.width) <= SHIFTS
         if (
             one.name in answered or one.loss.reads != method.response or one.engine != task.engine.name or exact
             or not one.complete or one.cells.predictions is None or not one.design.has_columns or not few
         ):  # fmt: skip
             continue
         declined = one.declined if one.declined == UNSTEADY else task.declined
-        outcome = Outcome(values=one.values, ordered=one.ordered, meeting=one.meeting, means=one.means, cells=one.cells)
+        outcome = Outcome(values=one.values, ordered=one.ordered, layout=one.layout, means=one.means, cells=one.cells)
         answered[one.name] = Evaluated(subject.feature, one.design, one.engine, one.sample, outcome, declined)
     return answered
 
@@ -248,7 +248,7 @@ def _with_donors(
     found = {}
     for (subject, _), (answer,) in zip(asked, answered, strict=True):
         question = pose(subject, answer.design, task.n, task.entropy)
-        outcome = replace(answer.outcome, values=question.values, meeting=question.meeting)
+        outcome = replace(answer.outcome, values=question.values, layout=question.layout)
         found[answer.feature.name] = replace(answer, outcome=outcome)
     return found
 
@@ -286,7 +286,7 @@ def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) 
     block = checks.group_numbers(options.groups, table.n, table.index)
     scored = ScorerMethod.of(model, table, truth, scorer, weight, block)
     cells = replace(options, groups=None)  # of all pairs; those inside groups are left out of the scores
-    task = prepare(model, table, None, cells, loss=None, response=scored.response, any_design=True)
+    task = prepare(model, table, None, cells, loss=None, response=scored.response)
     if truth.ndim == 2:  # a cell has all of them
         task = replace(task, budget=replace(task.budget, cell_bytes=8 * truth.shape[1] + 8))
     if task.design is not None and task.design.conditional:

@@ -44,7 +44,7 @@ def run(task: Task, engine: StepEngine, designs: Sequence[FeatureDesign]) -> Pas
 
 def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: Tick) -> Passed:
     n, sample, loss = task.n, task.sample, task.loss
-    widths = [question.meeting.width for question in questions]
+    widths = [question.layout.width for question in questions]
     task.budget.check_machine(widths, n)
     kept = task.budget.rows_to_keep(widths, n, task.entropy)
     places = _in_engine_order(questions)
@@ -52,9 +52,9 @@ def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: T
     edges = np.linspace(0, n, n_chunks(n) + 1).astype(int).tolist()
     work, groups = ChunkWork(axes, sample, loss, engine.predict(np.arange(1)), kept), None
     if sample.block is not None and loss is not None:
-        own = [of.each[q.ask.own] for q, of in zip(places.values(), axes.class_of, strict=True)]
-        groups = OwnGroups.of(sample.block, own)
-        engine, work, edges = engine.reordered(groups.order), work.by_group(groups), groups.whole(edges)
+        class_of_rows = [axis.each[q.ask.own] for q, axis in zip(places.values(), axes.class_of, strict=True)]
+        groups = OwnGroups.of(sample.block, class_of_rows)
+        engine, work, edges = engine.reordered(groups.order), work.by_group(groups), groups.keep_groups(edges)
     walkers = PerThread(partial(engine.walker, [question.ask for question in places.values()]))
     cluster = active()
     if cluster is not None and cluster_is_faster(engine, n, len(questions), cluster):
@@ -69,38 +69,27 @@ def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: T
             of_feature[slice(*rows)] = column[: len(of_feature)]  # nothing without a loss
         curve = np.add(curve, chunk.curve, out=curve) if chunks else chunk.curve
         chunks.append(replace(chunk, local=chunk.local[:0].copy(), curve=curve[:0]))  # not held twice
-    prediction, losses = (np.concatenate([getattr(chunk, of) for chunk in chunks]) for of in ("prediction", "loss"))
+    prediction, losses = (np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("prediction", "loss"))
     back: Any = ...
     if groups is not None:  # to the table's order
         prediction, losses, *local = (groups.undo(one) for one in (prediction, losses, *local))
         back = np.argsort(groups.order[work.kept])
     sample = replace(sample, prediction=prediction, loss=None if loss is None else losses)
-    at, mass = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
+    place, mass = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
     outcomes = []
     for question in questions:
-        k = at[question.ask.columns]
-        within = None if groups is None else groups.undo(np.concatenate([chunk.within[:, k] for chunk in chunks]))
-        assert isinstance(question.meeting, CommonGrid)  # designs in which all rows are donors
+        k = place[question.ask.columns]
+        own_group = None if groups is None else groups.undo(np.concatenate([chunk.own_group[:, k] for chunk in chunks]))
+        assert isinstance(question.layout, CommonGrid)
         by_class = np.cumsum(curve[axes.part(k)], axis=0)
-        curves = ClassCurves(by_class, axes.class_of[k], question.meeting, sample, mass, within)
+        curves = ClassCurves(by_class, axes.class_of[k], question.layout, sample, mass, own_group)
         cells = spread_cells(k, axes, sample, loss, [part for chunk in chunks for part in chunk.cells], kept, back)
         clipped = float(sum(chunk.clipped[k] for chunk in chunks))
-        if loss is not None and question.meeting.leaves_out_own and groups is None:  # the cells of rows with themselves
+        if loss is not None and question.layout.leaves_out_own and groups is None:  # the cells of rows with themselves
             clipped -= float(sample.weight**2 @ (losses >= _ceiling(loss, work.like)))
-        outcomes.append([Outcome.of(question, curves.means(local[k], clipped), cells)])
+        means = curves.of_sample if question.design.sampled_grid else curves.means
+        outcomes.append([Outcome.of(question, means(local[k], clipped), cells)])
     return Passed([sample], outcomes)
-
-
-def cells_of(engine: StepEngine, questions: Sequence[Question], sample: Sample, rows: slice) -> list[NDArray[Any]]:
-    """The predictions of some rows at each value of each feature, (b, g) or (b, g, K)."""
-    places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
-    axes, like = _axes(engine, list(places.values()), sample), engine.predict(np.arange(1))
-    work = ChunkWork(axes, sample, None, like, np.arange(rows.start, rows.stop))
-    walker = engine.walker([question.ask for question in places.values()])
-    parts = tuple(kept for some in walker.steps(rows.start, rows.stop) for kept in work._kept(some, np.empty(0)))
-    at = {columns: k for k, columns in enumerate(places)}
-    curves = [SpreadCells(at[q.ask.columns], axes.class_of[at[q.ask.columns]], parts) for q in questions]
-    return [curve.predictions(like[:0]) for curve in curves]
 
 
 def pools(task: Task, engine: StepEngine, questions: Sequence[Question], sample: Sample) -> tuple[Sample, list[Pool]]:
@@ -117,7 +106,7 @@ def pools(task: Task, engine: StepEngine, questions: Sequence[Question], sample:
     sample = replace(sample, prediction=np.concatenate([own for of, _ in chunks for own in of]))
     at = {columns: k for k, columns in enumerate(places)}
     return sample, [
-        deferred(_pool, parts, at[q.ask.columns], work.axes.class_of[at[q.ask.columns]], q.meeting, sample)
+        deferred(_pool, parts, at[q.ask.columns], work.axes.class_of[at[q.ask.columns]], q.layout, sample)
         for q in questions
     ]
 
@@ -182,11 +171,14 @@ class Axes:
 
 def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> Axes:
     asks = [question.ask for question in questions]
-    class_of = [engine.classes(ask) for ask in asks]
-    donor_mass = [
-        np.bincount(of.each[ask.own], sample.weight, of.size).astype(float)
-        for ask, of in zip(asks, class_of, strict=True)
-    ]
+    class_of, donor_mass = [engine.classes(ask) for ask in asks], []
+    for question, of in zip(questions, class_of, strict=True):
+        layout, weight = question.layout, sample.weight
+        assert isinstance(layout, CommonGrid)  # designs in which all rows have the same donors
+        if question.design.sampled_grid:
+            weight = weight[layout.donors]
+            weight = weight / (weight.sum() or 1.0)
+        donor_mass.append(np.bincount(of.each[layout.own[layout.donors]], weight, of.size).astype(float))
     return Axes(len(asks), class_of, donor_mass)
 
 
@@ -200,7 +192,7 @@ class ChunkSums:
     curve: Floats  # (classes, 1 + outputs): jumps of the changes of loss and of the predictions at each class
     clipped: Floats  # (k,)
     cells: list[KeptCurves]
-    within: Floats  # (b, k): the sum of the changes that each row causes in its own group; (0, k) without groups
+    own_group: Floats  # (b, k): the sum of the changes that each row causes in its own group; (0, k) without groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +207,7 @@ class ChunkWork:
     groups: OwnGroups | None = None  # rows are in its order; pairs inside groups are left out
 
     def by_group(self, groups: OwnGroups) -> ChunkWork:
-        """The same with rows in the order of their groups."""
+        """The work with rows in the order of their groups."""
         order, sample = groups.order, self.sample
         place = np.empty(len(order), np.intp)
         place[order] = np.arange(len(order))
@@ -224,7 +216,7 @@ class ChunkWork:
         return replace(self, sample=sample, kept=np.sort(place[self.kept]), groups=groups)
 
     def sums(self, start: int, stop: int, walker: Walker, tick: Tick = silent) -> ChunkSums:
-        """Over the rows start .. stop."""
+        """The sums over the rows start .. stop."""
         from losslens.engines.step_sums import sum_steps
 
         axes, sample, count, b = self.axes, self.sample, self.axes.count, stop - start
@@ -233,9 +225,9 @@ class ChunkWork:
             prediction=np.empty((b, *self.like.shape[1:]), self.like.dtype), loss=np.zeros(b),
             local=np.zeros((b, count)), clipped=np.zeros(count),
             curve=np.zeros((axes.at[-1], 1 + _columns(self.like[:0], sample, np.zeros(0)).shape[1])), cells=[],
-            within=np.zeros((0, count)),
+            own_group=np.zeros((0, count)),
         )  # fmt: skip
-        within = None if self.groups is None else self.groups.sums(start, stop, sample.weight)
+        own_groups = None if self.groups is None else self.groups.sums(start, stop, sample.weight)
         room, shown = np.zeros(0), np.zeros(0)  # used again: new memory would take as long as filling it
         for steps in walker.steps(start, stop):
             rows, in_chunk = steps.rows, slice(steps.rows.start - start, steps.rows.stop - start)
@@ -252,13 +244,13 @@ class ChunkWork:
                 sample.weight[rows] if self.loss is None else sums.loss[in_chunk], ceiling, axes.mass, axes.at,
                 sums.local[in_chunk], sums.curve, sums.clipped,
             )  # fmt: skip
-            if within is not None and changes is not None:
-                sums.local[in_chunk] -= within.add(
+            if own_groups is not None and changes is not None:
+                sums.local[in_chunk] -= own_groups.add(
                     steps, changes, in_chunk, sample.weight[rows], sums.loss[in_chunk], ceiling, sums.clipped
                 )
             sums.cells.extend(self._kept(steps, sums.loss[in_chunk]))
             tick(rows.stop - rows.start)
-        return sums if within is None else replace(sums, within=within.caused())
+        return sums if own_groups is None else replace(sums, own_group=own_groups.caused())
 
     def _kept(self, steps: Steps, own: Floats) -> Iterator[KeptCurves]:
         """Copies of the steps of kept rows; `own` are the losses of these rows unchanged, if there is a loss."""
@@ -269,16 +261,18 @@ class ChunkWork:
         y = None if self.loss is None else self.sample.target(self.loss)[rows]
         own = own[:0] if self.loss is None else own[rows - steps.rows.start]
         if last - first == steps.rows.stop - steps.rows.start and steps.start[0, 0] == 0:  # all of them, the usual case
-            yield self._judged(KeptCurves(steps.start.copy(), steps.classes.copy(), steps.prediction.copy(), y, own))
+            yield self._own_changes(
+                KeptCurves(steps.start.copy(), steps.classes.copy(), steps.prediction.copy(), y, own)
+            )
             return
         start = steps.start[rows - steps.rows.start]
         length = start[:, -1] - start[:, 0]
         shift = np.cumsum(length) - length - start[:, 0]  # from positions in all steps to positions in those copied
         mine = np.arange(length.sum()) - np.repeat(shift, length)
-        yield self._judged(KeptCurves(start + shift[:, None], steps.classes[mine], steps.prediction[mine], y, own))
+        yield self._own_changes(KeptCurves(start + shift[:, None], steps.classes[mine], steps.prediction[mine], y, own))
 
-    def _judged(self, curves: KeptCurves) -> KeptCurves:
-        """With the changes of a loss of the user's own, which may say something else later."""
+    def _own_changes(self, curves: KeptCurves) -> KeptCurves:
+        """The curves; with the changes of a user-defined loss, which another call of it may not repeat."""
         if self.loss is None or not self.loss.custom:
             return curves
         length = curves.start[:, -1] - curves.start[:, 0]
@@ -357,37 +351,57 @@ class ClassCurves:
 
     by_class: Floats  # (classes, 1 + outputs): the change of loss, then the predictions
     class_of: ClassRuns  # of g values
-    meeting: CommonGrid
+    layout: CommonGrid
     sample: Sample
     rows: RowMass
-    within: Floats | None = None  # (n,): the sum of the changes that each row causes in its own group, left out
+    own_group: Floats | None = None  # (n,): the sum of the changes that each row causes in its own group, left out
 
     @property
-    def apart(self) -> bool:
+    def leaves_out(self) -> bool:
         """Whether pairs inside groups, or of a row with itself, are left out."""
-        return self.meeting.leaves_out_own or self.sample.block is not None
+        return self.layout.leaves_out_own or self.sample.block is not None
 
     def means(self, local: Floats, clipped: float) -> Means:
         """The means of all cells, from sums over each row's donors and their mass at the loss's ceiling."""
         rows, weight = self.rows, self.sample.weight
         shared: dict[str, Any] = {
-            "mass": rows.mass if self.apart else weight,
+            "mass": rows.mass if self.leaves_out else weight,
             "weights": deferred(self.weights),
             "pd": deferred(self.pd),
         }
         if self.sample.loss is None:
             return Means(local=None, **shared)
         return Means(
-            local=ratio(local, rows.met) if self.apart else local,
+            local=ratio(local, rows.donor_mass) if self.leaves_out else local,
             **shared,
             pi=deferred(self.pi),
             caused=deferred(self.caused),
-            lent=rows.lent if self.apart else weight,
-            clipped=share_left(clipped, float(rows.mass.sum() if self.apart else weight.sum())),
+            donor_weight=rows.donor_weight if self.leaves_out else weight,
+            clipped=share_left(clipped, float(rows.mass.sum() if self.leaves_out else weight.sum())),
         )
 
+    def of_sample(self, local: Floats, clipped: float) -> Means:
+        """The same where only a grid's donors count; there are none if its values are the user's."""
+        layout, weight, has_loss = self.layout, self.sample.weight, self.sample.loss is not None
+        donor_weight, place = np.zeros(len(weight)), layout.own[layout.donors]
+        donor_weight[layout.donors] = weight[layout.donors]
+        total = donor_weight.sum()
+        with np.errstate(invalid="ignore"):  # 0 / 0: no donor has weight, hence NaN
+            share = donor_weight / total
+        shared: dict[str, Any] = {
+            "mass": weight * total,
+            "weights": deferred(np.bincount, place, share[layout.donors], layout.size) if layout.has_mass else None,
+            "pd": deferred(self.pd),
+            "pi": deferred(self.pi) if has_loss else None,
+        }
+        if not (has_loss and layout.has_mass):
+            return Means(local=None, **shared)
+        caused = deferred(_at_donors, deferred(self.pi), layout.donors, place, len(weight))
+        local = local if total else np.full(len(weight), np.nan)
+        return Means(local=local, **shared, caused=caused, donor_weight=share, square=0.0, clipped=clipped)
+
     def _value_mass(self) -> Floats:
-        return self.rows.at_values(self.meeting.own, self.meeting.size, apart=self.apart)
+        return self.rows.at_values(self.layout.own, self.layout.size, leaves_out=self.leaves_out)
 
     def weights(self) -> Floats:
         """The share of the cells at each value, (g,)."""
@@ -396,26 +410,34 @@ class ClassCurves:
 
     def pd(self) -> NDArray[Any]:
         """The mean prediction at each value, (g,) or (g, K)."""
-        one = self.sample.prediction.ndim == 1 and self.sample.prediction.dtype.kind != "i"
-        return np.asarray(self.by_class[self.class_of.each, 1] if one else self.by_class[self.class_of.each, 1:])
+        single = self.sample.prediction.ndim == 1 and self.sample.prediction.dtype.kind != "i"
+        return np.asarray(self.by_class[self.class_of.each, 1] if single else self.by_class[self.class_of.each, 1:])
 
     def pi(self) -> Floats:
         """The mean change at each value, (g,)."""
-        if not self.apart:
+        if not self.leaves_out:
             return np.asarray(self.by_class[self.class_of.each, 0])
-        sums = np.bincount(self.meeting.own, self.sample.weight * self._sums(), self.meeting.size)
+        sums = np.bincount(self.layout.own, self.sample.weight * self._sums(), self.layout.size)
         return ratio(sums.astype(float), self._value_mass())
 
     def caused(self) -> Floats:
         """The mean change that each row causes as a donor, (n,)."""
-        if not self.apart:
+        if not self.leaves_out:
             return self._sums()
-        return np.divide(self._sums(), self.rows.met, out=np.zeros(self.sample.n), where=self.rows.met > 0)
+        mass = self.rows.donor_mass
+        return np.divide(self._sums(), mass, out=np.zeros(self.sample.n), where=mass > 0)
 
     def _sums(self) -> Floats:
         """The sum of the changes that each row causes, (n,)."""
-        changes = self.by_class[self.class_of.each[self.meeting.own], 0]
-        return np.asarray(changes if self.within is None else changes - self.within)
+        changes = self.by_class[self.class_of.each[self.layout.own], 0]
+        return np.asarray(changes if self.own_group is None else changes - self.own_group)
+
+
+def _at_donors(curve: Floats, donors: Indices, place: Indices, n: int) -> Floats:
+    """The numbers of a curve at the donors whose values these are, 0 for the other rows, (n,)."""
+    caused = np.zeros(n)
+    caused[donors] = curve[place]
+    return caused
 
 
 def spread_cells(
@@ -437,29 +459,29 @@ class SpreadCells:
     back: Any = ...
 
     def predictions(self, like: NDArray[Any]) -> NDArray[Any]:
-        """Their predictions, (r, g) or (r, g, K)."""
+        """The predictions of the kept rows at all values, (r, g) or (r, g, K)."""
         return self._spread(lambda part, steps, _: part.prediction[steps], like)
 
     def changes(self, loss: Loss, sample: Sample) -> Floats:
-        """Their changes of loss, (r, g)."""
+        """The changes of loss of the kept rows at all values, (r, g)."""
         return self._spread(lambda part, *steps: part.changes_at(loss, sample, *steps), np.empty(0))
 
     def _spread(
         self, of_steps: Callable[[KeptCurves, Indices, Indices], NDArray[Any]], like: NDArray[Any]
     ) -> NDArray[Any]:
-        """What a function says of steps, (r, g) or (r, g, K)."""
-        of, size = self.class_of.each, self.class_of.size
-        rising = bool(np.all(of[1:] >= of[:-1]))  # then a class is a range of values; else curves are expanded by class
-        begin, width = (np.searchsorted(of, np.arange(size)), len(of)) if rising else (np.arange(size), size)
+        """The values that a function has at steps, expanded to all values of the grid, (r, g) or (r, g, K)."""
+        each, size = self.class_of.each, self.class_of.size
+        rising = bool(np.all(each[1:] >= each[:-1]))  # a class is a range of values; else curves are expanded by class
+        begin, width = (np.searchsorted(each, np.arange(size)), len(each)) if rising else (np.arange(size), size)
         cells = np.empty((sum(len(part.start) for part in self.parts), width, *like.shape[1:]), like.dtype)
-        done = 0
+        filled = 0
         for part in self.parts:
             steps, count, ends = part.of(self.k)
-            at = begin[part.classes[steps]]
-            until = np.append(at[1:], 0)
-            until[ends - 1] = width
-            here = cells[done : done + len(part.start)].reshape(-1, *like.shape[1:])
-            here[:] = np.repeat(of_steps(part, steps, count), until - at, axis=0)
-            done += len(part.start)
-        cells = cells if rising else cells[:, of]
+            first = begin[part.classes[steps]]
+            stop = np.append(first[1:], 0)
+            stop[ends - 1] = width
+            block = cells[filled : filled + len(part.start)].reshape(-1, *like.shape[1:])
+            block[:] = np.repeat(of_steps(part, steps, count), stop - first, axis=0)
+            filled += len(part.start)
+        cells = cells if rising else cells[:, each]
         return cells if self.back is ... else cells[self.back]

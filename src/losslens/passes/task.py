@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import signature
 from typing import Any, TypeVar
@@ -35,7 +35,7 @@ from losslens.tables import checks
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.columns import is_missing
 from losslens.tables.features import resolve as resolve_features
-from losslens.tables.frames import Batch, Table, as_table
+from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.frozen import Deferred, deferred
 from losslens.tables.loading import load
 from losslens.tables.sample import Sample
@@ -45,7 +45,7 @@ from losslens.uncertainty.cautions import few_groups
 from losslens.workers import warn_once
 
 FeatureDesign = tuple[Subject, Design]  # a feature and the design of its donors
-Held = TypeVar("Held")
+Kind = TypeVar("Kind")
 PROBED = 64  # rows that a function predicts first, to see how many classes it has
 SEVERAL_OUTPUTS = "this loss reads several outputs at once"
 
@@ -73,7 +73,7 @@ class Options:
         object.__setattr__(self, "memory", checks.memory_bytes(self.memory))
 
 
-def picked(kind: type[Held], arguments: Mapping[str, Any]) -> Held:
+def picked(kind: type[Kind], arguments: Mapping[str, Any]) -> Kind:
     """A dataclass made of those arguments of a verb that it has fields for."""
     return kind(**{name: arguments[name] for name in signature(kind).parameters if name in arguments})
 
@@ -137,12 +137,12 @@ def prepare(
     loss: Loss | None,
     response: Response,
     exact: bool = True,
-    any_design: bool = False,
+    all_pairs: bool = False,
     subjects: Subjects | None = None,
 ) -> Task:
     """Check every argument against the table; an error says which one is wrong and what to do.
 
-    `any_design`: an exact engine may be asked for single cells, so that it takes every design, not all pairs only.
+    `all_pairs`: the caller asks an exact engine for all pairs only, and the model for those of other designs.
     `subjects` are the table's features, where results of other models on it share their values.
     """
     model, memory, sample_weight = as_model(model), options.memory, options.sample_weight
@@ -152,7 +152,7 @@ def prepare(
     if isinstance(loss, SurvivalLoss):
         loss = loss.for_target(y)
         model = model.at(loss.outputs)
-    respond = model.responder(response)
+    respond = replace(model.responder(response), explained=table)
     least = 1 if loss is None else 2  # a curve needs no other row
     weight = checks.row_weights(sample_weight, table.n, table.index, least=least)
     target, classes = _target(model, respond, table, y, loss, response, weight)
@@ -187,7 +187,9 @@ def prepare(
     site = Site(
         table, subjects.column, columns, memory, options.n_jobs, options.progress, losses, weight
     )  # fmt: skip
-    engine, declined = None, "" if design is None or any_design else design.declined
+    if design is not None and design.values is not None and all(len(feature.columns) == 1 for feature in named):
+        site = _with_values(site, design.values)
+    engine, declined = None, "" if design is None or not (all_pairs or design.conditional) else design.declined
     if response == "outputs":
         exact, declined = False, declined or SEVERAL_OUTPUTS
     if exact and not declined:
@@ -218,13 +220,31 @@ def _real_rows(table: Table, weight: Floats) -> tuple[Indices, CodedRows]:
     return rows, deferred(CodedRows.of, table.names, copy_columns(table, rows))
 
 
+def _with_values(site: Site, values: Sequence[Any]) -> Site:
+    """The site with a row more for each of the user's values, which is in all requested columns: engines are bound to
+    the values of their table.
+    """
+    n, m, losses, weight = site.table.n, len(values), site.losses, site.weight
+    origin = np.append(np.arange(n), np.zeros(m, np.intp))  # the row that each one's other values come from
+    new = np.arange(n, n + m)
+    edits = [Edit(n, n + m, j, site.column(j).extended(values), new) for j in sorted(site.requested)]
+    table = as_table(Batch(site.table).fill(origin, edits))
+    return replace(
+        site,
+        table=table,
+        column=Subjects(table).column,
+        losses=None if losses is None else lambda rows, prediction: losses(origin[rows], prediction),
+        weight=None if weight is None else np.append(weight, np.full(m, 1 / n)),
+    )
+
+
 def _losses(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDArray[Any]) -> Floats:
     """The losses of some rows, given their predictions."""
     return loss(sample.target(loss)[rows], sample.shown(loss, prediction))
 
 
 def on_grid(native: Any, loss: Any, y: Any) -> Any:
-    """The loss given; of survival curves, the default of survival models, on the grid that y gives."""
+    """The given loss; that of survival curves, the default of survival models, is put on the grid that y gives."""
     named = isinstance(loss, str) and loss == "brier_survival"
     if named or loss is brier_survival or (loss is None and has_survival_curves(native)):
         loss = brier_survival()
@@ -232,11 +252,11 @@ def on_grid(native: Any, loss: Any, y: Any) -> Any:
 
 
 def for_folds(native: Any, loss: Any, y: Any) -> Any:
-    """The loss given; of survival curves on one grid, with one estimate of censoring, for all folds."""
+    """The given loss; that of survival curves gets one grid and one estimate of censoring for all folds."""
     if isinstance(loss, (list, tuple)):
         resolve_loss(loss)  # type: ignore[arg-type]  # raises: one is needed
-    found = on_grid(native, loss, None)
-    return found.for_folds(y) if isinstance(found, SurvivalLoss) else found
+    chosen = on_grid(native, loss, None)
+    return chosen.for_folds(y) if isinstance(chosen, SurvivalLoss) else chosen
 
 
 def default_loss(model: Model, loss: Any, y: Any = None) -> Loss:
@@ -256,9 +276,16 @@ def default_loss(model: Model, loss: Any, y: Any = None) -> Loss:
             return resolve_loss("squared_error")
         if model.kind == "classifier":
             return resolve_loss("log_loss" if "probabilities" in model.responses else "zero_one")
-        raise ValueError(f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'")
+        raise ValueError(_unnamed_loss(model))
     reads: Response = "probabilities" if model.kind == "classifier" else "values"
     return resolve_loss(loss, reads if reads in model.responses else next(iter(model.responses)))
+
+
+def _unnamed_loss(model: Model) -> str:
+    """What to write where a function says nothing of what it predicts, unless its name does."""
+    if "proba" in model.name:
+        return f"loss must be named for {model.name}, a function: loss='log_loss', or pass the classifier itself"
+    return f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'"
 
 
 def _of_outputs(model: Model, loss: Any, names: tuple[str, ...]) -> Loss:
@@ -270,31 +297,31 @@ def _of_outputs(model: Model, loss: Any, names: tuple[str, ...]) -> Loss:
             "loss='squared_error', the Brier score averaged over columns"
         )
     if loss is None and model.kind == "unknown":
-        raise ValueError(f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'")
-    found = for_outputs(resolve_loss("squared_error" if loss is None else loss, "outputs"), names)
-    if found.reads != "outputs":
+        raise ValueError(_unnamed_loss(model))
+    chosen = for_outputs(resolve_loss("squared_error" if loss is None else loss, "outputs"), names)
+    if chosen.reads != "outputs":
         raise ValueError(
-            f"y has {len(names)} columns, but {found.name} reads {found.reads} of one output; use a loss of numbers "
+            f"y has {len(names)} columns, but {chosen.name} reads {chosen.reads} of one output; use a loss of numbers "
             "such as 'squared_error', which is averaged over columns, losses.pointwise(function, reads='outputs'), or "
             "one column of y"
         )
-    return found
+    return chosen
 
 
 def _with_outputs(loss: OutputsLoss, respond: Responder, table: Table, y: Any, target: NDArray[Any]) -> OutputsLoss:
-    """The loss, once the model is seen to return its outputs; a custom one with names, if it has a loss of each."""
+    """The loss, after a check that the model returns its outputs; a custom loss of each output gets their names."""
     rows = np.unique(np.linspace(0, table.n - 1, PROBED).astype(np.intp))
     predicted, returned_names = respond.with_names(Batch(table).fill(rows, []))
-    wanted = checks.output_names(y) or tuple(map(str, loss.outputs))
-    if returned_names != wanted and sorted(returned_names) == sorted(wanted):
+    expected = checks.output_names(y) or tuple(map(str, loss.outputs))
+    if returned_names != expected and sorted(returned_names) == sorted(expected):
         raise ValueError(
-            f"the model returns the columns {', '.join(returned_names)}, but the outputs are {', '.join(wanted)}: give "
-            "both in the same order"
+            f"the model returns the columns {', '.join(returned_names)}, but the outputs are {', '.join(expected)}: "
+            "give both in the same order"
         )
     if not loss.custom:
         loss.check_prediction(predicted)
         return loss
-    returned = np.asarray(call_read_only(loss.known_function, f"the loss {loss.name!r}", target[rows], predicted))
+    returned = np.asarray(call_read_only(loss.formula, f"the loss {loss.name!r}", target[rows], predicted))
     if returned.ndim != 2:
         return loss
     names, count = checks.output_names(y) or (), returned.shape[1]
@@ -317,6 +344,21 @@ def effect_of(model: Model, target: Any) -> tuple[Model, Response]:
     return one_output(model, target if isinstance(target, str) else int(target)), "values"
 
 
+def raw_of(model: Model) -> tuple[Model, Response]:
+    """The model and its raw scores, or an error."""
+    if model.kind != "classifier":
+        raise ValueError(
+            f"scale='raw' is that of a classifier's scores, such as log-odds, but {model.name} is "
+            f"{'a regressor' if model.kind == 'regressor' else 'no classifier'}; leave out scale="
+        )
+    if "scores" not in model.responses:
+        raise ValueError(
+            f"{model.name} has no raw scores (no decision_function); leave out scale= for those of its "
+            f"{' or '.join(one for one in model.responses if one != 'labels') or 'labels'}"
+        )
+    return model, "scores"
+
+
 def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | None, str | None]:
     """The column of the predictions whose effect is computed, and the name of its class or output."""
     if response == "values":
@@ -325,7 +367,8 @@ def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | Non
     if target is None and len(classes) == 2:
         target = classes[1]
     if np.ndim(target) or is_missing(target) or target not in classes:
-        raise ValueError(f"target must be one of the classes {classes!r}; got {target!r}")
+        advice = f", such as target={classes[-1]!r}" if target is None and classes else ""
+        raise ValueError(f"target must be one of the classes {classes!r}{advice}; got {target!r}")
     if response == "scores" and len(classes) == 2:  # one column, of the second class
         if target != classes[1]:
             raise ValueError(f"scores of two classes are about the second: pass target={classes[1]!r}; got {target!r}")
@@ -362,7 +405,7 @@ def _target(
 
 def classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
     """The classes of a plain function: the labels of y, or 0..K-1 where it returns more columns than y has labels."""
-    # Several rows, from the whole table: a model that looks for constant columns finds them in a single row.
+    # Several rows, from all over the table: in a single row every column would be constant.
     rows = np.unique(np.linspace(0, table.n - 1, PROBED).astype(np.intp))
     try:
         columns = np.shape(respond(Batch(table).fill(rows, [])))[1:]

@@ -17,6 +17,7 @@ from losslens.donors.designs import All, Design, Grid, Latin, Systematic
 from losslens.donors.questions import Subject
 from losslens.engines.base import AnswerWay, Declined, MixedRows
 from losslens.engines.choice import CHECKED
+from losslens.engines.curve_cells import CurveCells
 from losslens.passes import additive, cells, products, step_curves
 from losslens.passes.outcomes import Evaluated, Passed
 from losslens.passes.task import FeatureDesign, Task
@@ -29,7 +30,6 @@ EFFECT_GRID = (20, 100)  # fewest and most grid values of an effect where all va
 FIXED_DONORS = 32  # donors a row where there is no standard error to compare the noise with
 NOISE_SHARE = 0.1  # of the sampling variance: below it, more donors hardly reduce the total variance
 LEAST_LEFT = 1e-6  # of the weight: subtraction keeps ten digits
-NOT_IN_TABLE = "exact engines know the values of the table only"
 SAMPLED = "sampled, as all pairs take longer: donors='all' takes them"
 ONE_HOLDS_ALL = "one row or group holds nearly all weight, and little is left of the pairs if its own are left out"
 
@@ -82,15 +82,23 @@ def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
         except Declined as why:
             declined = str(why)
         else:
-            if way != "cells" and task.loss is not None and _few_digits_left(task, design):
-                return Route(task.engine, "cells", task.engine.name, exact=False, declined=ONE_HOLDS_ALL)
-            if design is None or design.all_pairs or subject.feature.kind == "pair":
-                return Route(task.exact, way, task.exact.name, exact=True)
-            if design.values is None:
-                mixed = task.exact if task.exact.fills_own_donors else MixedRows(task.exact, len(task.table.names))
-                return Route(mixed, "cells", task.exact.name, exact=True)
-            declined = NOT_IN_TABLE
+            engine = task.exact
+            if design is not None and not design.all_pairs:
+                engine, way = _of_some_pairs(task, design, way)
+            if way == "cells" or task.loss is None or not _few_digits_left(task, design):
+                return Route(engine, way, task.exact.name, exact=True)
+            declined = ONE_HOLDS_ALL
     return Route(task.engine, "cells", task.engine.name, exact=False, declined=declined)
+
+
+def _of_some_pairs(task: Task, design: Design, way: AnswerWay) -> tuple[Any, AnswerWay]:
+    """The exact engine, and its way, under a design of some pairs: cells are read off curves where there are curves."""
+    exact = task.exact
+    if way == "steps":
+        return (exact, way) if design.common and not task.blocked else (CurveCells(exact, task.n_jobs), "cells")
+    if design.common or exact.fills_own_donors:
+        return exact, "cells"
+    return MixedRows(exact, len(task.table.names)), "cells"
 
 
 def is_sampled(task: Task, subject: Subject) -> bool:
@@ -115,6 +123,9 @@ def design_of(
 ) -> Design:
     """The design of a feature; for "auto" all rows if the engine is exact (`all_exact`), else by the rule, as pairs."""
     if task.design is not None:
+        if task.design.unless_exact and route(task, subject).exact:
+            automatic = design_of(replace(task, design=None), subject, rule, all_exact=all_exact)
+            return automatic if automatic.all_pairs else task.design
         return task.design
     if all_exact and subject.feature.kind != "pair" and route(task, subject).exact:
         return All()

@@ -29,10 +29,10 @@ def plot_over_time(result: OverTime, ax: Axes | None, look: Look) -> Axes:
     name_features(look.labels, result.features)
     places = scale_of(np.concatenate([result.start[:1], result.middle, result.end[-1:]]))
     at, numbers = places.at[1:-1], np.array([result.importance.T, result.low.T, result.high.T])
-    breaks = np.flatnonzero(result.start[1:] != result.end[:-1]) + 1  # behind stretches without rows
-    along = np.insert(at, breaks, np.nan), np.insert(numbers, breaks, np.nan, axis=2)
+    breaks = np.flatnonzero(result.start[1:] != result.end[:-1]) + 1  # behind blocks of time without rows
+    broken = np.insert(at, breaks, np.nan), np.insert(numbers, breaks, np.nan, axis=2)
     ranked = result.ranking[: MOST if look.top is None else most_of(look.top, len(LOOKS))]
-    ax, shown = draw_bands(ax, look, result.features, ranked, *along)
+    ax, shown = draw_bands(ax, look, result.features, ranked, *broken)
     if len(result.features) == 1:
         overall = float(result.overall[0])
         ax.axhline(overall, label=f"all rows, {number(overall)}", zorder=3, **DASHED)
@@ -71,8 +71,8 @@ def draw_bands(
 
 
 def _limits(values: Floats) -> tuple[float, float]:
-    """Of the axis: few groups in a stretch have a band so wide that the lines would look flat."""
-    values = np.append(values[np.isfinite(values)], 0.0)  # a stretch whose rows have no donors has none
+    """The limits of the axis: where groups are few, a band may be so wide that the lines would look flat."""
+    values = np.append(values[np.isfinite(values)], 0.0)  # a block of time whose rows have no donors has none
     reach = REACH * float(np.ptp(values)) or np.inf
     return float(values.min()) - reach, float(values.max()) + reach
 

@@ -69,16 +69,16 @@ def plot_extrapolation(extrapolations: Extrapolations, ax: Axes | None, look: Lo
     return ax
 
 
-def plot_segments(found: WeakSegments, ax: Axes | None, look: Look) -> Axes:
+def plot_segments(result: WeakSegments, ax: Axes | None, look: Look) -> Axes:
     """The error of all rows and of each segment, in the order of the table."""
-    bars = [Bar(f"all {found.n:,} rows", found.error, found.low, found.high)]
-    bars += [Bar(one.rule, one.error, one.low, one.high) for one in found.segments]
+    bars = [Bar(f"all {result.n:,} rows", result.error, result.low, result.high)]
+    bars += [Bar(one.rule, one.error, one.low, one.high) for one in result.segments]
     own, total = ax is None, len(bars)
     check_scale(look.scale, np.array([bar.value for bar in bars]))
     ax, most = named_rows.open_rows(ax, 1 + most_of(look.top, total - 1), below=3)
     width = draw_bars(ax, bars[:most], own, look, what="segment")
-    named_rows.label_across(ax, found.title, width)
-    notes = [f"no segment: {found.why}"] if found.why else ["of rows that had no part in finding the rule"]
+    named_rows.label_across(ax, result.title, width)
+    notes = [f"no segment: {result.why}"] if result.why else ["of rows that had no part in finding the rule"]
     canvas.caption(ax, ["lines: 95% intervals", *notes, *not_shown(total - most, "segment")])
     return ax
 
@@ -89,9 +89,9 @@ def plot_gap(gap: Gap, ax: Axes | None, look: Look) -> Axes:
     names, own = name_features(look.labels, features), ax is None
     low, high = (np.full(len(gap.lines), np.nan),) * 2 if gap.why else gap.interval()
     lines = [Bar(*line) for line in zip(gap.lines, gap.parts.tolist(), low.tolist(), high.tolist(), strict=True)]
-    whole = Bar("whole difference", gap.total)
+    total = Bar("whole difference", gap.total)
     if not gap.why:
-        whole = whole._replace(low=gap.whole().low, high=gap.whole().high)
+        total = total._replace(low=gap.whole().low, high=gap.whole().high)
     check_scale(look.scale, np.array([gap.total, *gap.parts]))
     ax, most = named_rows.open_rows(ax, 2 + most_of(look.top, len(features)), below=3)
     ranked = np.argsort(-np.abs(gap.parts[1:]), kind="stable")[: max(0, most - 2)]
@@ -99,7 +99,7 @@ def plot_gap(gap: Gap, ax: Axes | None, look: Look) -> Axes:
     shown = [gap.lines[k] for k in drawn]
     parts = colours(look.colors, shown, [SKY] * len(shown), "feature", gap.lines)
     fill = [PALE, *parts]  # the first is the sum of the rest
-    width = draw_bars(ax, [whole, *(lines[k] for k in drawn)], own, replace(look, colors=fill))
+    width = draw_bars(ax, [total, *(lines[k] for k in drawn)], own, replace(look, colors=fill))
     if drawn:
         ax.axhline(0.5, color=PALE, linewidth=0.8)
     first, second = short_labels(gap.names, 30)
@@ -107,8 +107,8 @@ def plot_gap(gap: Gap, ax: Axes | None, look: Look) -> Axes:
     notes = [gap.why] if gap.why else ["lines: 95% intervals"]
     missing = len(gap.lines) - len(drawn)
     notes.append("the bars below the first add up to it" if not missing else "all lines together add up to the first")
-    said = noted([none, *names.all(features)], gap.caution)
-    canvas.caption(ax, [*notes, *said, *not_shown(missing, "smaller line")])
+    cautions = noted([none, *names.all(features)], gap.caution)
+    canvas.caption(ax, [*notes, *cautions, *not_shown(missing, "smaller line")])
     return ax
 
 
@@ -116,7 +116,7 @@ def ranked_bars(
     ax: Axes | None, bars: Sequence[Bar], look: Look, *, start: float = 0.0,
     shares: Callable[[Sequence[Bar]], Sequence[str]] = lambda _: (), by_size: bool = False,
 ) -> tuple[Axes, Indices, float]:  # fmt: skip
-    """The bars that are asked for and fit; of those in the given order, the largest, or those furthest from 0.
+    """The bars that are requested and fit; of those in the given order, the largest, or those furthest from 0.
 
     Returns the axes, the positions of the bars that are drawn, from top to bottom, and the width of the axes in points.
     """
@@ -126,13 +126,13 @@ def ranked_bars(
     ax, most = named_rows.open_rows(ax, len(ranked), below=3)
     drawn = arrange(look.names.all([bar.name for bar in bars]), ranked[:most], look.sort)
     chosen = [bars[j] for j in drawn]
-    width = draw_bars(ax, chosen, own, look, start=start, shares=shares(chosen), known=[bar.name for bar in bars])
+    width = draw_bars(ax, chosen, own, look, start=start, shares=shares(chosen), all_names=[bar.name for bar in bars])
     return ax, drawn, width
 
 
 def draw_bars(
     ax: Axes, bars: Sequence[Bar], own: bool, look: Look, *, start: float = 0.0, shares: Sequence[str] = (),
-    known: Sequence[str] = (), what: str = "feature",
+    all_names: Sequence[str] = (), what: str = "feature",
 ) -> float:  # fmt: skip
     """Named bars, the first on top, each with its number and, where they fit, its share.
 
@@ -142,7 +142,7 @@ def draw_bars(
     values, low, high = np.array([bar[1:4] for bar in bars]).T
     thickness = min(0.62, THICKEST * len(bars) / canvas.size_in_points(ax)[1])
     bend(ax.xaxis, look.scale, values)
-    fill = colours(look.colors, names, [SKY] * len(names), what, known)
+    fill = colours(look.colors, names, [SKY] * len(names), what, all_names)
     ax.barh(rows, values - start, left=start, height=thickness, color=fill)
     finite = np.isfinite(low)
     if finite.any():
@@ -181,9 +181,9 @@ def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
         except ValueError:  # curves only
             continue
         if np.isfinite(value):
-            extrapolation = feature.known_extrapolation
+            extrapolation = feature.computed_extrapolation
             mark = WARNS if extrapolation is not None and extrapolation.warns else ""
-            bars.append(Bar(feature.name, feature.ratio if ratio else value, *known_interval(feature, ratio), mark))
+            bars.append(Bar(feature.name, feature.ratio if ratio else value, *interval_or_nan(feature, ratio), mark))
     if not bars:
         if isinstance(importances, Scores) and importances._first.undefined:
             raise ValueError(importances._first.undefined)
@@ -191,7 +191,7 @@ def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
     return bars
 
 
-def known_interval(feature: FeatureImportance, ratio: bool = False) -> tuple[float, float]:
+def interval_or_nan(feature: FeatureImportance, ratio: bool = False) -> tuple[float, float]:
     """The 95% interval of a feature's importance, or of its ratio; NaN where there is none."""
     return or_else(lambda: feature.ratio_interval() if ratio else feature.interval(), (np.nan, np.nan))
 
@@ -203,7 +203,7 @@ def _ranking_notes(importances: Importances, bars: Sequence[Bar], total: int, na
     if any(np.isfinite(bar.low) for bar in bars):
         notes.append("lines: 95% intervals")
     if any(bar.mark for bar in bars):
-        marked = [one for one in (f.known_extrapolation for f in importances.values()) if one is not None]
+        marked = [one for one in (f.computed_extrapolation for f in importances.values()) if one is not None]
         notes.append(f"{WARNS.strip()}: {rule_in_words(marked)}")
     by_size = sorted(bars, key=lambda bar: -bar.value)
     notes += noted([names.of(bar.name) for bar in by_size], [importances[bar.name].caution for bar in by_size])

@@ -77,8 +77,8 @@ def _of_several(groups: ByGroup[Any], ax: Axes | None, look: Look) -> Axes:
     unnamed = [] if ax.get_legend() else ["no space to name the groups"]
     notes = _notes(groups, chosen, [features[j] for j in order], numbers[..., order])
     notes += not_shown(len(ranked) - len(order))
-    without = len(features) - len(ranked)
-    left = [f"{count(without, 'feature')} without a number left out"] if without else []
+    missing = len(features) - len(ranked)
+    left = [f"{count(missing, 'feature')} without a number left out"] if missing else []
     canvas.caption(ax, unnamed + notes + left)
     return ax
 
@@ -109,7 +109,7 @@ def _notes(groups: ByGroup[Any], chosen: Sequence[int], features: Sequence[str],
     if len(chosen) < len(groups):
         notes.append(f"the largest {len(chosen)} of {count(len(groups), 'group')}")
     each = list(groups._numbers.values())
-    said = [each[k][feature].get("caution", "") for k in chosen for feature in features]
-    if len(set(filter(None, said))) > 1:  # which, and why, is in the table: sentences take too much space
-        return [*notes, f"{sum(map(bool, said))} of {len(said)} intervals with a caution: print the result"]
-    return notes + noted(["some"] * len(said), said)
+    cautions = [each[k][feature].get("caution", "") for k in chosen for feature in features]
+    if len(set(filter(None, cautions))) > 1:  # which, and why, is in the table: sentences take too much space
+        return [*notes, f"{sum(map(bool, cautions))} of {len(cautions)} intervals with a caution: print the result"]
+    return notes + noted(["some"] * len(cautions), cautions)

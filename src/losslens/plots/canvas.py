@@ -64,11 +64,26 @@ def new_axes(rows: int | None = None) -> Axes:
 
 def panels(count: int, figure: Any = None) -> list[Axes]:
     """Axes of several small plots, up to three beside each other."""
-    across = min(3, count)
-    down = -(-count // across)
+    columns = min(3, count)
+    rows = -(-count // columns)
     if figure is None:
-        figure = plt.figure(figsize=(3.6 * across, 3.0 * down), layout="constrained")
-    return [figure.add_subplot(down, across, place + 1) for place in range(count)]
+        figure = plt.figure(figsize=(3.6 * columns, 3.0 * rows), layout="constrained")
+    return [figure.add_subplot(rows, columns, place + 1) for place in range(count)]
+
+
+def as_one(axes: Sequence[Axes], below: float) -> None:
+    """Panels of curves with the same limits of their y axes, named once a line, and one legend below all panels."""
+    ends = np.array([_drawn(ax) for ax in axes])
+    for ax in axes:
+        set_ends(ax.yaxis, ends[:, 0].min(), ends[:, 1].max(), below + 0.02, 0.02)
+        place = ax.get_subplotspec()
+        if place is not None and not place.is_first_col():
+            ax.set_ylabel("")
+    handles, names = axes[0].get_legend_handles_labels()
+    if names:
+        axes[0].figure.legend(
+            handles, names, loc="outside lower center", ncols=len(names), frameon=False, fontsize="small"
+        )
 
 
 def size_in_points(ax: Axes) -> tuple[float, float]:
@@ -205,9 +220,9 @@ def legend(ax: Axes, width: float | None = None) -> float:
     handles, names = ax.get_legend_handles_labels()
     if not names:
         return 0.0
-    across, height = size_left(ax)
+    available, height = size_left(ax)
     for size in ("small", "x-small"):
-        share, columns, lines = _fit_legend(names, width or across, height, font_size(size))
+        share, columns, lines = _fit_legend(names, width or available, height, font_size(size))
         if share <= 0.3:
             break
     if share > 0.55:

@@ -120,7 +120,7 @@ def plot_local(importances: Importances | ShapleyImportance, ax: Axes | None, lo
 
 
 def _names(ax: Axes, lines: Sequence[tuple[str, float, Floats]], names: Names) -> list[str]:
-    """Each feature with its mean, where that fits."""
+    """The name of each feature with its mean, where that fits."""
     letters, shown = named_rows.letters_beside(ax), [names.of(name) for name, _, _ in lines]
     if canvas.size_in_points(ax)[0] < NARROW:
         return short_labels(shown, max(10, letters - 4))

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.bars import Bar, known_interval, ranked_bars
+from losslens.plots.bars import Bar, interval_or_nan, ranked_bars
 from losslens.plots.canvas import COLOURS, INK, LOOKS
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.look import Look
@@ -40,7 +40,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None, look: Look) -> Axes
     fill = colours(look.colors, models, COLOURS, "model", comparison.names)
     series = []
     for (_, importances), name, colour in zip(shown, short_labels(models, 30), fill, strict=True):
-        numbers = [(importances[feature].pfi, *known_interval(importances[feature])) for feature in features]
+        numbers = [(importances[feature].pfi, *interval_or_nan(importances[feature])) for feature in features]
         label = f"{name}: {comparison._measure} {number(importances.base)}"
         series.append(Series(label, colour, np.array(numbers).T))
     ranked = np.array([features.index(feature) for feature in comparison._ranked], np.intp)
@@ -112,20 +112,20 @@ def plot_moved(comparison: Comparison, ax: Axes | None, look: Look, name: str, a
 def _difference(comparison: Comparison, feature: str, name: str, against: str) -> Bar:
     """The difference of two importances and, where there is one, its interval."""
     try:
-        found = comparison.difference(feature, name, against)
+        difference = comparison.difference(feature, name, against)
     except ValueError:
         first, second = (comparison.importances[one][feature].pfi for one in (name, against))
         return Bar(feature, first - second)
-    return Bar(feature, found.value, found.low, found.high)
+    return Bar(feature, difference.value, difference.low, difference.high)
 
 
 def _notes(comparison: Comparison, models: int, names: Sequence[str]) -> list[str]:
     each = comparison.importances.values()
-    lines = any(np.isfinite(known_interval(next(iter(model.values())))[0]) for model in each)
+    lines = any(np.isfinite(interval_or_nan(next(iter(model.values())))[0]) for model in each)
     notes = ["lines: 95% intervals"] if lines else []
     # Which features, and of which model, is in the table: names take too much space.
-    said = [model[name].caution for model in each for name in names]
-    cautions = noted(["some"] * len(said), said)
+    cautions = [model[name].caution for model in each for name in names]
+    cautions = noted(["some"] * len(cautions), cautions)
     if lines and comparison.paired and not cautions:  # advice is less urgent, and small axes have no space for both
         notes.append("on the same rows: .differences() is often more precise than the lines suggest")
     if models < len(comparison.names):

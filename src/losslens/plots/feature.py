@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from losslens.plots.canvas import (
     DASHED,
     INK,
     SKY,
+    as_one,
     caption,
     legend,
     make_room,
     new_axes,
     paler,
+    panels,
     plain_frame,
     value_ticks,
 )
@@ -25,9 +28,10 @@ from losslens.plots.dots import draw_dots
 from losslens.plots.feature_data import FeaturePicture, Singles, show
 from losslens.plots.heatmap import draw_heatmap
 from losslens.plots.importance_axis import check_scale
-from losslens.plots.lines import EXTREMES, draw_lines
+from losslens.plots.letters import find_fonts
+from losslens.plots.lines import EXTREMES, STRIP, draw_lines
 from losslens.plots.look import Look
-from losslens.plots.options import colour_map, one_colour
+from losslens.plots.options import check, colour_map, one_colour
 from losslens.plots.wording import count, is_flag, number, shorten
 from losslens.results.effects import FeatureEffect
 from losslens.results.importance import FeatureImportance
@@ -116,9 +120,27 @@ def plot_effect(effect: FeatureEffect, ax: Axes | None, look: Look, center: Any)
     return _draw(shown, ax)
 
 
+def plot_effects(effects: Sequence[FeatureEffect], figure: Any, look: Look) -> list[Axes]:
+    """Draw several effects as small panels; those of curves share the axis of predictions and a legend."""
+    check({"colors": look.colors, "labels": look.labels})
+    shown = [show(effect, replace(look, panel=True)) for effect in effects]
+    one_colour(shown[0].colour, BLUE)
+    axes = [_draw(one, ax) for one, ax in zip(shown, panels(len(shown), figure), strict=True)]
+    curves = [ax for one, ax in zip(shown, axes, strict=True) if one.one_column and not _is_dots(one)]
+    if curves:
+        as_one(curves, STRIP)
+    for ax in axes:
+        find_fonts(ax)
+    return axes
+
+
+def _is_dots(shown: FeaturePicture) -> bool:
+    return shown.one_column and (not shown.ordered or is_flag(shown.values[0]))
+
+
 def _draw(shown: FeaturePicture, ax: Axes | None) -> Axes:
     one_colour(shown.colour, BLUE)  # before there is a figure
-    if shown.one_column and (not shown.ordered or is_flag(shown.values[0])):
+    if _is_dots(shown):
         return draw_dots(shown, ax)
     if len(shown.values) == 2:
         colour_map(shown.look.colors, "cividis")

@@ -54,18 +54,18 @@ class Singles:
     def curves(self, chosen: Indices) -> Floats:
         """The curves of some kept rows, (len(chosen), g); NaN at values that none of their donors has."""
         result = self.result
-        return np.asarray(curves(self.cells[chosen], result.meeting, result.sample, self.rows[chosen]), float)
+        return np.asarray(curves(self.cells[chosen], result.layout, result.sample, self.rows[chosen]), float)
 
     def points(self, chosen: Indices) -> tuple[Indices, Floats, Floats]:
         """The cells of some kept rows one by one: grid position, cell value, weight of the row."""
         result, rows = self.result, self.rows[chosen]
         used = np.broadcast_to(_cell_weights(result, rows) > 0, self.cells[chosen].shape)
         weight = np.broadcast_to(self.weight[chosen][:, None], used.shape)
-        return result.meeting.places(rows)[used], self.cells[chosen][used], weight[used]
+        return result.layout.places(rows)[used], self.cells[chosen][used], weight[used]
 
     def by_value(self, values: Indices) -> list[tuple[Floats, Floats]]:
         """The cells of all kept rows at each of these grid positions, and the weights of their rows."""
-        if isinstance(self.result.meeting, CommonGrid):
+        if isinstance(self.result.layout, CommonGrid):
             return [(self.cells[:, k], self.weight) for k in values]
         where, cells, weight = self.points(np.arange(len(self.rows)))
         return [(cells[where == k], weight[where == k]) for k in values]
@@ -117,12 +117,12 @@ class FeaturePicture:
 
     @property
     def colour(self) -> str:
-        """Of the mean curve; a pair has a colour map."""
+        """The colour of the mean curve; a pair has a colour map."""
         return BLUE if len(self.values) == 2 else one_colour(self.look.colors, BLUE)
 
     @property
     def faded(self) -> NDArray[np.bool_]:
-        """Where most of the replaced rows are unlike any real one, (g,)."""
+        """The mask of grid values at which most of the replaced rows are unlike any real one, (g,)."""
         if self.extrapolation is None or not self.one_column:
             return np.zeros(self.curve.shape, bool)
         return self.extrapolation.on(self.values[0]).faded
@@ -162,7 +162,8 @@ class FeaturePicture:
     def distribution(self) -> str:
         """The legend's name of the strip that shows the feature's distribution."""
         name = self.look.names.of(self.name)
-        return f"distribution of {shorten(name, 60)}" if len(name) <= 12 else "distribution"
+        named = len(name) <= 12 and not self.look.panel
+        return f"distribution of {name}" if named else "distribution"
 
     @property
     def rows(self) -> Singles | None:
@@ -177,7 +178,7 @@ class FeaturePicture:
         return extent(np.append(self.curve, self.level or 0.0), singles, band)
 
     def centred_at(self, place: int) -> FeaturePicture:
-        """The same with all curves 0 at one grid value: what is added to or taken off the prediction there."""
+        """The picture with all curves 0 at one grid value: the differences from the prediction there."""
         assert self.singles is not None
         singles = self.singles
         cells = singles.cells - singles.curves(np.arange(len(singles.rows)))[:, [place]]
@@ -217,7 +218,7 @@ def _importance(result: FeatureImportance, look: Look) -> FeaturePicture:
         singles=Singles(result, result.cells.changes, integral, name, "ICI"),
         scattered=_scattered(result),
         design=repr(result.design),
-        extrapolation=result.known_extrapolation,
+        extrapolation=result.computed_extrapolation,
         caution=result.caution or _few(result),
     )  # fmt: skip
 
@@ -232,30 +233,30 @@ def _effect(result: FeatureEffect, look: Look) -> FeaturePicture:
         singles=Singles(result, cells, _row_means(result, cells), "mean prediction", "ICE"),
         scattered=_scattered(result),
         design=repr(result.design),
-        extrapolation=result.known_extrapolation,
+        extrapolation=result.computed_extrapolation,
         caution=_few(result),
     )  # fmt: skip
 
 
 def _few(result: FeatureResult) -> str:
-    """Of a band: what is to be said of rows, or of groups of rows, whatever is drawn."""
+    """The caution on a band where rows, or groups of rows, are few."""
     return few_units(result.sample.effective_units(result.at), grouped=result.sample.block is not None)
 
 
 def _scattered(result: FeatureResult) -> bool:
-    return isinstance(result.meeting, OwnDonors) and not result.meeting.binned
+    return isinstance(result.layout, OwnDonors) and not result.layout.binned
 
 
 def _cell_weights(result: FeatureResult, rows: Indices) -> Floats:
     """Weights of the cells of these rows, (1, c) or (b, c); equal on a grid without donors."""
-    if result.meeting.has_mass:
-        return result.meeting.weights(result.sample, rows)
-    return np.ones((1, result.meeting.width))
+    if result.layout.has_mass:
+        return result.layout.weights(result.sample, rows)
+    return np.ones((1, result.layout.width))
 
 
 def _row_means(result: FeatureResult, cells: Floats) -> Floats:
     weights = _cell_weights(result, result.cells.rows)
     with np.errstate(invalid="ignore"):  # 0 / 0: a row without a donor
-        if len(weights) == 1 and isinstance(result.meeting, CommonGrid):
+        if len(weights) == 1 and isinstance(result.layout, CommonGrid):
             return np.asarray(cells @ weights[0] / weights.sum())
         return np.asarray((cells * weights).sum(axis=1) / weights.sum(axis=1))

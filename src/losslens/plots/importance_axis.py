@@ -40,10 +40,10 @@ def extent(mean: Floats, singles: Floats, band: Floats | None = None) -> tuple[f
     rows = singles[np.isfinite(singles)]
     if span == 0 or len(rows) == 0 or np.ptp([*core, rows.min(), rows.max()]) <= NEAR * span:
         return EVERYTHING
-    known = np.array([]) if band is None else band[np.isfinite(band)]
-    if len(known):
-        low = min(low, max(float(known.min()), low - FAR_BAND * span))
-        high = max(high, min(float(known.max()), high + FAR_BAND * span))
+    finite = np.array([]) if band is None else band[np.isfinite(band)]
+    if len(finite):
+        low = min(low, max(float(finite.min()), low - FAR_BAND * span))
+        high = max(high, min(float(finite.max()), high + FAR_BAND * span))
     return low - REACH * span, high + REACH * span
 
 
@@ -56,15 +56,15 @@ def beyond(limits: tuple[float, float], singles: Floats) -> int:
 def check_scale(scale: AxisScale, values: Floats) -> None:
     """Raise ValueError if a logarithmic axis can't hold all of these."""
     finite = values[np.isfinite(values)]
-    under = int(np.sum(finite <= 0))
-    if scale == "log" and under:
+    outside = int(np.sum(finite <= 0))
+    if scale == "log" and outside:
         raise ValueError(
-            f"scale='log' needs values above 0, and {under:,} of {finite.size:,} are not; scale='symlog' shows all"
+            f"scale='log' needs values above 0, and {outside:,} of {finite.size:,} are not; scale='symlog' shows all"
         )
 
 
 def bend(axis: Axis, scale: AxisScale, values: Floats) -> None:
-    """Give an axis the asked scale; the part around 0 of "symlog" depends on these values."""
+    """Give an axis the requested scale; the part around 0 of "symlog" depends on these values."""
     if scale == "linear":
         return
     size = np.abs(values[np.isfinite(values) & (values != 0)])
@@ -81,8 +81,8 @@ def importance_ticks(axis: Axis, width: float | None = None) -> None:
     if axis.get_scale() == "linear":
         canvas.value_ticks(axis, width)
         return
-    across = isinstance(axis, XAxis)
-    points = (width or size_in_points(axis.axes)[0]) if across else canvas.size_left(axis.axes)[1]
+    horizontal = isinstance(axis, XAxis)
+    points = (width or size_in_points(axis.axes)[0]) if horizontal else canvas.size_left(axis.axes)[1]
     ticks = _fitting(axis, _powers(axis, (1,)), points)
     if len(ticks) < FEW:
         ticks = _fitting(axis, [*ticks, *_powers(axis, (2, 5))], points)
@@ -104,7 +104,7 @@ def _powers(axis: Axis, multiples: Sequence[int]) -> list[float]:
 
 
 def _fitting(axis: Axis, ticks: Sequence[float], points: float) -> list[float]:
-    """Those ticks on the axis that don't overlap an earlier one."""
+    """The ticks on the axis that don't overlap an earlier one."""
     size = font_size(mpl.rcParams["xtick.labelsize"])
     bent, (low, high) = axis.get_transform(), sorted(axis.get_view_interval())
     start, end = bent.transform([low, high])

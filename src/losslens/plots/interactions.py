@@ -113,14 +113,14 @@ def plot_interaction_ranking(result: Interactions, ax: Axes | None, look: Look, 
     named_rows.label_across(ax, f"{result.kind}, {result.title}", width)
     canvas.plain_frame(ax)
     notes = [*filter(None, [result.meaning])]
-    if any(pair in result._estimates for pair in shown):
+    if any(pair in result._with_error for pair in shown):
         notes += ["lines: 95% intervals; filled: without 0", *_cautions(result, names)]
     canvas.caption(ax, notes + not_shown(len(ranked) - len(shown), "weaker pair"))
     return ax
 
 
 def _sorted_pairs(ranked: Sequence[tuple[int, int]], names: Sequence[str], sort: Sort) -> list[tuple[int, int]]:
-    """Pairs in the order asked for, given the strongest first."""
+    """Pairs in the requested order, given the strongest first."""
     if sort == "importance":
         return list(ranked)
     every = sorted(ranked)

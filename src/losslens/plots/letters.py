@@ -16,7 +16,7 @@ from matplotlib.text import Text
 BOX = "\N{WHITE SQUARE}"  # for a letter that no font has; matplotlib's own has a warning for each letter and drawing
 UNUSABLE = ("LastResort", "Last Resort", "Color Emoji")  # fonts of boxes, and of pictures that matplotlib can't draw
 PREFERRED = ("Noto Sans", "Source Han Sans", "Sans", "Gothic")  # in such names first: the look of the other letters
-_told: set[str] = set()  # letters that a warning was given for
+_warned: set[str] = set()  # letters that a warning was given for
 
 
 def find_fonts(ax: Axes) -> None:
@@ -29,9 +29,9 @@ def find_fonts(ax: Axes) -> None:
                 lacking |= _find_for_ticks(axis)
         for text in one.findobj(Text):
             lacking |= _find_for_text(text)
-    new = lacking - _told
+    new = lacking - _warned
     if new:
-        _told.update(new)
+        _warned.update(new)
         many = f" and {len(new) - 20} more" if len(new) > 20 else ""
         letters = "".join(sorted(new)[:20])
         warnings.warn(f"no installed font has {letters}{many}: shown as {BOX}; install one that has", stacklevel=3)
@@ -50,19 +50,19 @@ def _find_for_text(text: Text) -> set[str]:
 
 
 def _find_for_ticks(axis: Any) -> set[str]:
-    """The same for names along an axis, which matplotlib writes anew at each drawing."""
+    """Returns those of the names along an axis, which matplotlib writes anew at each drawing."""
     names = [label.get_text() for label in axis.get_ticklabels()]
     if all(name.isascii() for name in names) or not names:
         return set()
     first = tuple(axis.get_ticklabels()[0].get_fontfamily())
-    found = [_written(name, first) for name in names]
-    if any(changed != name for name, (changed, _, _) in zip(names, found, strict=True)):
-        axis.set_ticklabels([changed for changed, _, _ in found])
-    families = list(dict.fromkeys(family for _, some, _ in found for family in some))
+    written = [_written(name, first) for name in names]
+    if any(changed != name for name, (changed, _, _) in zip(names, written, strict=True)):
+        axis.set_ticklabels([changed for changed, _, _ in written])
+    families = list(dict.fromkeys(family for _, some, _ in written for family in some))
     if families:
         for label in axis.get_ticklabels():
             label.set_fontfamily([*first, *families])
-    return set().union(*(lacking for _, _, lacking in found))
+    return set().union(*(lacking for _, _, lacking in written))
 
 
 def _written(text: str, families: tuple[str, ...]) -> tuple[str, list[str], set[str]]:
@@ -88,7 +88,7 @@ def _written(text: str, families: tuple[str, ...]) -> tuple[str, list[str], set[
 
 @cache
 def _other_font(letter: str, fonts: int) -> str | None:
-    """The name of an installed font that has this letter, among so many: asked again where one was added."""
+    """The name of an installed font that has this letter, among so many: computed again where one was added."""
     return next((name for name, path in _installed() if ord(letter) in _letters(path)), None)
 
 

@@ -39,13 +39,13 @@ def draw_lines(shown: FeaturePicture, ax: Axes) -> None:
     drawn = _draw_singles(ax, shown, places)
     limits = shown.limits(drawn)
     zero = shown.from_zero or bool(shown.centred)
-    dress_curves(ax, places, shown.title, shown.axis, limits, strip=strip, zero=zero)
+    dress_curves(ax, places, shown.title, shown.axis, limits, strip=strip, zero=zero, legend=not shown.look.panel)
     canvas.caption(ax, _notes(shown, drawn, limits))
 
 
 def dress_curves(
     ax: Axes, places: Scale, title: str, what: str, limits: tuple[float, float] = EVERYTHING, *, strip: float = 0.0,
-    zero: bool = True,
+    zero: bool = True, legend: bool = True,
 ) -> None:  # fmt: skip
     """Names of both axes, a line at 0, the legend, and limits that leave space for it and for the strip."""
     if zero and ax.get_yscale() != "log":
@@ -53,7 +53,7 @@ def dress_curves(
     dress(ax, places, title)
     ax.set_ylabel(folded(what, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
-    canvas.make_room(ax, strip, canvas.legend(ax), limits)
+    canvas.make_room(ax, strip, canvas.legend(ax) if legend else 0.0, limits)
     importance_ticks(ax.yaxis)
 
 
@@ -81,7 +81,8 @@ def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
     else:
         drawn = singles.curves(chosen)
         _pale_curves(ax, places, drawn, title)
-    for position, (place, colour, dashes, marker) in zip(singles.extremes(), EXTREMES, strict=False):
+    extremes = [] if shown.look.panel else singles.extremes()  # there is no room to name them
+    for position, (place, colour, dashes, marker) in zip(extremes, EXTREMES, strict=False):
         curve, label = singles.curves(np.array([position]))[0], singles.label(position, place)
         style: dict[str, Any] = {"color": colour, "label": label, "zorder": 3, "gid": SINGLE}
         if shown.scattered:
@@ -146,7 +147,7 @@ def _mean_line(ax: Axes, places: Scale, shown: FeaturePicture, faded: NDArray[np
 
 
 def widened(faded: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Also the neighbours of faded values: a segment of a curve is faded if one of its ends is."""
+    """The faded values and their neighbours: a segment of a curve is faded if one of its ends is."""
     wider = faded.copy()
     wider[1:] |= faded[:-1]
     wider[:-1] |= faded[1:]
@@ -202,5 +203,5 @@ def draw_strip(ax: Axes, places: Scale, weights: Floats | None, title: str, few:
 
 
 def _heights(share: Floats) -> Floats:
-    """As shares of the axes; rare values remain visible."""
+    """Heights as shares of the axes; rare values remain visible."""
     return np.where(share > 0, np.maximum(share / share.max(), 0.06), 0.0) * STRIP

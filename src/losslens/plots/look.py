@@ -18,7 +18,7 @@ P = ParamSpec("P")
 Kind = Literal["rows", "curve", "map"]
 SECTION, EXAMPLES = "Parameters\n----------\n", "\n\nExamples\n--------\n"
 
-# Of pictures with a row for each feature, and what is said otherwise of curves and of heat maps.
+# Of pictures with a row for each feature, and what differs for curves and heat maps.
 ROWS = {
     "top": "How many features to draw, the most important ones; all that fit by default.",
     "sort": 'Order of the features: ``"importance"``, ``"name"`` or ``"given"``, the order of the columns.',
@@ -73,6 +73,7 @@ class Look:
     labels: FeatureLabels | None = None
     curves: bool = True
     limits: Limits = "pi"
+    panel: bool = False  # one of several small plots, which share a legend
 
     @property
     def names(self) -> Names:
@@ -81,7 +82,7 @@ class Look:
 
 
 def draws(kind: Kind) -> Callable[[Callable[P, Axes]], Callable[P, Axes]]:
-    """Of a method that draws such a picture: its docstring describes every option, and each is checked first.
+    """Decorate a method that draws such a picture: its docstring describes every option, and each is checked first.
 
     Options that the docstring leaves out have the text that all such pictures share.
 

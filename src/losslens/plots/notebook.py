@@ -53,8 +53,8 @@ def show(result: Displayed) -> str:
     if isinstance(result, Effects) and len(result) > MOST_EFFECTS:
         notes.append(f"{MOST_EFFECTS} of {len(result)} drawn")
     head = _line([heading for heading, _ in table.view], "th")
-    beside = "display: flex; flex-wrap: wrap; gap: 1.5em; align-items: flex-start"
-    parts = f'<div style="{beside}"><div>{_folded_table(head, lines)}</div>{_picture(result, table)}</div>'
+    style = "display: flex; flex-wrap: wrap; gap: 1.5em; align-items: flex-start"
+    parts = f'<div style="{style}"><div>{_folded_table(head, lines)}</div>{_picture(result, table)}</div>'
     title = f'<summary style="{CLICKED}"><b>{escape(table.title)}</b></summary>'
     return f"<div><details open>{title}{parts}{_folded_notes(result, notes)}</details></div>"
 
@@ -75,7 +75,7 @@ def _html_table(head: str, lines: Sequence[Sequence[str]]) -> str:
 
 def _folded_notes(result: Any, notes: Sequence[str]) -> str:
     """Notes under the table: how numbers were computed behind a click, if that takes several; cautions are seen."""
-    warned = [*getattr(result, "cautions", ()), *getattr(result, "_known_warning", ())]
+    warned = [*getattr(result, "cautions", ()), *getattr(result, "_extrapolation_note", ())]
     seen = [note for note in notes if note in warned]
     quiet = [note for note in notes if note not in warned]
     written = "".join(f"<div><small>{escape(note)}</small></div>" for note in quiet)
@@ -117,10 +117,10 @@ def _draw(result: Any, figure: Figure) -> None:
 
 
 def _tiles(result: Effects) -> tuple[int, int]:
-    """How many small plots are below and beside each other."""
+    """The numbers of rows and columns of small plots."""
     drawn = min(len(result), MOST_EFFECTS)
-    across = min(ACROSS, drawn)
-    return -(-drawn // across), across
+    columns = min(ACROSS, drawn)
+    return -(-drawn // columns), columns
 
 
 def _size(result: Displayed, table: ResultTable) -> tuple[float, float]:
@@ -128,8 +128,8 @@ def _size(result: Displayed, table: ResultTable) -> tuple[float, float]:
     rows = len(table)
     match result:
         case Effects():
-            down, across = _tiles(result)
-            return 3.6 * across, 3.0 * down
+            rows, columns = _tiles(result)
+            return 3.6 * columns, 3.0 * rows
         case Clusters():
             return 6.4, 2.4 + 0.9 * result.k
         case Observations() | OverTime() | RowInfluence() | Outputs():

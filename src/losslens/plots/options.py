@@ -87,27 +87,27 @@ def name_features(labels: FeatureLabels | None, features: Sequence[str], columns
     >>> names.of("temp"), names.title("temp"), names.of("hum")
     ('temperature', 'temperature (°C)', 'hum')
     """
-    known = [*dict.fromkeys((*features, *columns))]
+    all_names = [*dict.fromkeys((*features, *columns))]
     for name in labels or {}:
-        if name not in known and len(features) > 1:
-            raise ValueError(_unknown("labels", name, known, "feature"))
+        if name not in all_names and len(features) > 1:
+            raise ValueError(_unknown("labels", name, all_names, "feature"))
     return Names(labels or {})
 
 
-def _unknown(option: str, name: Any, known: Sequence[Any], what: str) -> str:
-    folded = {str(one).casefold(): str(one) for one in known}  # a wrong case is the commonest mistake
+def _unknown(option: str, name: Any, all_names: Sequence[Any], what: str) -> str:
+    folded = {str(one).casefold(): str(one) for one in all_names}  # a wrong case is the commonest mistake
     near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
     hint = f"; did you mean {folded[near[0]]!r}?" if near else "."
-    return f"{option} names {name!r}, which is no {what} here{hint} The {what}s are {listed(list(map(str, known)))}"
+    return f"{option} names {name!r}, which is no {what} here{hint} The {what}s are {listed(list(map(str, all_names)))}"
 
 
 def most_of(top: int | None, total: int) -> int:
-    """How many of all are asked for."""
+    """How many of all to draw: `top` at most."""
     return total if top is None else min(int(top), total)
 
 
 def arrange(names: Sequence[str], ranked: Indices, sort: Sort) -> Indices:
-    """Positions of the features to draw, given the most important first, in the order asked for.
+    """Positions of the features to draw, given the most important first, in the requested order.
 
     >>> arrange(["b", "a", "c"], np.array([2, 0]), "name").tolist()
     [0, 2]
@@ -129,17 +129,17 @@ def one_colour(colors: Any, default: str) -> str:
     return _hex(colors)
 
 
-def check_colours(colors: Colors | None, known: Sequence[Any], what: str) -> None:
+def check_colours(colors: Colors | None, all_names: Sequence[Any], what: str) -> None:
     """Raise, before there is a figure, unless these things may have such colours."""
-    colours(colors, known[:1], ["black"], what, known)
+    colours(colors, all_names[:1], ["black"], what, all_names)
 
 
 def colours(
-    colors: Colors | None, things: Sequence[Any], default: Sequence[str], what: str, known: Sequence[Any] = ()
+    colors: Colors | None, things: Sequence[Any], default: Sequence[str], what: str, all_names: Sequence[Any] = ()
 ) -> list[str]:
     """A colour for each thing that is drawn: one for all, a list in their order, or a mapping from some of them.
 
-    A mapping may also name the `known` ones that are not drawn.
+    A mapping may also name those of `all_names` that are not drawn.
 
     >>> colours({"b": "red"}, ["a", "b"], ["black", "black"], "feature")
     ['black', '#ff0000']
@@ -152,10 +152,10 @@ def colours(
     if is_color_like(colors):
         return [_hex(colors)] * len(things)
     if isinstance(colors, Mapping):
-        known = known or things
+        all_names = all_names or things
         for name in colors:
-            if name not in known:
-                raise ValueError(_unknown("colors", name, known, what))
+            if name not in all_names:
+                raise ValueError(_unknown("colors", name, all_names, what))
         return [_hex(colors[thing]) if thing in colors else own for thing, own in zip(things, default, strict=False)]
     if isinstance(colors, np.ndarray) and colors.ndim == 2:  # rows of a colour map
         colors = list(colors)

@@ -39,8 +39,8 @@ def plot_refits(refits: Refits, ax: Axes | None, look: Look) -> Axes:
     error = f"mean {refits.measure} with nothing replaced: {number(float(refits.errors.mean()))}"
     lines = f"lines: 95% intervals for the learner ({refits.variance} variance)"
     notes = [error, f"dots: {count(len(refits.folds), 'fold')}", lines]
-    said = _cautions(refits.features, refits.caution, drawn, names)
-    canvas.caption(ax, notes + said + not_shown(len(refits.features) - len(drawn)))
+    cautions = _cautions(refits.features, refits.caution, drawn, names)
+    canvas.caption(ax, notes + cautions + not_shown(len(refits.features) - len(drawn)))
     return ax
 
 
@@ -50,13 +50,13 @@ def plot_impact(impact: RowChanges, ax: Axes | None, look: Look) -> Axes:
     ax, drawn, width = table_bars(ax, impact._table(), impact.features, look)
     named_rows.label_across(ax, impact.what, width)
     notes = [f"error {impact.untouched}: {number(impact.error)}", "lines: 95% intervals"]
-    said = _cautions(impact.features, impact.caution, drawn, names)
-    canvas.caption(ax, notes + said + not_shown(len(impact.features) - len(drawn)))
+    cautions = _cautions(impact.features, impact.caution, drawn, names)
+    canvas.caption(ax, notes + cautions + not_shown(len(impact.features) - len(drawn)))
     return ax
 
 
 def _cautions(features: Sequence[str], caution: Sequence[str], drawn: Indices, names: Names) -> list[str]:
-    """Of the features that are drawn, in the given order."""
+    """Cautions on the features that are drawn, in the given order."""
     places = np.sort(drawn)
     return noted([names.of(features[j]) for j in places], [caution[j] for j in places])
 
@@ -96,14 +96,14 @@ def plot_refit_curve(curve: RefitCurve, ax: Axes | None, look: Look) -> Axes:
     ax = canvas.new_axes() if ax is None else ax
     places = scale_of(curve.grid, None)
     bend(ax.yaxis, look.scale, curve.importance)
-    at, here, apart = places.at, places.present, places.kind == "word"  # nothing lies between words
+    at, here, separate = places.at, places.present, places.kind == "word"  # nothing lies between words
     for k, one in enumerate(folds):
         label = count(len(curve.folds), "fold") if k == 0 else None
-        style: dict[str, Any] = {"color": PALE, "linewidth": 0.8, "marker": "." if apart else None}
+        style: dict[str, Any] = {"color": PALE, "linewidth": 0.8, "marker": "." if separate else None}
         ax.plot(at[here], one[here], label=label, zorder=1, gid=SINGLE, **style)
     mean, low, high = curve.importance, curve.importance - curve.reach, curve.importance + curve.reach
     name = f"{curve.level:.0%} for the learner"
-    if apart:
+    if separate:
         ax.vlines(at[here], low[here], high[here], color=colour, label=name, zorder=2, gid=BAND)
         ax.plot(at[here], mean[here], "D", color=colour, label="mean", zorder=3)
     else:

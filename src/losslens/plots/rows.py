@@ -112,7 +112,7 @@ def _draw_rows(ax: Axes, x: Floats, y: Floats, order: Indices, always: Indices, 
     return f"dots: {some_of(len(chosen), len(order), 'row')}"
 
 
-def _finish(ax: Axes, across: str, up: str) -> None:
+def _finish(ax: Axes, x_label: str, y_label: str) -> None:
     """Ticks, labels, and limits that leave space for numbers beside the outermost rows."""
     ax.margins(0.08)
     ax.autoscale_view()
@@ -121,8 +121,8 @@ def _finish(ax: Axes, across: str, up: str) -> None:
     if ax.get_xscale() == "linear":
         canvas.value_ticks(ax.xaxis, width)
     importance_ticks(ax.yaxis)
-    named_rows.label_across(ax, across, 0.9 * width)
-    ax.set_ylabel(folded(up, 0.9 * height), parse_math=False)
+    named_rows.label_across(ax, x_label, 0.9 * width)
+    ax.set_ylabel(folded(y_label, 0.9 * height), parse_math=False)
     canvas.plain_frame(ax)
 
 

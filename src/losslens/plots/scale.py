@@ -152,10 +152,10 @@ def word_ticks(axis: Axis, at: Floats, words: Sequence[str], points: float, turn
     """Labels along an axis of this length in points: turned or thinned out where they would overlap."""
     short = [shorten(word, 24) for word in words]
     size = font_size(rcParams["xtick.labelsize"])
-    across = isinstance(axis, XAxis)
+    horizontal = isinstance(axis, XAxis)
     longest = max(text_width(word, size) for word in short) + APART * size
-    turned = across and turn and longest * len(short) > points
-    step = max(1, int(np.ceil(len(short) * (longest if across and not turned else LINE * size) / points)))
+    turned = horizontal and turn and longest * len(short) > points
+    step = max(1, int(np.ceil(len(short) * (longest if horizontal and not turned else LINE * size) / points)))
     chosen = list(range(0, len(short), step))
     if words[-1].startswith("missing") and chosen[-1] < len(short) - 1:  # keep the label of the missing value
         chosen = [*(place for place in chosen if place < len(short) - step), len(short) - 1]
@@ -200,11 +200,11 @@ class MissingFormatter(ticker.Formatter):
         self.inner.set_axis(axis)
 
     def __call__(self, x: float, pos: int | None = None) -> str:
-        """One label."""
+        """The label of one tick."""
         return self.inner(x, pos)
 
     def format_ticks(self, values: Any) -> list[str]:
-        """All labels; missing values are the last."""
+        """The labels of all ticks; missing values are the last."""
         below = ["\n" * line + name for line, name in enumerate(self.names, start=1)]
         return [*self.inner.format_ticks(values[: len(values) - len(below)]), *below]
 

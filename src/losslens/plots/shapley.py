@@ -45,8 +45,8 @@ def plot_shapley(result: ShapleyImportance, ax: Axes | None, look: Look) -> Axes
     label_across(ax, result.headline.split(";")[0], width)
     notes = _notes(result) + ([what] if any(np.isfinite(bars[j].low) for j in drawn) else [])
     chosen = sorted((bars[j] for j in drawn), key=lambda bar: -bar.value)
-    said = [result.caution[result.features.index(bar.name)] for bar in chosen]
-    notes += noted([names.of(bar.name) for bar in chosen], said)
+    cautions = [result.caution[result.features.index(bar.name)] for bar in chosen]
+    notes += noted([names.of(bar.name) for bar in chosen], cautions)
     canvas.caption(ax, notes + not_shown(len(bars) - len(drawn)))
     return ax
 
@@ -56,11 +56,11 @@ def _intervals(result: ShapleyImportance) -> tuple[Floats, Floats, str]:
     what = "lines: 95% intervals"
     try:
         low, high = result.interval()
-    except ValueError:  # without importances of single rows, only the Monte-Carlo error is known
+    except ValueError:  # without importances of single rows, there is only the Monte-Carlo error
         low, high = result.interval(target="sample")
         what = "lines: 95% intervals of the Monte-Carlo error alone, not for new data"
-    known = low < high
-    return np.where(known, low, np.nan), np.where(known, high, np.nan), what
+    visible = low < high
+    return np.where(visible, low, np.nan), np.where(visible, high, np.nan), what
 
 
 def _shares(result: ShapleyImportance, bars: Sequence[Bar]) -> list[str]:
@@ -80,8 +80,8 @@ def signed_percent(share: float) -> str:
 
 def _notes(result: ShapleyImportance) -> list[str]:
     what, sign = ("error", 1) if result.is_error else ("score", -1)
-    none, whole = number(sign * result.error_none), number(sign * result.error_all)
-    notes = [f"{what} {none} with all values from other rows, {whole} with their own"]
+    none, full = number(sign * result.error_none), number(sign * result.error_all)
+    notes = [f"{what} {none} with all values from other rows, {full} with their own"]
     notes.append(f"sums to {number(float(result.sfimp.sum()))}")
     notes += [f"below 0: values that {result.harm}"] if result.negative_in_words else []
     return [*notes, *([SAGE] if result.aggregate == "prediction" else []), *([] if result.complete else [STOPPED])]
@@ -100,11 +100,11 @@ def plot_shapley_curve(curve: ShapleyCurve, ax: Axes | None, look: Look) -> Axes
     if curve.grid.ndim > 1:
         _draw_group(ax, curve, names, colour)
     else:
-        _draw_ordered(ax, curve, names, colour, look.scale, whole=look.limits == "all")
+        _draw_ordered(ax, curve, names, colour, look.scale, show_all=look.limits == "all")
     return ax
 
 
-def _draw_ordered(ax: Axes, curve: ShapleyCurve, names: Names, colour: str, bent: AxisScale, *, whole: bool) -> None:
+def _draw_ordered(ax: Axes, curve: ShapleyCurve, names: Names, colour: str, bent: AxisScale, *, show_all: bool) -> None:
     places = scale_of(curve.grid, curve.weights)
     bend(ax.yaxis, bent, curve.importance)
     finite = np.isfinite(places.at)
@@ -119,7 +119,7 @@ def _draw_ordered(ax: Axes, curve: ShapleyCurve, names: Names, colour: str, bent
     ax.axhline(curve.sfimp, label=f"SFIMP, {number(curve.sfimp)}", zorder=3, **DASHED)
     strip = draw_strip(ax, places, curve.weights, "distribution", FEW)
     strong = [*trace[1], *curve.importance[places.present.stop :], curve.sfimp]  # everything that is not pale
-    limits = extent(np.array(strong), curve.importance) if many and not whole else EVERYTHING
+    limits = extent(np.array(strong), curve.importance) if many and not show_all else EVERYTHING
     title = shorten(names.title(curve.name), 60)
     dress_curves(ax, places, title, f"decrease in {curve.title}", limits, strip=strip)
     notes = ["points are sized by weight"] if np.ptp(curve.weights) > 1e-9 else []

@@ -84,7 +84,7 @@ def kept_steps(order: Indices, most: int, top: int | None) -> Indices:
 
 
 def _steps(result: ShapleyEffect, kept: Indices, names: Names, letters: int) -> list[Step]:
-    """From the base to the prediction; features without a step of their own are one last step."""
+    """Steps from the base to the prediction; features without a step of their own are one last step."""
     effect, p = result.local[0], len(result.features)
     written, changes = _names(result, kept, names, letters), effect[kept].tolist()
     if len(kept) < p:
@@ -187,7 +187,7 @@ def swarm(ax: Axes, lines: Sequence[Floats], **style: Any) -> PathCollection:
     """Lines of dots, the first on top: dots at nearly the same place are stacked."""
     at = [np.asarray(ax.xaxis.get_transform().transform(line)) for line in lines]
     width = (float(np.ptp(np.concatenate(at))) or 1.0) / BINS
-    y = [line + apart(np.floor(x / width)) for line, x in enumerate(at)]
+    y = [line + spread(np.floor(x / width)) for line, x in enumerate(at)]
     diameter = np.clip(0.13 * canvas.size_in_points(ax)[1] / len(lines), 1.5, 4.5)
     return ax.scatter(np.concatenate(lines), np.concatenate(y), s=diameter**2, linewidths=0, rasterized=True, **style)
 
@@ -202,10 +202,10 @@ def dots_note(rows: int) -> str:
     return count(rows, "row") if rows <= MOST_DOTS else f"{MOST_DOTS:,} of {count(rows, 'row')} in each line"
 
 
-def apart(bins: Floats) -> Floats:
+def spread(bins: Floats) -> Floats:
     """The distance of each dot from its line: those in one bin alternate above and below it.
 
-    >>> apart(np.array([1.0, 1.0, 1.0, 5.0])).tolist()
+    >>> spread(np.array([1.0, 1.0, 1.0, 5.0])).tolist()
     [0.0, -0.09, 0.09, 0.0]
     """
     _, inverse, counts = np.unique(bins, return_inverse=True, return_counts=True)

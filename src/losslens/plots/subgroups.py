@@ -61,10 +61,10 @@ def plot_groups(parts: Mapping[Any, FeatureImportance | FeatureEffect], ax: Axes
     if first.ordered and not is_flag(common.values[0]):
         ax = canvas.new_axes() if ax is None else ax
         groups = _groups(parts, shown, common, _fit(ax, own), look.colors)
-        told = _draw_curves(ax, common, groups, own, scattered=first.scattered)
+        notes = _draw_curves(ax, common, groups, own, scattered=first.scattered)
     else:
-        ax, groups, told = _draw_dots(ax, common, parts, shown, look.colors)
-    canvas.caption(ax, told + _notes(ax, len(parts), len(shown), groups, common))
+        ax, groups, notes = _draw_dots(ax, common, parts, shown, look.colors)
+    canvas.caption(ax, notes + _notes(ax, len(parts), len(shown), groups, common))
     return ax
 
 
@@ -75,10 +75,10 @@ def name_rules(rules: Sequence[str], columns: Sequence[str], labels: FeatureLabe
     """
     check({"labels": labels})
     names = Names(labels or {})
-    known = list(dict.fromkeys((*columns, *names.labels)))
-    shown = names.all(known) if own else short_labels(names.all(known), MOST_NAME)
-    found = [renamed(rule, dict(zip(known, shown, strict=True))) for rule in rules]
-    return dict(zip(rules, found if len(set(found)) == len(rules) else rules, strict=True))
+    texts = list(dict.fromkeys((*columns, *names.labels)))
+    shown = names.all(texts) if own else short_labels(names.all(texts), MOST_NAME)
+    renamed_rules = [renamed(rule, dict(zip(texts, shown, strict=True))) for rule in rules]
+    return dict(zip(rules, renamed_rules if len(set(renamed_rules)) == len(rules) else rules, strict=True))
 
 
 def _pictures(parts: Mapping[Any, FeatureImportance | FeatureEffect], look: Look) -> dict[Any, FeaturePicture]:
@@ -159,10 +159,10 @@ def _names(ax: Axes, groups: Sequence[Group], own: bool, most: float = LEGEND) -
             width, height = figure.get_size_inches()
             figure.set_size_inches(width, height + max(0.1, (share / GROWN - 1) * canvas.size_left(ax)[1] / 72))
         return names, []
-    told = "; ".join(f"{k}: {group.label}" for k, group in enumerate(groups, 1))
+    key = "; ".join(f"{k}: {group.label}" for k, group in enumerate(groups, 1))
     (across, up), size = canvas.size_in_points(ax), canvas.font_size("small")
-    if canvas.text_width(told, size) * LINE * size <= IN_CAPTION * across * up:
-        return [_name(group, str(k)) for k, group in enumerate(groups, 1)], [told]
+    if canvas.text_width(key, size) * LINE * size <= IN_CAPTION * across * up:
+        return [_name(group, str(k)) for k, group in enumerate(groups, 1)], [key]
     for letters in LETTERS:
         short = short_labels([group.label for group in groups], letters)
         names = [_name(group, name) for group, name in zip(groups, short, strict=True)]
@@ -180,13 +180,13 @@ def _draw_curves(ax: Axes, common: FeaturePicture, groups: Sequence[Group], own:
     """A curve for each group; points if each value is paired with other rows. Returns notes for the caption."""
     places = scale_of(common.values[0], common.weights)
     bend(ax.yaxis, common.look.scale, np.concatenate([group.curve for group in groups]))
-    names, told = _names(ax, groups, own)
+    names, notes = _names(ax, groups, own)
     for group, name, (_, dashes, marker) in zip(groups, names, LOOKS, strict=False):
         look = (group.colour, dashes, marker)
         _trace(ax, places, group, name, look, scattered, marked=len(groups) <= MOST_MARKS)
     strip = draw_strip(ax, places, common.weights, common.distribution)
     dress_curves(ax, places, common.title, common.axis, strip=strip, zero=common.from_zero)
-    return told
+    return notes
 
 
 def _trace(
@@ -233,14 +233,14 @@ def _draw_dots(
     means = np.where(finite, curves, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
     order = named_rows.rank_values(grid, means, common.weights, most)
     bend(ax.xaxis, common.look.scale, curves)
-    names, told = _names(ax, groups, own, LEGEND_OF_DOTS)
+    names, notes = _names(ax, groups, own, LEGEND_OF_DOTS)
     _dots(ax, groups, names, order)
     with_zero = common.from_zero and common.look.scale != "log"
     zero = [ax.axvline(0, color=INK, linewidth=0.6, zorder=0)] if with_zero else []
     values = named_rows.value_names(grid, order, common.weights, named_rows.letters_beside(ax) - 6)
     ax.set_ylabel(common.title, parse_math=False)
     named_rows.legend_above(ax, named_rows.dress_rows(ax, values, own, common.axis), zero)
-    return ax, groups, told
+    return ax, groups, notes
 
 
 def _dots(ax: Axes, groups: Sequence[Group], names: Sequence[str], order: Indices) -> None:
@@ -264,8 +264,8 @@ def shift_of(k: int, groups: int) -> float:
 
 def separate_rows(ax: Axes, rows: int) -> None:
     """Thin lines between rows that hold several dots each."""
-    for between in range(1, rows):
-        ax.axhline(between - 0.5, color=PALE, linewidth=0.4, zorder=0)
+    for row in range(1, rows):
+        ax.axhline(row - 0.5, color=PALE, linewidth=0.4, zorder=0)
 
 
 def _notes(ax: Axes, parts: int, shown: int, groups: Sequence[Group], common: FeaturePicture) -> list[str]:

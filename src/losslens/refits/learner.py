@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.models import input_of
 from losslens.passes.task import Options
 from losslens.progress import Tick, bar
-from losslens.results.refits import Refits, Variance, numbers
+from losslens.results.refits import Refits, Variance
 from losslens.results.selection import split as by_label
 from losslens.tables import checks
 from losslens.tables.frames import Table, as_table
@@ -46,7 +47,7 @@ class Learner:
         return weight
 
     def explained(self, explain: Explain) -> Refits:
-        """Fit and explain every fold, and without every pair of folds that is asked for."""
+        """Fit and explain every fold; without every pair of folds, too, where the jackknife needs them."""
         count, pairs = len(self.splits), self.pairs
         with bar(count + len(pairs), "refitting", self.options.progress, "fits" if pairs else "folds") as tick:
             workers = choose_workers(self.options.n_jobs)
@@ -66,7 +67,7 @@ class Learner:
     def fold(self, k: int, explain: Explain) -> Any:
         """The result of one fold."""
         result = self.explained_by(self.fitted(self.splits[k][0], self.y), k, explain)
-        numbers(result)  # results with curves only are an error before the other folds are fitted
+        result._importance  # noqa: B018 - results with curves only are an error before the other folds are fitted
         return result
 
     def without(self, pair: tuple[int, ...], explain: Explain) -> Floats:
@@ -76,10 +77,10 @@ class Learner:
         """
         first, second = pair
         model = self.fitted(np.setdiff1d(self.splits[first][0], self.splits[second][1]), self.y)
-        return np.stack([numbers(self.explained_by(model, k, explain), unbiased=True) for k in pair])
+        return np.stack([self.explained_by(model, k, explain).unbiased for k in pair])
 
     def explained_by(self, model: Any, k: int, explain: Explain) -> Any:
-        """What `explain` gives of a model on the test rows of a fold."""
+        """The explanation of a model on the test rows of a fold."""
         test = self.splits[k][1]
         options = replace(
             self.options,
@@ -96,7 +97,8 @@ class Learner:
         from sklearn.base import clone
 
         arguments = {name: _cut(value, train, self.table.n) for name, value in self.fit_params.items()}
-        return clone(self.estimator).fit(self.table.rows(train), y[train], **arguments)
+        rows = input_of(self.estimator, self.table.rows(train))
+        return clone(self.estimator).fit(rows, y[train], **arguments)
 
 
 def _explain(shared: tuple[Learner, Explain], folds: tuple[int, ...], tick: Tick) -> Any:
@@ -114,10 +116,10 @@ def _explain(shared: tuple[Learner, Explain], folds: tuple[int, ...], tick: Tick
     return result
 
 
-def _without_each(count: int, pairs: tuple[tuple[int, int], ...], found: list[Floats]) -> Floats:
-    """The importances without each fold, (K, p): means over the other folds, of the fits without it and them."""
-    total = np.zeros((count, found[0].shape[1]))
-    for (first, second), (on_first, on_second) in zip(pairs, found, strict=True):
+def _without_each(count: int, pairs: tuple[tuple[int, int], ...], by_pair: list[Floats]) -> Floats:
+    """The importances without each fold, (K, p): means over the other folds, each of a fit without both."""
+    total = np.zeros((count, by_pair[0].shape[1]))
+    for (first, second), (on_first, on_second) in zip(pairs, by_pair, strict=True):
         total[first] += on_second
         total[second] += on_first
     return total / (count - 1)
@@ -164,8 +166,8 @@ def learner(
 def _pairs(splits: Splits, n: int) -> tuple[tuple[int, int], ...]:
     """All pairs of folds; an error where the folds are not parts of the rows."""
     times = np.bincount(np.concatenate([test for _, test in splits]), minlength=n)
-    apart = all(len(np.unique(train)) == len(train) == n - len(test) for train, test in splits)
-    if not apart or np.any(times != 1):
+    complementary = all(len(np.unique(train)) == len(train) == n - len(test) for train, test in splits)
+    if not complementary or np.any(times != 1):
         raise ValueError(
             "variance='jackknife' needs folds that test every row once and are fitted on all other rows, such as "
             "cv=10, KFold or GroupKFold; for this cv use variance='corrected'"
@@ -179,15 +181,15 @@ def _splits(estimator: Any, n: int, y: NDArray[Any], cv: Any, groups: NDArray[An
     """How to split the rows for a target."""
     splitter = _splitter(estimator, y, cv, groups is not None, entropy)
     if not hasattr(splitter, "split"):
-        given = _checked(list(splitter), n)
-        return lambda _: given
+        listed = _checked(list(splitter), n)
+        return lambda _: listed
     return lambda target: _checked(list(splitter.split(np.zeros((n, 1)), target, groups)), n)
 
 
 def _checked(pairs: list[Any], n: int) -> Splits:
     if len(pairs) < 2:
         raise ValueError(f"cv gives {len(pairs)} fold(s); the variation between refits needs two or more")
-    found = []
+    splits = []
     for k, pair in enumerate(pairs):
         if not hasattr(pair, "__len__") or len(pair) != 2:
             raise TypeError(f"fold {k + 1}: a fold is a pair of row positions, train and test; got {pair!r}")
@@ -198,8 +200,8 @@ def _checked(pairs: list[Any], n: int) -> Splits:
             raise ValueError(f"fold {k + 1} tests a row twice")
         if len(np.intersect1d(train, test)):
             raise ValueError(f"fold {k + 1} tests rows that it was fitted on; train and test rows must not overlap")
-        found.append((train, test))
-    return tuple(found)
+        splits.append((train, test))
+    return tuple(splits)
 
 
 def _splitter(estimator: Any, y: NDArray[Any], cv: Any, grouped: bool, entropy: int) -> Any:
@@ -226,10 +228,10 @@ def _positions(rows: Any, n: int, k: int) -> Indices:
         raise ValueError(
             f"fold {k + 1}: rows are positions, or a mask of {n} rows; got shape {rows.shape} of {rows.dtype}"
         )
-    found = np.flatnonzero(rows) if mask else rows.astype(np.intp)
-    if len(found) == 0 or found.min() < 0 or found.max() >= n:
+    positions = np.flatnonzero(rows) if mask else rows.astype(np.intp)
+    if len(positions) == 0 or positions.min() < 0 or positions.max() >= n:
         raise ValueError(f"fold {k + 1}: row positions run from 0 to {n - 1}, and there must be some")
-    return found
+    return positions
 
 
 def _exchangeable(groups: Any, n: int) -> tuple[Indices, ...]:

@@ -29,24 +29,24 @@ POSITIONAL = ("categorical_features", "cat_features", "monotonic_cst", "monotone
 
 @dataclass(frozen=True, eq=False)
 class LeaveOutFits:
-    """All fits: one a fold and table."""
+    """The fits with all features and without each of them: one for each fold and table."""
 
-    known: Learner
-    left: tuple[Feature, ...]  # each is left out of one table; the first table is the full one
+    learner: Learner
+    features: tuple[Feature, ...]  # each is left out of one table; the first table is the full one
     how: How
     loss: Any
 
     def result(self, block: Indices | None) -> LeftOut:
         """Make the fits and compare the losses."""
-        known, folds, tables = self.known, len(self.known.splits), 1 + len(self.left)
-        total, means, title = np.zeros((tables, known.table.n)), np.empty((folds, tables)), ""
-        noise = TrainingNoise(np.zeros(known.table.n), *np.zeros((2, len(self.left), known.table.n)))
+        learner, folds, tables = self.learner, len(self.learner.splits), 1 + len(self.features)
+        total, means, title = np.zeros((tables, learner.table.n)), np.empty((folds, tables)), ""
+        noise = TrainingNoise(np.zeros(learner.table.n), *np.zeros((2, len(self.features), learner.table.n)))
         todo = [(k, t) for k in range(folds) for t in range(tables)]
-        with bar(len(todo), "fitting without features", known.options.progress, "fits") as tick:
-            for k, t, losses, name in choose_workers(known.options.n_jobs).map(LeaveOutFits.one, self, todo, tick):
-                title, test = name, known.splits[k][1]
+        with bar(len(todo), "fitting without features", learner.options.progress, "fits") as tick:
+            for k, t, losses, name in choose_workers(learner.options.n_jobs).map(LeaveOutFits.one, self, todo, tick):
+                title, test = name, learner.splits[k][1]
                 total[t, test] += losses[test]
-                means[k, t] = _fold_mean(losses[test], known.weight, test)
+                means[k, t] = _fold_mean(losses[test], learner.weight, test)
                 noise.add(t - 1, losses)
         return self._result(total, means, noise, block, title)
 
@@ -56,49 +56,52 @@ class LeaveOutFits:
         try:
             losses, title = self._losses(k, t)
         except Exception as error:
-            fold = f"fold {k + 1} of {len(self.known.splits)}" + (f" without {self.left[t - 1].name!r}" if t else "")
+            without = f" without {self.features[t - 1].name!r}" if t else ""
+            fold = f"fold {k + 1} of {len(self.learner.splits)}{without}"
             hint = "; a learner that names its columns needs how='constant'" if t and self.how == "drop" else ""
             raise named(error, fold, hint) from error
         tick(1)
         return k, t, losses, title
 
     def _losses(self, k: int, t: int) -> tuple[Floats, str]:
-        train, test = self.known.splits[k]
-        known = replace(self.known, table=self._table(t))
-        model = as_model(known.fitted(train, known.y))
-        asked = self.tested
+        train, test = self.learner.splits[k]
+        learner = replace(self.learner, table=self._table(t))
+        model = as_model(learner.fitted(train, learner.y))
+        rows = self.tested
         if model.classes is not None:  # a fit has no probability of a class that it has not seen
-            asked = np.union1d(test, asked[np.isin(known.y[asked], known.y[train])])
-        chosen, rows = default_loss(model, self.loss, known.y[asked]), known.table.rows(asked)
-        options = Options(features=[known.table.labels[0]], random_state=0, memory=known.options.memory, progress=False)
-        task = prepare(model, rows, known.y[asked], options, loss=chosen, response=chosen.reads, exact=False)
-        prediction = task.engine.respond(rows)
-        chosen.check_prediction(prediction)
-        losses = np.full(known.table.n, np.nan)
-        losses[asked] = replace(task.sample, prediction=prediction).with_loss(chosen).loss
-        return losses, chosen.title
+            rows = np.union1d(test, rows[np.isin(learner.y[rows], learner.y[train])])
+        loss, table = default_loss(model, self.loss, learner.y[rows]), learner.table.rows(rows)
+        options = Options(
+            features=[learner.table.labels[0]], random_state=0, memory=learner.options.memory, progress=False
+        )
+        task = prepare(model, table, learner.y[rows], options, loss=loss, response=loss.reads, exact=False)
+        prediction = task.engine.respond(table)
+        loss.check_prediction(prediction)
+        losses = np.full(learner.table.n, np.nan)
+        losses[rows] = replace(task.sample, prediction=prediction).with_loss(loss).loss
+        return losses, loss.title
 
     @property
     def tested(self) -> Indices:
         """The rows that some fold tests: every fit predicts all of them, for the noise of the training rows."""
-        return np.unique(np.concatenate([test for _, test in self.known.splits]))
+        return np.unique(np.concatenate([test for _, test in self.learner.splits]))
 
     def _table(self, t: int) -> Table:
         """The full table, or that without a feature, which is made for one fit at a time."""
         without = _without_columns if self.how == "drop" else _with_constant_columns
-        return without(self.known.table, self.left[t - 1].columns) if t else self.known.table
+        return without(self.learner.table, self.features[t - 1].columns) if t else self.learner.table
 
     def _result(self, total: Floats, means: Floats, noise: TrainingNoise, block: Indices | None, title: str) -> LeftOut:
         """From the losses of each row, summed over the folds that test it, (1 + p, n), and their means, (M, 1 + p)."""
-        n, splits = self.known.table.n, self.known.splits
+        n, splits = self.learner.table.n, self.learner.splits
         times = np.bincount(np.concatenate([test for _, test in splits]), minlength=n)
         losses = np.divide(total, np.maximum(times, 1), out=total)
         losses[:, times == 0] = np.nan
-        weight = np.where(times > 0, checks.row_weights(self.known.weight, n), 0.0)
+        weight = np.where(times > 0, checks.row_weights(self.learner.weight, n), 0.0)
         weight = weight / weight.sum()
         tested, trained = (sum(len(pair[side]) for pair in splits) for side in (1, 0))
         return LeftOut(
-            features=tuple(one.name for one in self.left),
+            features=tuple(one.name for one in self.features),
             local=(losses[1:] - losses[0]).T,
             loss=losses[0].copy(),  # the others are not held with it
             weight=weight,
@@ -109,8 +112,8 @@ class LeaveOutFits:
             how=self.how,
             training_variance=noise.variance(trained / tested),
             title=title,
-            backend=self.known.table.backend,
-            row_labels=self.known.table.row_labels,
+            backend=self.learner.table.backend,
+            row_labels=self.learner.table.row_labels,
         )
 
 
@@ -142,7 +145,7 @@ class TrainingNoise:
         return self.squares.T
 
 
-def leave_out_fits(known: Learner, features: Any, how: How, loss: Any) -> LeaveOutFits:
+def leave_out_fits(learner: Learner, features: Any, how: How, loss: Any) -> LeaveOutFits:
     """The fits with all features and without each, their features checked."""
     if not checks.is_one_of(how, ("drop", "constant")):
         raise ValueError(f"how must be 'drop' or 'constant'; got {how!r}")
@@ -151,7 +154,7 @@ def leave_out_fits(known: Learner, features: Any, how: How, loss: Any) -> LeaveO
             "a scorer gives one number for all rows together; what a learner loses without a feature needs a loss of "
             "each row, such as 'log_loss' or 'squared_error'"
         )
-    return LeaveOutFits(known, _features_to_leave_out(features, known, how), how, loss)
+    return LeaveOutFits(learner, _features_to_leave_out(features, learner, how), how, loss)
 
 
 def _fold_mean(losses: Floats, weight: Any, test: Indices) -> float:
@@ -165,11 +168,11 @@ def _fold_mean(losses: Floats, weight: Any, test: Indices) -> float:
 # Features that are left out.
 
 
-def _features_to_leave_out(asked: Any, known: Learner, how: How) -> tuple[Feature, ...]:
+def _features_to_leave_out(features: Any, learner: Learner, how: How) -> tuple[Feature, ...]:
     """The features to leave out; an error where that is impossible."""
-    table = known.table
-    found = resolve_features(asked, table.labels, by_position=table.backend == "numpy")
-    for feature in found:
+    table = learner.table
+    resolved = resolve_features(features, table.labels, by_position=table.backend == "numpy")
+    for feature in resolved:
         if feature.kind == "pair":
             names = [table.names[j] for j in feature.columns]
             raise ValueError(
@@ -179,11 +182,11 @@ def _features_to_leave_out(asked: Any, known: Learner, how: How) -> tuple[Featur
             raise ValueError(
                 f"without {feature.name!r} there is no column left; use how='constant', which fits on a constant column"
             )
-    if how == "drop" and (where := _by_position(known.estimator)):
+    if how == "drop" and (where := _by_position(learner.estimator)):
         raise ValueError(
             f"{where} identifies columns by their positions, which shift when one is dropped: use how='constant'"
         )
-    return found
+    return resolved
 
 
 def _by_position(estimator: Any) -> str:
@@ -221,8 +224,7 @@ def _with_constant_columns(table: Table, columns: tuple[int, ...]) -> Table:
     edits = []
     for j in columns:
         column = table.column(j)
-        at = np.full(table.n, _usual(column.distinct))
-        edits.append(Edit(0, table.n, j, column, at))
+        edits.append(Edit(0, table.n, j, column, np.full(table.n, _usual(column.distinct))))
     return as_table(Batch(table).fill(np.arange(table.n), edits))
 
 

@@ -34,9 +34,9 @@ def tested(learner: Learner, explain: Explain, permutations: int) -> PermutedTar
 
 def _importances(shared: tuple[Learner, Explain], b: int, tick: Tick) -> Floats:
     learner, explain = shared
-    found = _permuted(learner, b).explained(explain).importance
+    importance = _permuted(learner, b).explained(explain).importance
     tick(1)
-    return found
+    return importance
 
 
 def _permuted(learner: Learner, b: int) -> Learner:

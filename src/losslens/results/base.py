@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
+from numpy.typing import NDArray
+
 from losslens.results.selection import Grouped, Numbers
 from losslens.results.table import ResultTable
 from losslens.tables.checks import is_one_of
 from losslens.tables.features import pair_name, unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.tables.frozen import Frozen
+from losslens.tracebacks import brief
 from losslens.typing import Mask
 from losslens.uncertainty.inference import Estimates
 
@@ -33,7 +36,7 @@ class Stored(Frozen):
             Stored.kinds[cls.__name__] = cls
 
 
-# Words that every result answers to, with what is said where one makes no sense.
+# Methods that every result has a name for, and why a result may have none.
 WORDS = {
     "estimates": "its numbers have no standard errors on new rows",
     "interval": "its numbers have no standard errors on new rows",
@@ -43,7 +46,7 @@ WORDS = {
 
 
 class Absent(AttributeError, ValueError):  # noqa: N818 - said of a name
-    """What other results have and this one has not."""
+    """A result has no attribute of this name, which other results have."""
 
 
 class Displayed(Stored):
@@ -53,22 +56,22 @@ class Displayed(Stored):
     _refused: ClassVar[Mapping[str, str]] = {}  # why one of `WORDS` makes no sense for it
 
     def _why_absent(self, name: str) -> str:
-        """Why it has no attribute that others have, in one sentence; "" for a name that none has."""
+        """Why the result lacks an attribute that others have, in one sentence; "" for a name that no result has."""
         why = self._refused.get(name, WORDS.get(name, ""))
         return why and f"a result of the class {type(self).__name__} has no {name}: {why}"
 
-    # -- its parts by name ----------------------------------------------------------------------------------------
+    # -- parts by name --------------------------------------------------------------------------------------------
 
     @property
     def _names(self: Any) -> tuple[Any, ...]:
-        """What it has parts of: by default the features."""
+        """The names of the parts of the result: by default those of the features."""
         names = (self.name,) if self._of_one else getattr(self, "features", None)
         if names is None:
             raise TypeError(f"a result of the class {type(self).__name__} has no parts with names; see to_frame()")
         return tuple(names)
 
     def _part(self: Any, name: Any) -> Any:
-        """The part of one name: a result of one feature is its own, another has a number with its interval."""
+        """The part of one name: for a result of one feature the result itself, otherwise a number with its interval."""
         return self if self._of_one else self.estimates()[name]
 
     def __getitem__(self, name: Any) -> Any:
@@ -123,7 +126,7 @@ class Saveable(Displayed):
     """A result that can be written to a file."""
 
     def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads; the file contains no code."""
+        """Write the result to the file `path`, which `losslens.load` reads; the file contains no code."""
         from losslens.results.storage import save
 
         save(self, path)
@@ -160,12 +163,17 @@ class ResultMapping(Mapping[str, T], Grouped, Result):
 
     @property
     def declined(self) -> dict[str, str]:
-        """Why no exact engine computed a feature, for those that the model was asked about."""
+        """Why no exact engine computed a feature, for those whose cells the model predicted."""
         return {name: feature.declined for name, feature in self.features.items() if feature.declined}
 
+    @brief
     def given(self, rows: Any) -> Self:
         """The result for these rows (a mask, row labels or positions) as observations, with donors from all rows."""
         return self._each(lambda feature: feature.given(rows))
+
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        held = (feature._values_held(column) for feature in self.features.values())
+        return next((values for values in held if values is not None), None)
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
         masks: dict[Any, Mask] = self._first._split(groups)
@@ -202,8 +210,8 @@ class ResultMapping(Mapping[str, T], Grouped, Result):
 
     @property
     def _base_estimates(self) -> Estimates:
-        found: Estimates = self._first._base_estimates
-        return found
+        estimates: Estimates = self._first._base_estimates
+        return estimates
 
     def __getitem__(self, name: Any) -> T:
         key = pair_name(*map(str, name)) if isinstance(name, tuple) and str(name) not in self.features else str(name)

@@ -109,38 +109,59 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         """How much more important a feature is in one group than in another, for this model on new rows.
 
         The groups have other rows and the same donors: each row, or each group of `groups=`, is left out as an
-        observation and as a donor of both. `feature` may be omitted if there is one only.
+        observation and as a donor of both.
+
+        Parameters
+        ----------
+        first, second
+            Labels of the two groups.
+        feature
+            May be omitted if there is one only.
+        level
+            The coverage probability of the interval.
         """
         return self._between(first, second)(self._feature(feature), level)
 
     def error_difference(self, first: Any, second: Any, level: float = 0.95) -> Difference:
-        """How much larger the error of one group is than that of another, nothing replaced; by a scorer the score."""
+        """How much larger the error, or score, of one group is than that of another, with nothing replaced.
+
+        `first` and `second` are labels of groups, and `level` is the coverage probability of the interval.
+        """
         return self._between(first, second)(None, level)
 
     def differences(self, against: Any = None, level: float = 0.95, adjust: Adjustment | None = "holm") -> Any:
-        """Every feature in every group against one of them (the first by default); a data frame, largest first.
+        """Every feature in every group against one group; a data frame, the largest difference first.
 
         A difference without a standard error, as of a group with fewer than three rows, is NaN; `caution` says why.
+
+        Parameters
+        ----------
+        against
+            The label of that group; the first by default.
+        level
+            The coverage probability of each interval.
+        adjust
+            How p-values are adjusted for the number of differences: ``"holm"``, ``"benjamini_hochberg"`` or None.
         """
         base = self._labels[0] if against is None else against
         self[base]
         self._need_errors("difference of groups")
         check_level(level)
         others = [label for label in self if label != base]
-        found = [one for label in others for one in self._all_differences(label, base, level)]
-        labels = _plain([label for label in others for _ in self.features]), _plain([base] * len(found))
-        known = {"feature": list(self.features) * len(others), "group": labels[0], "against": labels[1]}
-        return self._frame(columns_of_differences(known, found, adjust))
+        differences = [one for label in others for one in self._all_differences(label, base, level)]
+        labels = _plain([label for label in others for _ in self.features]), _plain([base] * len(differences))
+        columns = {"feature": list(self.features) * len(others), "group": labels[0], "against": labels[1]}
+        return self._frame(columns_of_differences(columns, differences, adjust))
 
     def _all_differences(self, first: Any, second: Any, level: float) -> list[Difference]:
-        """Of all features; NaN where one has no standard error, for the reason in `caution`."""
+        """The differences of all features; NaN where one has no standard error, for the reason in `caution`."""
         return [
             or_why(lambda feature=feature: self.difference(first, second, feature, level), level)  # type: ignore[misc]
             for feature in self.features
         ]
 
     def errors(self, level: float = 0.95) -> Any:
-        """The error of each group with its interval, nothing replaced, or its score; a data frame.
+        """The error of each group with nothing replaced, or its score, with an interval at `level`; a data frame.
 
         An error without a standard error, as of a group with fewer than three rows, has none; `caution` says why.
         """
@@ -241,28 +262,28 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
     @property
     def cautions(self) -> list[str]:
         """Which groups have no standard error, or an interval that is to be taken with caution, and why."""
-        found = noted(*self._said())
-        more = f"{len(found) - MOST_NOTES} more notes on single groups: to_frame() has all cautions"
-        return found if len(found) <= MOST_NOTES else [*found[: MOST_NOTES - 1], more]
+        notes = noted(*self._cautions_by_name())
+        more = f"{len(notes) - MOST_NOTES} more notes on single groups: to_frame() has all cautions"
+        return notes if len(notes) <= MOST_NOTES else [*notes[: MOST_NOTES - 1], more]
 
-    def _said(self) -> tuple[list[str], list[str]]:
-        """Cautions of each group: of all its features at once where they share one."""
+    def _cautions_by_name(self) -> tuple[list[str], list[str]]:
+        """Names and cautions: one caution for a group whose features share it, else one for each feature."""
         names: list[str] = []
-        said: list[str] = []
+        cautions: list[str] = []
         for label, numbers in zip(_texts(self), self._numbers.values(), strict=True):
             each = {feature: one.get("caution", "") for feature, one in numbers.items()}
             shared = len(set(each.values())) == 1
             names += [label] if shared else [f"{feature} in {label}" for feature in each]
-            said += [*each.values()][: 1 if shared else None]
-        return names, said
+            cautions += [*each.values()][: 1 if shared else None]
+        return names, cautions
 
     def _table(self) -> ResultTable:
         shown, few = self._shown_features, len(self) <= MOST_LINES
         groups = [*_texts(self), ALL]
         numbers = [*self._numbers.values(), self._numbers_of_all]
         columns: dict[str, Any] = {"group": groups, "n": [*self.n.tolist(), len(self.codes)]}
-        by = f"{self.name} (group)" if self.name in shown else self.name  # a feature keeps its name
-        view = [(by, "{group}"), ("rows", "{n}")]
+        heading = f"{self.name} (group)" if self.name in shown else self.name  # a feature keeps its name
+        view = [(heading, "{group}"), ("rows", "{n}")]
         if self.every._measure:
             columns["base"] = [part._base for part in [*self.values(), self.every]]
             view.append((self.every._measure, "{base}"))
@@ -281,6 +302,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
             view=view,
             notes=[*notes, *self.cautions],
             in_text=lines,
+            most_in_text=None,
             in_view=lines,
         )
 
@@ -307,7 +329,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
 
     @property
     def _ranked(self) -> list[str]:
-        """Features that matter most in any group first; effects in the order that was asked for."""
+        """Features that matter most in any group first; effects in the requested order."""
         if not self.every._is_ranked:
             return list(self.features)
         largest = {name: [_value(one[name]) for one in self._numbers.values()] for name in self.features}
@@ -329,29 +351,30 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
             raise ValueError(f"{label_text(first)!r} is compared with itself; name two groups")
         self._need_errors("difference of groups")
         rows = [np.asarray(self.codes == list(self).index(label)) for label in (first, second)]
-        found: Compared = self.every._between(parts, rows, (label_text(first), label_text(second)))
-        return found
+        compare: Compared = self.every._between(parts, rows, (label_text(first), label_text(second)))
+        return compare
 
     def _frame(self, columns: Mapping[str, Any]) -> Any:
         return make_frame(columns, self.every.backend)
 
 
 def by_group(result: Any, groups: Any) -> ByGroup[Any]:
-    """The result for each group; `groups` has a label for each row. A named series names the groups."""
-    masks, name = result._split(groups), getattr(groups, "name", None)
+    """The result for each group; `groups` has a label for each row, or is a column's name. A named series names it."""
+    name = groups if isinstance(groups, str) else getattr(groups, "name", None)
+    masks = result._split(result._column(groups, "groups") if isinstance(groups, str) else groups)
     codes = np.empty(len(next(iter(masks.values()))), np.intp)
     for k, mask in enumerate(masks.values()):
         codes[mask] = k
     labels = (
         np.array(list(masks)) if isinstance(next(iter(masks)), (np.datetime64, np.timedelta64)) else _objects(masks)
     )
-    found: ByGroup[Any] = ByGroup(result, labels, codes, name if isinstance(name, str) and name.strip() else "group")
-    found.parts  # noqa: B018 - what a result cannot give for some rows, it says here
-    return found
+    grouped: ByGroup[Any] = ByGroup(result, labels, codes, name if isinstance(name, str) and name.strip() else "group")
+    grouped.parts  # noqa: B018 - what a result cannot give for some rows, it says here
+    return grouped
 
 
 def _objects(labels: Mapping[Any, Any]) -> NDArray[Any]:
-    """An array of objects, whatever these are: text keeps its type, and tuples remain whole."""
+    """An array of objects, whatever these are: text keeps its type, and a tuple remains one object."""
     array = np.empty(len(labels), object)
     array[:] = list(labels)
     return array
@@ -364,7 +387,7 @@ def _plain(labels: list[Any]) -> list[Any]:
 
 
 def _texts(labels: Iterable[Any]) -> list[str]:
-    """Labels as text, in which different ones differ: 1 and '1' are told apart.
+    """Labels as text, in which different labels differ: 1 and '1' become ``1`` and ``'1'``.
 
     >>> _texts(["a", 1]), _texts([1, "1", 1])
     (['a', '1'], ['1', "'1'", '1'])

@@ -46,8 +46,8 @@ class Clusters(Result):
     >>> X = np.random.default_rng(0).normal(size=(300, 3))
     >>> X[:, 2] = X[:, 2] > 0
     >>> f = lambda X: np.where(X[:, 2] == 1, X[:, 0], 10 + X[:, 1])
-    >>> found = ll.shapley_importance(f, X, f(X), loss="squared_error").clusters(X, k=2, random_state=0)
-    >>> found.k, found.profiles.shape, bool(len(found.rows(0)) == found.sizes[0])
+    >>> clusters = ll.shapley_importance(f, X, f(X), loss="squared_error").clusters(X, k=2, random_state=0)
+    >>> clusters.k, clusters.profiles.shape, bool(len(clusters.rows(0)) == clusters.sizes[0])
     (2, (2, 3), True)
     """
 

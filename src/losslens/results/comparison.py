@@ -41,8 +41,8 @@ class Comparison(Result):
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 0]}
-    >>> found = ll.compare(models, X, X[:, 0] + X[:, 1], loss="squared_error", shapley=False)
-    >>> found.names, found.features, bool(found.error_difference("one", "both").low > 0)
+    >>> comparison = ll.compare(models, X, X[:, 0] + X[:, 1], loss="squared_error", shapley=False)
+    >>> comparison.names, comparison.features, bool(comparison.error_difference("one", "both").low > 0)
     (('both', 'one'), ('x0', 'x1'), True)
     """
 
@@ -81,7 +81,14 @@ class Comparison(Result):
     ) -> Difference:
         """How much more important a feature is to one model than to the other; paired where the rows are the same.
 
-        ``of="sfimp"`` compares Shapley importances, in units of the loss.
+        Parameters
+        ----------
+        feature, first, second
+            Names of the feature and of the two models, or sets of rows.
+        level
+            The coverage probability of the interval.
+        of
+            ``"pfi"``, or ``"sfimp"``: Shapley importances, in units of the loss.
         """
         a, b = self._model(first)[feature], self._model(second)[feature]
         if not is_one_of(of, ("pfi", "sfimp")):
@@ -93,7 +100,10 @@ class Comparison(Result):
         return self.shapley[first]._less(self.shapley[second], feature, (first, second), level, paired=self.paired)
 
     def error_difference(self, first: str, second: str, level: float = 0.95) -> Difference:
-        """How much larger the error of one model is than that of the other, nothing replaced; by a scorer the score."""
+        """How much larger the error, or score, of one model is than that of the other, with nothing replaced.
+
+        `first` and `second` are names of models, or sets of rows; `level` is the coverage probability of the interval.
+        """
         a, b = (self._model(name)._base_estimates for name in (first, second))
         return between(a, b, a.names[0], (first, second), level, "same" if self.paired else "independent")
 
@@ -105,7 +115,19 @@ class Comparison(Result):
         *,
         of: Literal["pfi", "sfimp"] = "pfi",
     ) -> Any:
-        """Every feature of every model against one of them (the first by default); a data frame, largest first."""
+        """Every feature of every model against one model; a data frame, the largest difference first.
+
+        Parameters
+        ----------
+        against
+            The name of that model, or set of rows; the first by default.
+        level
+            The coverage probability of each interval.
+        adjust
+            How p-values are adjusted for the number of differences: ``"holm"``, ``"benjamini_hochberg"`` or None.
+        of
+            ``"pfi"``, or ``"sfimp"``: Shapley importances, in units of the loss.
+        """
         return self._frame(self._differences(against, level, adjust, of))
 
     def _differences(
@@ -115,9 +137,9 @@ class Comparison(Result):
         self._model(base)
         others = [name for name in self.names if name != base]
         pairs = [(name, feature) for name in others for feature in self.features]
-        found = [self.difference(feature, name, base, level, of=of) for name, feature in pairs]
-        known = {"feature": [feature for _, feature in pairs], "model": [name for name, _ in pairs]}
-        return columns_of_differences(known | {"against": [base] * len(found)}, found, adjust)
+        differences = [self.difference(feature, name, base, level, of=of) for name, feature in pairs]
+        columns = {"feature": [feature for _, feature in pairs], "model": [name for name, _ in pairs]}
+        return columns_of_differences(columns | {"against": [base] * len(differences)}, differences, adjust)
 
     def moved(
         self,
@@ -127,24 +149,25 @@ class Comparison(Result):
         *,
         of: Literal["pfi", "sfimp"] = "pfi",
     ) -> Any:
-        """How each feature's importance and its values differ from those in one set of rows (the first by default).
+        """How each feature's importance and its values differ from those in one set of rows.
 
-        A data frame with the columns of `differences`, the importances, and the fields of `DistributionShift`:
-        ``distance`` of the two distributions, from 0 to 1, and ``moved``, whether that is beyond chance.
+        A data frame with the columns of `differences`, whose arguments are the same, the importances, and the fields of
+        `DistributionShift`: ``distance`` of the two distributions, from 0 to 1, and ``moved``, whether that is beyond
+        chance.
         """
         if not self.shifts:
             raise ValueError("the models were compared on the same rows, so no values moved; pass X as a mapping")
         data = self._differences(against, level, adjust, of)
-        said, pairs = data.pop("caution"), list(zip(data["feature"], data["model"], data["against"], strict=True))
+        cautions, pairs = data.pop("caution"), list(zip(data["feature"], data["model"], data["against"], strict=True))
         shifts = [self.shift(*pair) for pair in pairs]
         data["importance"] = [self._importance(name, feature, of) for feature, name, _ in pairs]
         data["importance_against"] = [self._importance(base, feature, of) for feature, _, base in pairs]
         data["moved"] = [one.beyond_chance for one in shifts]
         data |= {column.name: [getattr(one, column.name) for one in shifts] for column in fields(DistributionShift)}
-        return self._frame(data | {"caution": said})
+        return self._frame(data | {"caution": cautions})
 
     def shift(self, feature: str, name: str, against: str) -> DistributionShift:
-        """How far the values of a feature are apart in two sets of rows, without any model."""
+        """How much the values of a feature differ between two sets of rows, `name` and `against`, without any model."""
         for one in (name, against):
             self._model(one)
         j = self.features.index(self._first[feature].name)
@@ -161,7 +184,7 @@ class Comparison(Result):
         return float(self.shapley[name].sfimp[self.features.index(feature)])
 
     def errors(self, level: float = 0.95) -> Any:
-        """The error of each model with its interval, nothing replaced, or its score; a data frame, the best first."""
+        """The error of each model, or its score, with an interval at `level`; a data frame, the best first."""
         models = {name: one._base_estimates.number(self._measure, level) for name, one in self.importances.items()}
         order = sorted(models, key=lambda name: models[name].value, reverse=self._measure == "score")
         columns = {"value": self._measure} | {name: name for name in ("std_error", "low", "high", "caution")}
@@ -261,8 +284,8 @@ class Comparison(Result):
         >>> X = np.random.default_rng(0).normal(size=(50, 2))
         >>> rows = {"early": X, "late": X + [0, 2]}
         >>> y = {"early": X[:, 0] + X[:, 1], "late": X[:, 0]}
-        >>> found = ll.compare(lambda X: X.sum(axis=1), rows, y, loss="squared_error", shapley=False)
-        >>> [label.get_text() for label in found.plot_moved().get_yticklabels()]
+        >>> comparison = ll.compare(lambda X: X.sum(axis=1), rows, y, loss="squared_error", shapley=False)
+        >>> [label.get_text() for label in comparison.plot_moved().get_yticklabels()]
         ['x1', 'x0']
         """
         base = self.names[0] if against is None else against
@@ -292,8 +315,8 @@ class Comparison(Result):
         >>> import numpy as np, losslens as ll
         >>> X = np.random.default_rng(0).normal(size=(50, 2))
         >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 1]}
-        >>> found = ll.compare(models, X, 2 * X[:, 1], loss="squared_error")
-        >>> [label.get_text() for label in found.plot_shares().get_xticklabels()]
+        >>> comparison = ll.compare(models, X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text() for label in comparison.plot_shares().get_xticklabels()]
         ['both', 'one']
         """
         if not self.shapley:
@@ -322,8 +345,8 @@ class Comparison(Result):
         if self.shifts and len(self.names) == 2:
             extra = self._moved_columns(order)
             view += [("difference", "{difference}[ ({low} to {high})]"), ("values moved", "{distance}")]
-            of = f"{self.names[1]} less {self.names[0]}, over pairs of different rows"
-            notes = [f"the difference is {of}, with its 95% interval", MOVED, *notes]
+            contrast = f"{self.names[1]} less {self.names[0]}, over pairs of different rows"
+            notes = [f"the difference is {contrast}, with its 95% interval", MOVED, *notes]
         return ResultTable(
             f"Comparison: {self.headline}", columns, view=view, notes=[*notes, *self.cautions], extra=extra,
             like="difference", alike=("low", "high"),
@@ -333,14 +356,14 @@ class Comparison(Result):
         """Of two sets of rows: the difference of the errors and of each importance, and how far the values moved."""
         base, name = self.names
         nothing = Difference(name, base, np.nan, np.nan, np.nan, np.nan, np.nan, 0.95)
-        asked = [partial(self.error_difference, name, base)]
-        asked += [partial(self.difference, feature, name, base) for feature in features]
-        found = [or_else(one, nothing) for one in asked]
+        comparisons = [partial(self.error_difference, name, base)]
+        comparisons += [partial(self.difference, feature, name, base) for feature in features]
+        differences = [or_else(one, nothing) for one in comparisons]
         shifts = [self.shift(feature, name, base) for feature in features]
         return {
-            "difference": [one.value for one in found],
-            "low": [one.low for one in found],
-            "high": [one.high for one in found],
+            "difference": [one.value for one in differences],
+            "low": [one.low for one in differences],
+            "high": [one.high for one in differences],
             "distance": ["", *map(distance_in_words, shifts)],
         }
 

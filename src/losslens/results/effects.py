@@ -20,6 +20,7 @@ from losslens.results.selection import Numbers
 from losslens.results.table import ResultTable, facts, grid_size, or_else, why_not
 from losslens.tables.columns import count_missing, is_missing, missing_name, places_of
 from losslens.tables.frozen import deferred
+from losslens.text import rounding_error
 from losslens.typing import Axes, Colors, FeatureLabels, Floats
 from losslens.uncertainty.bands import Band
 
@@ -48,7 +49,7 @@ class FeatureEffect(FeatureResult, Tabular):
     @property
     def ice(self) -> NDArray[Any]:
         """One curve a kept row, (n, g): the row's prediction with the value replaced; NaN without a cell."""
-        return self._shaped(curves(self.cells.predictions, self.meeting, self.sample, self.cells.rows))
+        return self._shaped(curves(self.cells.predictions, self.layout, self.sample, self.cells.rows))
 
     def band(self, level: float = 0.95) -> Band:
         """Confidence band of the whole PD curve, for this model on new data."""
@@ -62,7 +63,7 @@ class FeatureEffect(FeatureResult, Tabular):
         """The position of the grid value at which curves are centred: the first, or the one nearest to `at`."""
         if len(self.values) == 2:
             raise ValueError("centred curves need a single feature, and this is a pair")
-        if isinstance(self.meeting, OwnDonors) and not self.meeting.binned:
+        if isinstance(self.layout, OwnDonors) and not self.layout.binned:
             raise ValueError(f"no common grid: {self.design!r} gives each row its own donors; use Grid(m)")
         return 0 if at is None else _nearest(self.grid, at)
 
@@ -128,7 +129,7 @@ class FeatureEffect(FeatureResult, Tabular):
 
     def __repr__(self) -> str:
         of = f" of {self.target!r}" if self.target is not None else ""
-        return f"<FeatureEffect {self.name!r}{of}: {len(self.at)} rows, {self.meeting.size} values, {self.design}>"
+        return f"<FeatureEffect {self.name!r}{of}: {len(self.at)} rows, {self.layout.size} values, {self.design}>"
 
 
 def of_class(effect: FeatureEffect, k: int) -> FeatureEffect:
@@ -214,7 +215,19 @@ class Effects(ResultMapping[FeatureEffect]):
             "values": [grid_size(feature.values) for feature in self.features.values()],
             "design": [repr(feature.design) for feature in self.features.values()],
         }
-        return ResultTable("Effects", columns, view=[(name, f"{{{name}}}") for name in columns])
+        numbers = np.array([columns["smallest"], columns["largest"]], float)
+        order = np.argsort(-np.nan_to_num(numbers[1] - numbers[0], nan=-np.inf), kind="stable").tolist()
+        # What is the same for all features is said once.
+        same = [name for name in ("rows", "values", "design") if len(set(columns[name])) == 1]
+        shown = [name for name in columns if name not in same]
+        notes = [f"{name}: {columns[name][0]}" for name in same]
+        return ResultTable(
+            "Effects: the smallest and the largest mean prediction along the values of each feature", columns,
+            view=[(name, f"{{{name}}}") for name in shown], notes=["; ".join(notes)] * bool(notes),
+            in_text=order, in_view=order, like="size", alike=("smallest", "largest"),
+            extra={"size": np.abs(numbers).max(axis=0)},
+            rounding=rounding_error(columns["rows"][0], np.nanmax(np.abs(numbers), initial=0.0)),
+        )  # fmt: skip
 
     def plot(
         self, figure: Any = None, *, top: int = 6, curves: bool = True, colors: Colors | None = None,
@@ -244,7 +257,5 @@ class Effects(ResultMapping[FeatureEffect]):
         """
         ranges = {name: numbers["largest"] - numbers["smallest"] for name, numbers in self._numbers.items()}
         leading = sorted(ranges, key=lambda name: -np.nan_to_num(ranges[name], nan=-1.0))[:top]
-        return [
-            self[name].plot(ax, curves=curves, colors=colors, labels=labels)
-            for name, ax in zip(leading, plots.canvas.panels(len(leading), figure), strict=True)
-        ]
+        look = Look(colors=colors, labels=labels, curves=curves)
+        return plots.feature.plot_effects([self[name] for name in leading], figure, look)

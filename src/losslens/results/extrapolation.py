@@ -78,7 +78,7 @@ class Extrapolation(Stored):
 
     @claim(level=0.05)
     def _unlike_real_rows(self) -> str:
-        """The same: that rows can be told apart is a claim, that they could not is none about new rows."""
+        """`sentence`: that a classifier separates the rows is a claim; that it failed to is none about new rows."""
         if np.isnan(self.auc):
             return f"too few rows to tell whether replaced rows of {self.name} are like real ones"
         if not self.warns:
@@ -111,16 +111,16 @@ class Extrapolation(Stored):
         return f"<Extrapolation {self.name!r}: AUC {self.auc:.3f}, {self.share:.1%} far from real rows>"
 
 
-def _interpolated(values: NDArray[Any], at: Floats, grid: NDArray[Any], default: float) -> Floats:
+def _interpolated(values: NDArray[Any], far: Floats, grid: NDArray[Any], default: float) -> Floats:
     """Shares at the values of a grid; a value that was not examined has the share over all values."""
-    where = places_of(grid, values)
-    shares = np.where(where >= 0, at[where], np.nan) if len(at) else np.full(len(grid), np.nan)
+    position = places_of(grid, values)
+    shares = np.where(position >= 0, far[position], np.nan) if len(far) else np.full(len(grid), np.nan)
     if values.dtype.kind in "biufmM" and grid.dtype.kind in "biufmM":
-        numbers, wanted = (_as_numbers(some) for some in (values, grid))
+        numbers, grid_numbers = (_as_numbers(some) for some in (values, grid))
         inner = np.isfinite(numbers)
-        between = np.isnan(shares) & ~np.isnan(wanted)
+        missing = np.isnan(shares) & ~np.isnan(grid_numbers)
         if inner.any():
-            shares[between] = np.interp(wanted[between], numbers[inner], at[inner])
+            shares[missing] = np.interp(grid_numbers[missing], numbers[inner], far[inner])
     return np.where(np.isnan(shares), default, shares)
 
 
@@ -164,7 +164,7 @@ class Extrapolations(Mapping[str, Extrapolation], Result):
 
     @claim(level=0.05)
     def _warned_in_words(self) -> str:
-        """The same."""
+        """`note`, as a claim about these rows."""
         warned = sorted((self.features[name] for name in self.warned), key=lambda one: -one.share)
         some = ", ".join(f"{one.name} {one.percent}" for one in warned[:NAMED_IN_NOTE])
         more = f" and {len(warned) - NAMED_IN_NOTE} more" if len(warned) > NAMED_IN_NOTE else ""

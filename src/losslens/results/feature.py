@@ -25,6 +25,7 @@ from losslens.tables.frozen import Deferred, deferred, lazy
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
+from losslens.tracebacks import brief
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.bands import Band, band
 
@@ -43,20 +44,20 @@ class FeatureResult(Grouped):
     engine: str  #: the engine that computed the cells
     exact: bool  #: whether the number is the mean over all pairs
     n_predictions: int  #: rows that the model predicted
-    meeting: Layout = lazy()
+    layout: Layout = lazy()
     sample: Sample
     at: Indices  # positions in the sample of the rows of this result
     means: Means
     cells: Cells
     backend: str
-    declined: str = ""  #: why the model was asked; empty if an exact engine computed everything
+    declined: str = ""  #: why the model predicted the cells; empty if an exact engine computed everything
     observed: Floats | None = None  # (len(at), 2), of a pair: positions of these rows on both grids
     conditioning: Conditioning | None = None  # what conditional samplers condition on; None: donors from all rows
     extrapolated: ReplacedRows | Extrapolation | None = None  # of all rows, also where some are selected
 
     @property
-    def _unread(self) -> str:
-        """Why the model was asked, but for a sample that the caller wanted."""
+    def _why_sampled(self) -> str:
+        """Why the model predicted the cells; empty for samplers, which draw values that no engine has."""
         return self.declined if self.declined != self.design.declined else ""
 
     @property
@@ -84,10 +85,10 @@ class FeatureResult(Grouped):
         return None if result is None else result.on(self.values[0])
 
     @property
-    def known_extrapolation(self) -> Extrapolation | None:
+    def computed_extrapolation(self) -> Extrapolation | None:
         """`extrapolation` if it has been computed already, otherwise None."""
         rows = self.extrapolated
-        return None if isinstance(rows, ReplacedRows) and not rows.known else self.extrapolation
+        return None if isinstance(rows, ReplacedRows) and not rows.is_computed else self.extrapolation
 
     @property
     def whole(self) -> Totals | None:
@@ -104,7 +105,7 @@ class FeatureResult(Grouped):
 
     @property
     def row_labels(self) -> Labels | None:
-        """The labels of these rows in a pandas index; None: they are known by position (`row_labels` module)."""
+        """The labels of these rows in a pandas index; None: positions identify them (`row_labels` module)."""
         return take_labels(self.sample.row_labels, self.at)
 
     @property
@@ -113,9 +114,15 @@ class FeatureResult(Grouped):
         return len(self.cells.rows) == len(self.at)
 
     @property
-    def _known_as_streamed(self) -> bool:
-        """Whether some cells are not kept, as far as that is known without computing any."""
+    def _is_streamed(self) -> bool:
+        """Whether some cells are not kept; False as long as the cells are not computed."""
         return not isinstance(vars(self.cells)["rows"], Deferred) and not self.complete
+
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        places = self.layout.own_places
+        if self.columns != (column,) or places is None or len(places) != self.sample.n or (places[self.at] < 0).any():
+            return None
+        return np.asarray(self.values[0][places[self.at]])
 
     @property
     def _no_donors(self) -> str:
@@ -129,6 +136,7 @@ class FeatureResult(Grouped):
             return curve
         return curve.reshape(*curve.shape[:-1], *map(len, self.values))
 
+    @brief
     def given(self, rows: Any) -> Self:
         """The result for these rows as observations, with donors from all rows.
 
@@ -143,14 +151,14 @@ class FeatureResult(Grouped):
         at, observed = self.at[chosen], None if self.observed is None else self.observed[chosen]
         if self.complete:
             cells = take_rows(self.cells, chosen)
-            numbers = self._means(cells, self.meeting, self.sample)
+            numbers = self._means(cells, self.layout, self.sample)
             return replace(self, at=at, cells=cells, means=numbers, observed=observed).trimmed()
         kept = np.flatnonzero(np.isin(self.cells.rows, at))
         cells, numbers = take_rows(self.cells, kept), self._streamed(chosen, kept)
         return replace(self, at=at, cells=cells, means=numbers, exact=False, observed=observed).trimmed()
 
     def trimmed(self) -> Self:
-        """Without grid values that none of these rows has a donor at: curves are undefined there."""
+        """The result without grid values at which none of these rows has a donor: curves are undefined there."""
         if self.design.common and not self.design.leaves_out_own and self.sample.block is None:
             return self  # every row has cells at every value
         weights = self.means.weights
@@ -159,18 +167,18 @@ class FeatureResult(Grouped):
         kept = np.flatnonzero(weights > 0)
         if len(kept) in (0, len(weights)):
             return self
-        cells = take_columns(self.cells, kept) if isinstance(self.meeting, CommonGrid) else self.cells
+        cells = take_columns(self.cells, kept) if isinstance(self.layout, CommonGrid) else self.cells
         pi, pd = (None if curve is None else curve[kept] for curve in (self.means.pi, self.means.pd))
         return replace(
             self,
-            meeting=self.meeting.keep(kept),
+            layout=self.layout.keep(kept),
             values=(self.values[0][kept],),
             cells=cells,
             means=replace(self.means, pi=pi, pd=pd, weights=weights[kept]),
         )
 
     def keeping(self, rows: Indices) -> Self:
-        """The same with the cells of these rows only, which are among those whose cells are kept."""
+        """The result with the cells of these rows only, which are among those whose cells are kept."""
         if len(self.cells.rows) <= len(rows):
             return self
         return replace(self, cells=take_rows(self.cells, np.searchsorted(self.cells.rows, rows)))
@@ -187,8 +195,8 @@ class FeatureResult(Grouped):
         leaf = given.leaf[self.at]
         return {given.rules[k]: self.given(leaf == k) for k in np.unique(leaf).tolist()}
 
-    def _means(self, cells: Cells, meeting: Layout, sample: Sample) -> Means:
-        return means(cells, meeting, sample)
+    def _means(self, cells: Cells, layout: Layout, sample: Sample) -> Means:
+        return means(cells, layout, sample)
 
     def _streamed(self, chosen: Indices, kept: Indices) -> Means:
         """Means of some rows of a streamed result: exact numbers, and curves of the kept rows shifted to them."""
@@ -198,33 +206,33 @@ class FeatureResult(Grouped):
             local=local,
             mass=every.mass[chosen],
             pi=None,
-            weights=None if every.weights is None else shares(self.meeting, self.sample, self.at[chosen]),
+            weights=None if every.weights is None else shares(self.layout, self.sample, self.at[chosen]),
             pd=None,
             clipped=float("nan"),
         )
         if len(kept) < MIN_CURVES:
             return numbers
-        of_kept = self._means(take_rows(self.cells, kept), self.meeting, self.sample)
+        of_kept = self._means(take_rows(self.cells, kept), self.layout, self.sample)
         pi = of_kept.pi
         if pi is not None and local is not None and of_kept.local is not None:
             pi = pi + (numbers.pfi - of_kept.pfi)
         return replace(numbers, pi=pi, pd=of_kept.pd, weights=of_kept.weights)
 
     def band(self, level: float = 0.95) -> Band:
-        """Confidence band of the whole curve, for this model on new data."""
+        """Simultaneous confidence band of the curve, for this model on new data; `level` is its probability."""
         raise NotImplementedError
 
     def _band(self, cells: NDArray[Any], curve: Any, what: str, level: float) -> Band:
         """A confidence band around the mean of the kept rows' curves."""
         mean, rows = np.asarray(self._required(curve, what), float), self.cells.rows
-        if isinstance(self.meeting, OwnDonors) and not self.meeting.binned:
+        if isinstance(self.layout, OwnDonors) and not self.layout.binned:
             raise ValueError(
                 f"no band: {self.design!r} gives each row its own donors, so few rows have a cell at each value; "
                 "use donors='all', Grid(m) or Systematic(m)"
             )
         if not self.complete and len(rows) < MIN_CURVES:
             raise ValueError(f"no band: {len(rows)} rows have kept curves, {MIN_CURVES} are needed; raise memory=")
-        single = np.asarray(curves(cells, self.meeting, self.sample, rows), float)
+        single = np.asarray(curves(cells, self.layout, self.sample, rows), float)
         block = None if self.sample.block is None else self.sample.block[rows]
         flat = band(single, mean, self.sample.weight[rows], block, self.sample.units(self.at), level)
         low, high, error = map(self._shaped, (flat.low, flat.high, flat.std_error))
@@ -242,7 +250,7 @@ class FeatureResult(Grouped):
     def full_size(self) -> int:
         """The `memory` that keeps every cell of this feature, in bytes: a change and its predictions a cell."""
         per_cell = 8 + 8 * int(np.prod(self.sample.prediction.shape[1:]))
-        n, m = self.sample.n, self.meeting.width
+        n, m = self.sample.n, self.layout.width
         drawn = 0 if self.conditioning is None else drawn_cells(n, m)
         return 2 * n * m * per_cell + besides_cells(n, 1) + drawn
 

@@ -45,16 +45,16 @@ def checked_target(path: str | Path) -> Path:
     """The file that `path` leads to through links; an error where writing would replace anything but a regular file."""
     check_name(path)
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except FileNotFoundError:
         target = Path(path).resolve()
         missing = [str(folder) for folder in (Path(path).parent, target.parent) if not folder.is_dir()]
         if missing:
             raise FileNotFoundError(errno.ENOENT, f"there is no folder {missing[0]}", str(path)) from None
         return target
-    if S_ISDIR(found.st_mode):
+    if S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
-    if not S_ISREG(found.st_mode):
+    if not S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file, and would be replaced by one", str(path))
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "it is write-protected", str(path))
@@ -66,7 +66,7 @@ def _new_part(target: Path) -> tuple[int, str]:
     while True:
         try:
             handle, name = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name[:SHOWN]}.", suffix=ENDING)
-        except OSError as error:  # such as a read-only folder: name the file that was asked for
+        except OSError as error:  # such as a read-only folder: name the file that was to be written
             raise type(error)(error.errno, error.strerror, str(target)) from None
         with suppress(OSError):  # a file system without locks
             _lock(handle, wait=True)
@@ -77,10 +77,10 @@ def _new_part(target: Path) -> tuple[int, str]:
 
 def _remove_unfinished(target: Path) -> None:
     """Remove parts that a killed process left: those without a lock."""
-    left = re.compile(rf"{re.escape(target.name[:SHOWN])}\.[a-z0-9_]{{8}}{re.escape(ENDING)}")
+    unfinished = re.compile(rf"{re.escape(target.name[:SHOWN])}\.[a-z0-9_]{{8}}{re.escape(ENDING)}")
     with suppress(OSError), os.scandir(target.parent) as entries:  # a folder that can't be listed
         for entry in entries:
-            if left.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+            if unfinished.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                 with suppress(OSError), Path(entry.path).open("rb") as file:  # locked, or another user's
                     if _lock(file.fileno(), wait=False):
                         Path(entry.path).unlink()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,11 @@ from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.checks import is_one_of
 from losslens.tables.features import unknown_feature
 from losslens.tables.sample import Sample
-from losslens.text import in_digits
+from losslens.text import in_digits, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 from losslens.uncertainty import contrasts
 from losslens.uncertainty.cautions import noted, small_group
-from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
+from losslens.uncertainty.inference import Adjustment, Difference, Estimates, adjusted, difference
 from losslens.uncertainty.standard_errors import Influence, check_level, welch
 
 NOTHING, NONE_OF_THESE = "(without any feature)", "(without these features)"
@@ -66,7 +67,7 @@ class Gap(Result):
     skewness: Floats
     freedom: Floats
     effective: float  # the smaller group counts as so many rows, or groups of rows, of equal weight
-    grouped: bool  # groups of rows were left out as wholes
+    grouped: bool  # groups of rows were left out together
     covers_table: bool  # every column belongs to a feature
     why: str = ""  #: why there are no standard errors; empty if there are
     remarks: tuple[str, ...] = ()
@@ -84,9 +85,9 @@ class Gap(Result):
     @property
     def parts(self) -> Floats:
         """What each line adds to the difference, (p + 1,)."""
-        apart = self.without[0] - self.without[1]
-        known = abs(apart) > 1e-12 * np.abs(self.without).sum()  # beyond rounding
-        return np.concatenate([[apart if known else 0.0], self.shares[1] - self.shares[0]])
+        difference = self.without[0] - self.without[1]
+        beyond_rounding = abs(difference) > 1e-12 * np.abs(self.without).sum()
+        return np.concatenate([[difference if beyond_rounding else 0.0], self.shares[1] - self.shares[0]])
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -96,19 +97,31 @@ class Gap(Result):
         return self.part(name)
 
     def part(self, line: str, level: float = 0.95) -> Difference:
-        """One line with its interval and the two-sided p-value of no difference."""
+        """One line with its interval at `level` and the two-sided p-value of no difference."""
         if not is_one_of(line, self.lines):
             raise KeyError(unknown_feature(line, self.lines, "lines").replace("feature", "line", 1))
         return self._difference(self.lines.index(line), level)
 
     def whole(self, level: float = 0.95) -> Difference:
-        """The whole difference with its interval and the two-sided p-value of no difference."""
+        """The total difference with its interval at `level` and the two-sided p-value of no difference."""
         return self._difference(len(self.lines), level)
+
+    @cached_property
+    def _estimates(self) -> Estimates:
+        if self.why:
+            raise ValueError(self.why)
+        return Estimates(
+            self.lines, self.centre[:-1], self.std_error[:-1], self.freedom[:-1] + 1, self.skewness[:-1],
+            "groups" if self.grouped else "rows", doubts=self.caution, scale=self.total, two_sided=True,
+        )  # fmt: skip
+
+    def estimates(self) -> Estimates:
+        """The lines by name, with the two-sided p-values of no difference."""
+        return self._estimates
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Low and high ends of each line, (p + 1,): each at this level, for this model on new rows."""
-        found = [self._difference(k, level) for k in range(len(self.lines))]
-        return np.array([one.low for one in found]), np.array([one.high for one in found])
+        return self._estimates.intervals(level)
 
     def _difference(self, k: int, level: float) -> Difference:
         check_level(level)
@@ -126,8 +139,8 @@ class Gap(Result):
         if self.why:
             return ("",) * len(self.lines)
         few = "" if self.grouped else small_group(self.effective)
-        found = [self._difference(k, 0.95).caution for k in range(len(self.lines))]
-        return tuple(" ".join(filter(None, (few, one))) for one in found)
+        cautions = [self._difference(k, 0.95).caution for k in range(len(self.lines))]
+        return tuple(" ".join(filter(None, (few, one))) for one in cautions)
 
     @property
     def cautions(self) -> list[str]:
@@ -136,8 +149,7 @@ class Gap(Result):
 
     def test(self, adjust: Adjustment | None = "holm") -> Any:
         """Two-sided tests of no difference in a line; a data frame, the smallest p first. `adjust` as elsewhere."""
-        found = [self.part(line) for line in self.lines]
-        p = np.array([one.p_value for one in found])
+        p = self._estimates.p_values()
         order = np.argsort(p, kind="stable")
         data = {"line": [self.lines[k] for k in order], "part": self.parts[order], "p": p[order]}
         return self._frame(data if adjust is None else data | {"p_adjusted": adjusted(p, adjust)[order]})
@@ -148,22 +160,22 @@ class Gap(Result):
     def headline(self) -> str:
         """What the numbers are."""
         first, second = self.names
-        found = in_digits(self.total)
+        text = in_digits(self.total)
         if not self.why:
-            whole = self.whole()
-            found += f" ({in_digits(whole.low, self.total)} to {in_digits(whole.high, self.total)})"
+            total = self.whole()
+            text += f" ({in_digits(total.low, self.total)} to {in_digits(total.high, self.total)})"
         errors = [f"{in_digits(error)} in {n:,} rows" for error, n in zip(self.error, self.n, strict=True)]
-        return f"{self.title} of {first} less that of {second}: {found}; {errors[0]} and {errors[1]}"
+        return f"{self.title} of {first} less that of {second}: {text}; {errors[0]} and {errors[1]}"
 
     @property
     def notes(self) -> list[str]:
         """What the lines are."""
         first, second = self.names
-        by = "their targets alone" if self.covers_table else "their targets and the other columns"
+        reason = "their targets alone" if self.covers_table else "their targets and the other columns"
         notes = [
             f"the lines sum to the difference; a feature's is what it takes off the error of {second} less what it "
             f"takes off that of {first}: what the difference comes with, not what causes it",
-            f"the first line is with all values from other rows, where the two differ by {by}; other rows are all "
+            f"the first line is with all values from other rows, where the two differ by {reason}; other rows are all "
             "rows, whatever their group",
             f"in {first}, in {second}: the error of the first line, then what each feature takes off it",
             self.why or "p-values are adjusted by Holm's method for all lines",
@@ -175,7 +187,7 @@ class Gap(Result):
         low, high, p, error = none, none, none, none
         if not self.why:
             (low, high), error = self.interval(), self.std_error[:-1]
-            p = np.array([self._difference(k, 0.95).p_value for k in range(len(self.lines))])
+            p = self._estimates.p_values()
         columns = {
             "line": self.lines,
             "part": self.parts,
@@ -190,7 +202,9 @@ class Gap(Result):
         }
         view = [("", "{line}"), ("difference", "{part}"), INTERVAL, ("p (adjusted)", "{p_adjusted}")]
         view += [(f"in {name}", f"{{{key}}}") for name, key in zip(self.names, ("first", "second"), strict=True)]
-        table = ResultTable(f"Gap: {self.headline}", columns, (), view, self.notes, like="part")
+        table = ResultTable(f"Gap: {self.headline}", columns, (), view, self.notes, like="part",
+                            rounding=rounding_error(self.n.sum(), *self.without, *self.error),
+                            rounded=("first", "second"))  # fmt: skip
         return table.ordered(np.concatenate([[0], 1 + np.argsort(-np.abs(self.parts[1:]), kind="stable")]))
 
     @draws("rows")
@@ -223,7 +237,7 @@ class Gap(Result):
 
 def gap_between(
     groups: tuple[Indices, Indices], local: Floats, sample: Sample, pairs: tuple[Floats, Layout, Indices] | None, *,
-    with_own: bool, names: Any, **known: Any,
+    with_own: bool, names: Any, **fields: Any,
 ) -> Gap:  # fmt: skip
     """The gap of two groups of rows from the shares of rows, (n, p), and of pairs: cells, their layout and their rows.
 
@@ -244,35 +258,36 @@ def gap_between(
         for values in (local, sample.loss, sample.loss + local.sum(axis=1))
     )
     first, second = (sample.effective_units(rows) for rows in groups)
-    known |= {
-        "names": _two(names), "n": np.array([np.sum(sample.weight[rows] > 0) for rows in groups]), "error": error,
-        "without": without, "shares": shares, "effective": min(first, second), "grouped": sample.block is not None,
+    fields |= {
+        "names": _names_of_two(names), "n": np.array([np.sum(sample.weight[rows] > 0) for rows in groups]),
+        "error": error, "without": without, "shares": shares, "effective": min(first, second),
+        "grouped": sample.block is not None,
     }  # fmt: skip
     least, none = min(sample.units(rows) for rows in groups), np.empty(0)
     if least < 3:
-        what = "rows" if sample.block is None else "groups"
-        why = f"no intervals: each of the two needs at least 3 {what} with weight, and one has {least}"
-        return Gap(**known, centre=none, std_error=none, skewness=none, freedom=none, why=why)
+        unit = "rows" if sample.block is None else "groups"
+        why = f"no intervals: each of the two needs at least 3 {unit} with weight, and one has {least}"
+        return Gap(**fields, centre=none, std_error=none, skewness=none, freedom=none, why=why)
     if with_own:
         local /= np.where(sample.weight < 1, 1 - sample.weight, 1.0)[:, None]
     values = np.column_stack([sample.loss + local.sum(axis=1), -local, sample.loss])
     weight, roles = contrasts.contrast(sample, *groups), [contrasts.of_rows(values, sample, rows) for rows in groups]
     moved, excess = roles[0] - roles[1], np.zeros(values.shape[1])
     if pairs is not None:
-        cells, layout, at = pairs
-        lent, excess[:-1] = contrasts.of_donors(cells, local[at], layout, sample, at, weight)
-        moved += np.column_stack([lent.sum(axis=1), -lent, np.zeros(len(lent))])
+        cells, layout, pair_rows = pairs
+        of_donors, excess[:-1] = contrasts.of_donors(cells, local[pair_rows], layout, sample, pair_rows, weight)
+        moved += np.column_stack([of_donors.sum(axis=1), -of_donors, np.zeros(len(of_donors))])
     each = [Influence(*column) for column in zip(moved.T, excess, excess, strict=True)]
     freedom = [
         welch((float(a @ a), float(b @ b)), (first, second)) for a, b in zip(roles[0].T, roles[1].T, strict=True)
     ]
     return Gap(
-        **known, centre=weight @ values, std_error=np.array([one.std_error for one in each]),
+        **fields, centre=weight @ values, std_error=np.array([one.std_error for one in each]),
         skewness=np.array([one.skewness for one in each]), freedom=np.array(freedom, float),
     )  # fmt: skip
 
 
-def _two(names: Any) -> tuple[str, str]:
+def _names_of_two(names: Any) -> tuple[str, str]:
     if isinstance(names, str) or not isinstance(names, Sequence) or len(names) != 2 or names[0] == names[1]:
         raise ValueError(f"names are two different names of the groups, such as ('men', 'women'); got {names!r}")
     return str(names[0]), str(names[1])

@@ -25,7 +25,8 @@ from losslens.results.selection import all_but, positions
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.constant import BestConstant, best_constant, skill
 from losslens.tables.sample import Sample, cell_changes
-from losslens.text import in_digits
+from losslens.text import how_computed, in_digits, rounding_error
+from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Limits
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.bands import Band
@@ -67,7 +68,7 @@ class FeatureImportance(FeatureResult, OneNumber):
     @property
     def unbiased(self) -> float:
         """The U-statistic, without pairs of a row with itself: the centre of intervals."""
-        if self.sample.block is not None or self.meeting.leaves_out_own:
+        if self.sample.block is not None or self.layout.leaves_out_own:
             return self.pfi
         return self.pfi / self.sample.others_share(self.at, self.means.mass)
 
@@ -81,6 +82,14 @@ class FeatureImportance(FeatureResult, OneNumber):
     def error(self) -> float:
         """GE_P of the rows of this result: their mean loss with nothing replaced."""
         return self.sample.mean_loss(self.at)
+
+    @property
+    def errorless(self) -> bool:
+        """Whether the loss of a prediction (not of a label, which is often right) is exactly 0 for every row."""
+        loss = self.sample.loss
+        if loss is None or self.loss.reads == "labels" or self.error != 0:
+            return False
+        return not loss[self.at][self.sample.weight[self.at] > 0].any()
 
     @property
     def best_constant(self) -> BestConstant:
@@ -112,7 +121,7 @@ class FeatureImportance(FeatureResult, OneNumber):
     @property
     def ici(self) -> Floats:
         """Individual conditional importance, one curve a kept row, (n, g); NaN at values without a cell."""
-        return self._shaped(curves(self._changes, self.meeting, self.sample, self.cells.rows))
+        return self._shaped(curves(self._changes, self.layout, self.sample, self.cells.rows))
 
     @property
     def clipped(self) -> float:
@@ -125,7 +134,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         self._need_donors("standard error")
         if len(self.at) < self.sample.n and not self.complete:
             raise ValueError("no standard error for some rows of a streamed result; raise memory=")
-        return standard_errors.influence(self.means, self.meeting, self.sample, self.at)
+        return standard_errors.influence(self.means, self.layout, self.sample, self.at)
 
     @cached_property
     def row_influence(self) -> RowInfluence:
@@ -133,16 +142,16 @@ class FeatureImportance(FeatureResult, OneNumber):
         self._need_donors("importance")
         self._need_rows("row_influence")
         self._need_both_roles("row_influence")
-        roles = leave_one_out(self.means, self.meeting, self.sample, self.at, self.unbiased)
+        roles = leave_one_out(self.means, self.layout, self.sample, self.at, self.unbiased)
         return RowInfluence(self.name, self.loss.title, self.unbiased, *roles, self.backend, self.row_labels)
 
     @property
     def _doubts(self) -> str:  # type: ignore[override]
         """Why the number, not only its interval, is to be taken with caution."""
-        found = or_else(lambda: self.influence, None)
-        if found is None:
+        influence = or_else(lambda: self.influence, None)
+        if influence is None:
             return ""
-        clipped = self.clipped if found.std_error > 0 else 0.0  # nothing changes: nothing is decided by a bound
+        clipped = self.clipped if influence.std_error > 0 else 0.0  # nothing changes: nothing is decided by a bound
         return " ".join(filter(None, (cautions.clipped(clipped), cautions.doubted_draws(self.conditioning))))
 
     @property
@@ -167,7 +176,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         return float(ratio * np.exp(low)), float(ratio * np.exp(high))
 
     def band(self, level: float = 0.95) -> Band:
-        """Confidence band of the whole PI curve, for this model on new data."""
+        """Simultaneous confidence band of the PI curve, for this model on new data; `level` is its probability."""
         return self._band(self._changes, self.means.pi, "the PI curve", level)
 
     @property
@@ -189,12 +198,12 @@ class FeatureImportance(FeatureResult, OneNumber):
         return self.effect_of(classes[1])
 
     def effect_of(self, label: Any) -> FeatureEffect:
-        """PD and ICE of one class: its probability or score, or how often it is predicted; or of one output."""
+        """PD and ICE of the class `label`: its probability or score, or how often it is predicted; or of an output."""
         if (outputs := outputs_of(self.loss)) is not None:
             if label not in outputs:
                 raise ValueError(f"{label!r} is not an output of the model; the outputs are {list(outputs)!r}")
-            at = outputs.index(label)
-            return self._effect(lambda p: p[..., at], str(label))
+            column = outputs.index(label)
+            return self._effect(lambda p: p[..., column], str(label))
         positions = np.flatnonzero(self._classes == label)
         if len(positions) != 1:
             raise ValueError(f"{label!r} is not a class of the model; the classes are {self._classes.tolist()!r}")
@@ -205,6 +214,7 @@ class FeatureImportance(FeatureResult, OneNumber):
             return self._effect(lambda p: p if k == 1 else -p, str(label))
         return self._effect(lambda p: p[..., k], str(label))
 
+    @brief
     def subset(self, rows: Any) -> Self:
         """The result for these rows with donors among them: the same as a new call on the subset, without the model."""
         self._need_rows("subset")
@@ -212,28 +222,30 @@ class FeatureImportance(FeatureResult, OneNumber):
 
     def _subset(self, chosen: Indices) -> Self:
         self._need_all_cells("subset")
-        if not self.meeting.has_mass:  # no donors: only the curve over these rows
+        if not self.layout.has_mass:  # no donors: only the curve over these rows
             return self.at_positions(chosen)
-        meeting, kept = self.meeting.subset(self.at[chosen])
+        layout, kept = self.layout.subset(self.at[chosen])
         if len(kept) == 0:
             raise ValueError(f"no donor of {self.name!r} is among the chosen rows")
         sample = self.sample.at(self.at[chosen])
         cells = replace(take_rows(self.cells, chosen), rows=np.arange(len(chosen)))
-        if isinstance(meeting, CommonGrid):
+        if isinstance(layout, CommonGrid):
             cells = take_columns(cells, kept)
         new = replace(
-            self, meeting=meeting, sample=sample, at=np.arange(len(chosen)), cells=cells,
-            values=(self.values[0][kept],), exact=self.exact and isinstance(meeting, CommonGrid),
+            self, layout=layout, sample=sample, at=np.arange(len(chosen)), cells=cells,
+            values=(self.values[0][kept],), exact=self.exact and isinstance(layout, CommonGrid),
             conditioning=None if self.conditioning is None else self.conditioning.at(self.at[chosen]),
         )  # fmt: skip
-        return replace(new, means=new._means(cells, meeting, sample)).trimmed()
+        return replace(new, means=new._means(cells, layout, sample)).trimmed()
 
+    @brief
     def drop(self, rows: Any) -> Self:
         """The result without these rows, as observations and as donors: the `subset` of the others."""
         self._need_both_roles("drop")
         others = all_but(rows, len(self.at), self.row_labels, self.backend)
         return self if len(others) == len(self.at) else self._subset(others)
 
+    @brief
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions with another loss of the same response."""
         return self._with_loss(same_outputs(resolve_loss(loss, self.loss.reads), self.loss))
@@ -249,24 +261,27 @@ class FeatureImportance(FeatureResult, OneNumber):
             sample = self.sample.with_loss(loss)
         changes = cell_changes(loss, sample, self.cells.rows, self.cells.predictions)
         new = replace(self, loss=loss, sample=sample, cells=replace(self.cells, changes=changes))
-        return replace(new, means=new._means(new.cells, self.meeting, sample))
+        return replace(new, means=new._means(new.cells, self.layout, sample))
 
+    @brief
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
-        """The importance over time: of the rows in each stretch of time, with donors from all rows, and a band.
+        """The importance over time: of the rows in each period, with donors from all rows, and a band.
 
         Parameters
         ----------
         times
-            The time of each row, as `time_blocks` takes them: numbers, dates or durations, in any order.
+            The time of each row, as `time_blocks` takes them: numbers, dates or durations, in any order. Or the name of
+            a column of which the result holds the values, as in `by`.
         bins
-            The number of stretches, equally long; by default up to 12, as many as have 60 rows (5 groups) on average.
+            The number of periods, equally long; by default up to 12, as many as have 60 rows (5 groups) on average.
         width
             Their length in the unit of `times` instead: a number, or for dates a duration such as ``"30D"``, ``"1M"``.
         level
-            The probability that the band contains the importance in all stretches.
+            The probability that the band contains the importance in all periods.
         """
         return over_time({self.name: self}, times, bins, width, level)
 
+    @brief
     def regions(
         self, X: Any, *, target: RegionTarget = "interaction", depth: int = 3, level: float = 0.05,
         permutations: int = 499, random_state: Any = 0,
@@ -345,8 +360,8 @@ class FeatureImportance(FeatureResult, OneNumber):
             "rows": len(self.at),
             "values": grid_size(self.values),
         }
-        kind = "exact over all pairs" if self.exact else f"sampled with {self.design!r}"
-        notes, far = [f"{kind}; {self.engine}"], self.known_extrapolation
+        kind = "exact over all pairs of rows" if self.exact else f"sampled pairs of rows, {self.design!r}"
+        notes, far = [f"{kind}; {how_computed(self.engine, self.n_predictions)}"], self.computed_extrapolation
         if far is not None and far.warns:
             notes.append(far.sentence)
         notes += cautions.noted([self.name], [self.caution])
@@ -357,6 +372,16 @@ class FeatureImportance(FeatureResult, OneNumber):
         return f"<FeatureImportance {self.name!r}: {number} ({self.loss.title}), {len(self.at)} rows, {self.design}>"
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _rounding(self) -> float:
+        """How far rounding moves the error and the importance: that of the losses, and of the predictions in them."""
+        from_predictions, prediction = 0.0, self.sample.prediction
+        if prediction.dtype.kind == "f" and self.sample.y is not None:
+            nearer = (prediction * (1 - np.finfo(prediction.dtype).eps))[self.at][:, None]  # by their last bit
+            changes = np.abs(cell_changes(self.loss, self.sample, self.at, nearer)[:, 0])
+            from_predictions = float(np.average(changes, weights=self.sample.weight[self.at]))
+        return rounding_error(len(self.at), 2 * self.error) + from_predictions
 
     @property
     def _losses(self) -> Floats:
@@ -408,7 +433,7 @@ class FeatureImportance(FeatureResult, OneNumber):
             units = len(of_donors.moved)
             return standard_errors.interval(self.pfi, of_donors.std_error, units, level, of_donors.skewness)
         noise = (
-            0.0 if self.exact else standard_errors.monte_carlo_variance(self.means, self.meeting, self.sample, self.at)
+            0.0 if self.exact else standard_errors.monte_carlo_variance(self.means, self.layout, self.sample, self.at)
         )
         if not np.isfinite(noise):
             raise ValueError("no Monte-Carlo error: too few cells to separate rows and donors from noise")
@@ -421,13 +446,13 @@ class FeatureImportance(FeatureResult, OneNumber):
         sampled design can be subtracted; that of two, which may have donors in common, is not, which makes intervals
         conservative.
         """
-        if not (isinstance(self.meeting, OwnDonors) and isinstance(other.meeting, OwnDonors)):
+        if not (isinstance(self.layout, OwnDonors) and isinstance(other.layout, OwnDonors)):
             return super()._influence_less(other)
-        same = self.meeting.donors.shape == other.meeting.donors.shape and self.complete and other.complete
-        if not (same and np.array_equal(self.meeting.donors[self.at], other.meeting.donors[other.at])):
+        same = self.layout.donors.shape == other.layout.donors.shape and self.complete and other.complete
+        if not (same and np.array_equal(self.layout.donors[self.at], other.layout.donors[other.at])):
             return Influence(self.influence.moved - other.influence.moved)
         cells = Cells(self.cells.rows, np.zeros(self._changes.shape), self._changes - other._changes)
-        return standard_errors.influence(means(cells, self.meeting, self.sample), self.meeting, self.sample, self.at)
+        return standard_errors.influence(means(cells, self.layout, self.sample), self.layout, self.sample, self.at)
 
     def _need_both_roles(self, what: str) -> None:
         if len(self.at) < self.sample.n:
@@ -440,8 +465,8 @@ class FeatureImportance(FeatureResult, OneNumber):
         if not self.means.has_weights:
             raise ValueError(f"{self.name!r} has no {what}, only curves: {self._no_donors}")
 
-    def _means(self, cells: Cells, meeting: Layout, sample: Sample) -> Means:
-        return means(cells, meeting, sample, self.loss.ceiling(cells.predictions.dtype))
+    def _means(self, cells: Cells, layout: Layout, sample: Sample) -> Means:
+        return means(cells, layout, sample, self.loss.ceiling(cells.predictions.dtype))
 
     def _effect(self, pick: Pick, target: str | None, pick_mean: Pick | None = None) -> FeatureEffect:
         """The effect on one output, which `pick` selects from predictions and `pick_mean` from their means."""

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens import plots
 from losslens.donors.conditional import common_condition
@@ -17,14 +18,15 @@ from losslens.plots.look import Look, draws
 from losslens.results.base import ResultMapping
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import CURVES_ONLY, FeatureImportance
-from losslens.results.one_number import NUMBERS, numbers_of
+from losslens.results.one_number import NUMBERS, numbers_of, together
 from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
 from losslens.results.regions import Regions, RegionTarget
-from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else, why_not
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
-from losslens.text import claim, in_digits, size_in_words
+from losslens.text import claim, how_computed, in_digits, size_in_words
+from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Estimates, Inference
@@ -48,6 +50,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
     """
 
     by_output: dict[str | float, Importances] = field(default_factory=dict)  # of a loss of several outputs
+    remarks: tuple[str, ...] = ()  #: what the model tells of the rows, such as that it was trained on them
 
     @property
     def outputs(self) -> Outputs:
@@ -104,6 +107,27 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         return np.asarray(self.local.sum(axis=1))
 
     @property
+    def _importance(self) -> Floats:
+        return np.array([one.pfi for one in self.features.values()])
+
+    @property
+    def unbiased(self) -> Floats:
+        """The importances without pairs of a row with itself: the centres of intervals, (p,)."""
+        return np.array([one.unbiased for one in self.features.values()])
+
+    @property
+    def doubted(self) -> tuple[str, ...]:
+        """The features whose drawn values differ from real ones."""
+        given = {name: one.conditioning for name, one in self.features.items()}
+        return tuple(name for name, one in given.items() if one is not None and one.in_doubt)
+
+    def _by_own_value(self, feature: str) -> tuple[NDArray[Any], Floats, bool]:
+        """The values of a feature, the PI curve there, and whether they have an order."""
+        one = self[feature]
+        grid: Any = one.grid
+        return grid, one.pi, one.ordered
+
+    @property
     def extrapolation(self) -> Extrapolations:
         """How far the replaced rows of each feature are from real ones; computed on first access."""
         results = {name: feature.extrapolation for name, feature in self.features.items()}
@@ -112,27 +136,21 @@ class Importances(ResultMapping[FeatureImportance], Inference):
     @cached_property
     def _estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance, for features with a standard error."""
-        absent = {name: why for name, f in self.features.items() if (why := why_not(partial(getattr, f, "std_error")))}
-        features = [f for name, f in self.features.items() if name not in absent]
-        if not features:
-            raise ValueError(f"no feature has a standard error; {self._first.name!r}: {absent[self._first.name]}")
-        first, whole = features[0], self._first.whole
-        return Estimates.of_influences(
-            tuple(f.name for f in features), [f.unbiased for f in features], [f.influence for f in features],
-            first._units, first._unit, 0.0 if whole is None else whole.units, doubts=tuple(f._doubts for f in features),
-            absent=absent, scale=first.base, sampled=first._sampled,
-        )  # fmt: skip
+        return together(self.features)
 
+    @brief
     def subset(self, rows: Any) -> Self:
         """The result for these rows with donors among them."""
         self._need_all_cells("subset")
         return self._each(lambda feature: feature.subset(rows))
 
+    @brief
     def drop(self, rows: Any) -> Self:
         """The result without these rows, as observations and as donors: the `subset` of the others."""
         self._need_all_cells("drop")
         return self._each(lambda feature: feature.drop(rows))
 
+    @brief
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions with another loss of the same response."""
         self._need_all_cells("with_loss")
@@ -153,6 +171,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
 
         return replace(self, features={name: change(feature) for name, feature in self.features.items()}, by_output={})
 
+    @brief
     def over(self, times: Any, bins: int | None = None, width: Any = None, level: float = 0.95) -> OverTime:
         """The importances over time, with a band for each feature; arguments as in `FeatureImportance.over`."""
         self._first.over  # noqa: B018 - a score says why it has none
@@ -161,6 +180,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
             self._first._need_donors("importance over time")
         return over_time(features, times, bins, width, level)
 
+    @brief
     def regions(
         self, X: Any, *, target: RegionTarget = "interaction", depth: int = 3, level: float = 0.05,
         permutations: int = 499, random_state: Any = 0,
@@ -205,10 +225,10 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         >>> X = np.random.default_rng(0).normal(size=(300, 3))
         >>> X[:, 2] = X[:, 2] > 0
         >>> f = lambda X: X[:, 0] * (1 + X[:, 2]) + X[:, 1]
-        >>> found = ll.feature_importance(f, X, f(X), loss="squared_error").regions(X)
-        >>> found.sentences[0]
+        >>> regions = ll.feature_importance(f, X, f(X), loss="squared_error").regions(X)
+        >>> regions.sentences[0]
         'x0 matters 4.0 times as much (95% interval 3.4 to 4.9) where x2 = 1 (150 rows) as elsewhere.'
-        >>> [region.rule for region in found.of("x0")]
+        >>> [region.rule for region in regions.of("x0")]
         ['', 'x2 = 0', 'x2 = 1']
         """
         from losslens.rows.regions import find_regions
@@ -229,28 +249,36 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         """What the numbers are."""
         condition = common_condition(one.conditioning for one in self.features.values())
         given = f", values drawn {condition}" if condition else ""
-        return f"increase in {self.loss.title}{given}; {in_digits(self.error)} with nothing replaced"
+        error = self.error if abs(self.error) > self._first._rounding else 0.0
+        return f"increase in {self.loss.title}{given}; {in_digits(error) if error else 0} with nothing replaced"
 
     @property
     def notes(self) -> list[str]:
         """How the numbers were computed."""
         first = self._first
-        kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
-        notes = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
-        # Where numbers are sampled, and not because the caller wanted a sample.
+        kind = "exact over all pairs of rows" if self.exact else f"sampled pairs of rows, {self.design}"
+        notes = [f"{kind}; {how_computed(self.engine, self.n_predictions)}"]
+        # Where numbers are sampled, although the caller did not choose a design that samples.
         sampled = [f for f in self.features.values() if not f.exact and len(f.values) == 1]
         notes += dict.fromkeys(
-            f._unread if f._unread.startswith("sampled") else f"no exact engine: {f._unread}"
+            f._why_sampled if f._why_sampled.startswith("sampled") else f"no exact engine: {f._why_sampled}"
             for f in sampled
-            if f._unread
+            if f._why_sampled
         )
         if first.whole is not None:
             notes.append(f"{first.whole.n:,} rows, read in parts; {len(first.at):,} of them are kept")
-        elif first._known_as_streamed:
+        elif first._is_streamed:
             notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
         if len(self.by_output) > 1:
             notes.append(f"importances for each of the {len(self.by_output)} outputs: .outputs")
-        return [*notes, *filter(None, [self._clipped_cells()])]
+        return [*notes, *self.remarks, *filter(None, [self._no_error(), self._clipped_cells()])]
+
+    @claim(level=0)
+    def _no_error(self) -> str:
+        """That no row has an error, as rows have that a model has learned by heart; "" if one has."""
+        if not self._first.errorless:
+            return ""
+        return "the error is exactly 0 in every row: if the model was trained on these rows, new ones may differ"
 
     @claim(level=0)
     def _clipped_cells(self) -> str:
@@ -270,7 +298,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         order = self._ranked
         return noted([f.name for f in order], [f.caution for f in order])
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
         return [self.features[name].caution for name in names]
 
     def _table(self) -> ResultTable:
@@ -288,7 +316,8 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         }
         return ResultTable(
             f"Importances: {self.headline}", columns, RANKED, (FEATURE, IMPORTANCE, ERROR, INTERVAL),
-            [*self.notes, *self._known_warning, *self.cautions], like="importance",
+            named(self.notes) + self._extrapolation_note + self.cautions, like="importance",
+            rounding=self._first._rounding,
             formats={"importance": lambda number: in_digits(number) if np.isfinite(number) else CURVES_ONLY},
         )  # fmt: skip
 
@@ -334,10 +363,10 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         return plots.cells.plot_local(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
-    def _known_warning(self) -> list[str]:
-        """The note on extrapolation, as far as it has been computed: showing a result computes nothing."""
-        known = {name: f.known_extrapolation for name, f in self.features.items()}
-        note = Extrapolations({name: one for name, one in known.items() if one is not None}).note
+    def _extrapolation_note(self) -> list[str]:
+        """The note on extrapolation of features for which it has been computed: showing a result computes nothing."""
+        computed = {name: f.computed_extrapolation for name, f in self.features.items()}
+        note = Extrapolations({name: one for name, one in computed.items() if one is not None}).note
         return [note] if note else []
 
     def _frame(self, columns: Mapping[str, Any]) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from itertools import combinations
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,13 +14,13 @@ from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.checks import is_one_of
-from losslens.tables.features import position_of
+from losslens.tables.features import pair_name, position_of
+from losslens.text import how_computed, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
-from losslens.uncertainty.cautions import noted, of_estimate
-from losslens.uncertainty.inference import Adjustment, adjusted
-from losslens.uncertainty.standard_errors import interval, p_value
+from losslens.uncertainty.cautions import noted
+from losslens.uncertainty.inference import Adjustment, Estimates, adjusted
 
-Part = Literal["shared", "interaction", "strength"]
+Part = Literal["whole", "shared", "interaction", "strength"]
 PAIRS_IN_TEXT = 10
 CLIPPED = "too many probabilities are at the clipping bound of the log loss"
 NO_PARTS = "only what pair_interactions returns has parts"
@@ -47,9 +47,10 @@ class Interactions(Result):
     ``found.interaction.plot()``. The whole is the sum of `shared` and `interaction`, unless their title is that of
     another loss. Only `interaction` and `strength` say whether the model combines two features.
 
-    `to_frame()` has one row a pair, the strongest first: with standard error, 95% interval and p-values, then the same
-    of the parts; the column `interaction` is the whole, `model_interaction` the part. The last column, `caution`, says
-    where the interval of the whole cannot be trusted.
+    Text, tables and pictures begin with the model's interaction, the smallest p-value first. `to_frame()` has one row a
+    pair: `interaction` with standard error, 95% interval and p-values, then the same of the whole (`counted_by_both`),
+    of `shared` and of `strength`. The last column, `caution`, says where the interval of the interaction cannot be
+    trusted. Where a loss has no parts, the whole leads.
 
     Examples
     --------
@@ -126,91 +127,97 @@ class Interactions(Result):
 
     def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Low and high ends of the confidence interval of every pair, each at this level."""
-        low, high = np.full(self.index.shape, np.nan), np.full(self.index.shape, np.nan)
-        for pair, (value, error, skewness) in self._estimates.items():
-            low[pair], high[pair] = interval(value, error, self.units, level, skewness)
-        return _symmetric(low), _symmetric(high)
+        low, high = self._estimates.intervals(level)
+        return self._matrix(low), self._matrix(high)
 
     def interval(self, first: str, second: str, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of one pair's interaction, for this model on new data."""
         at = self._at((first, second))
-        pair = min(at), max(at)
-        if pair not in self._estimates:
-            raise ValueError(f"no interval: {self.absent or 'the standard error is unknown'}")
-        value, error, skewness = self._estimates[pair]
-        return interval(value, error, self.units, level, skewness)
+        number = self._estimates.number(self._called((min(at), max(at))), level)
+        return number.low, number.high
 
     @cached_property
     def p(self) -> Floats:
         """p-values of the two-sided tests of no interaction, not adjusted."""
-        p = np.full(self.index.shape, np.nan)
-        for pair, (value, error, skewness) in self._estimates.items():
-            towards = skewness if value > 0 else -skewness
-            p[pair] = float(value == 0) if error == 0 else min(1.0, 2 * p_value(abs(value), error, self.units, towards))
-        return _symmetric(p)
+        return self._matrix(self._estimates.p_values())
 
     @cached_property
     def p_adjusted(self) -> Floats:
         """p-values adjusted for the number of pairs by Holm's method, against any false rejection."""
-        p, pairs = np.full(self.index.shape, np.nan), list(self._estimates)
-        if pairs:
-            first, second = np.array(pairs).T
-            p[first, second] = adjusted(self.p[first, second], "holm")
-        return _symmetric(p)
+        return self._matrix(adjusted(self._estimates.p_values(), "holm"))
 
-    _refused: ClassVar[Mapping[str, str]] = {
-        "estimates": "of pairs there are matrices, such as index, std_error and p_adjusted"
-    }
+    def estimates(self) -> Estimates:
+        """The numbers of the pairs that have a standard error; that of a and b is called "a x b"."""
+        return self._estimates
 
     def test(self, adjust: Adjustment | None = "holm") -> Any:
-        """Two-sided tests of no interaction of a pair; a data frame, the smallest p first. `adjust` as elsewhere."""
-        pairs = sorted(self._estimates, key=lambda pair: self.p[pair])
+        """Two-sided tests that the number of a pair is 0; a data frame, the smallest p first. `adjust` as elsewhere.
+
+        Of what `pair_interactions` returns it is the whole; the model's part is tested by `found.interaction.test()`.
+        """
+        pairs = sorted(self._with_error, key=lambda pair: self.p[pair])
         p = np.array([self.p[pair] for pair in pairs])
         names = {what: [self.features[pair[k]] for pair in pairs] for k, what in enumerate(("first", "second"))}
-        data = names | {"interaction": [self.index[pair] for pair in pairs], "p": p}
+        data = names | {self._column: [self.index[pair] for pair in pairs], "p": p}
         return self._frame(data if adjust is None else data | {"p_adjusted": adjusted(p, adjust)})
 
     def _table(self) -> ResultTable:
-        first, second = np.array(self._pairs, np.intp).reshape(-1, 2).T
-        numbers = {"interaction": self.index} | self._tested
-        for name, part in self.parts.items():
-            name = "model_interaction" if name == "interaction" else name
-            numbers |= {name: part.index} | {f"{name}_{key}": matrix for key, matrix in part._tested.items()}
+        lead, pairs = self._leading, self._pairs
+        first, second = np.array(pairs, np.intp).reshape(-1, 2).T
+        parts = {lead._column: lead}
+        if lead is not self:
+            parts |= {self._column: self, "shared": self.shared, "strength": self.strength}
+        numbers: dict[str, Floats] = {}
+        for name, part in parts.items():
+            before = "" if part is lead else f"{name}_"
+            numbers |= {name: part.index} | {before + key: matrix for key, matrix in part._tested.items()}
         columns = {
             "first": [self.features[j] for j in first],
             "second": [self.features[k] for k in second],
             **{name: matrix[first, second] for name, matrix in numbers.items()},
-            "caution": [self._caution(pair) for pair in self._pairs],
+            "caution": [lead._caution(pair) for pair in pairs],
         }
         # A number has the decimals of its interval: most are smaller than their standard error.
-        low, high = self.intervals()
-        largest = np.fmax.reduce([np.abs(matrix[first, second]) for matrix in (self.index, low, high)])
-        alike = ["interaction", "std_error", "low", "high"]
-        line, view = "{interaction}[ ± {std_error} ({low} to {high}), p = {p_adjusted}]", [("pair", "{pair}")]
-        view.append((self._name, "{interaction}[ ± {std_error}]"))
-        if self._estimates:
+        largest = np.fmax.reduce([np.abs(matrix[first, second]) for matrix in (lead.index, *lead.intervals())])
+        name, count = lead._column, f"{{{self._column}}}"
+        line = f"{{{name}}}[ ± {{std_error}} ({{low}} to {{high}}), p = {{p_adjusted}}]"
+        view = [("pair", "{pair}"), (lead._name, f"{{{name}}}[ ± {{std_error}}]")]
+        if lead._with_error:
             view += [INTERVAL, ("p", "{p_adjusted}")]
-        if self._is_split:
-            of, model = "model_interaction", "[{model_interaction_low} to {model_interaction_high}]"
-            words = "; " if self._is_whole_split else f"; {self.interaction.title}: "
-            line += f"[{words}{{shared}} {self.shared._name} + {{{of}}} interaction"
-            line += f" ({model[1:-1]}), p = {{{of}_p_adjusted}}]" if self.interaction._estimates else "]"
-            view += [(self.shared._name, "{shared}"), ("interaction", f"{{{of}}}")]
-            if self.interaction._estimates:
-                view += [(INTERVAL[0], model), ("p", f"{{{of}_p_adjusted}}")]
-            alike += ["shared", of, f"{of}_low", f"{of}_high"]
+        if lead is not self:
+            line += f"; {self._name}: {count}"
+            view.append((self._name, count))
         return ResultTable(
-            f"Interactions: {self.headline}", columns, ("{pair}", line), tuple(view), self.notes,
-            extra={"pair": [f"{self.features[j]}, {self.features[k]}" for j, k in self._pairs], "largest": largest},
-            formats={"model_interaction_p_adjusted": ".2g"}, like="largest", alike=alike, most_in_text=PAIRS_IN_TEXT,
+            f"Interactions: {lead.headline}", columns, ("{pair}", line), tuple(view), self.notes,
+            extra={"pair": [f"{self.features[j]}, {self.features[k]}" for j, k in pairs], "largest": largest},
+            like="largest", alike=[name, "std_error", "low", "high"], most_in_text=PAIRS_IN_TEXT,
+            rounding=rounding_error(max(self.units, 1), np.abs(self.index[first, second]).max(initial=0)),
+            rounded=[self._column],
         )  # fmt: skip
+
+    @property
+    def _leading(self) -> Interactions:
+        """What tables and pictures begin with: the model's interaction where it is known, else these numbers."""
+        return self.interaction if self._is_split else self
+
+    @property
+    def _column(self) -> str:
+        """The column of its numbers in a data frame."""
+        return "counted_by_both" if self._is_whole else "interaction"
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether it is what `pair_interactions` returns: what both importances count."""
+        return self.kind.startswith("PFI_j")
 
     def _caution(self, pair: tuple[int, int]) -> str:
         """Why the interval of a pair is to be taken with caution; empty if it is not."""
-        if pair not in self._estimates:
-            return ""
-        _, error, skewness = self._estimates[pair]
-        return of_estimate(skewness, self.units, grouped=self.grouped) if error > 0 else ""
+        return self._cautions.get(pair, "")
+
+    @cached_property
+    def _cautions(self) -> dict[tuple[int, int], str]:
+        known = zip(self._with_error, self._estimates.std_error, self._estimates.cautions, strict=True)
+        return {pair: said for pair, error, said in known if error > 0}
 
     @property
     def _tested(self) -> dict[str, Floats]:
@@ -232,7 +239,7 @@ class Interactions(Result):
     @property
     def _name(self) -> str:
         """A heading of its numbers."""
-        return "in common" if self.kind.startswith("PFI_j") else self.kind.split(",")[0]
+        return "counted by both" if self._is_whole else self.kind.split(",")[0]
 
     @property
     def meaning(self) -> str:
@@ -249,7 +256,8 @@ class Interactions(Result):
         Parameters
         ----------
         part
-            ``"shared"``, ``"interaction"`` or ``"strength"``: this part; the whole by default.
+            ``"interaction"``, ``"shared"``, ``"strength"`` or ``"whole"``; by default the model's interaction, or the
+            whole where that is unknown.
         top
             How many features to draw, those that interact most; all that fit by default.
         sort
@@ -271,16 +279,17 @@ class Interactions(Result):
         self, top: int | None = 10, part: Part | None = None, ax: Axes | None = None, *, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
-        """Draw the strongest pairs, each a dot with its 95% interval; filled where the interval excludes 0.
+        """Draw the leading pairs, each a dot with its 95% interval; filled where the interval excludes 0.
 
         Parameters
         ----------
         top
-            How many pairs to draw, the strongest ones; None for all that fit.
+            How many pairs to draw, those with the smallest p-values; None for all that fit.
         part
-            ``"shared"``, ``"interaction"`` or ``"strength"``: this part; the whole by default.
+            ``"interaction"``, ``"shared"``, ``"strength"`` or ``"whole"``; by default the model's interaction, or the
+            whole where that is unknown.
         sort
-            Order of the pairs: ``"importance"``, the strongest first, ``"name"`` or ``"given"``.
+            Order of the pairs: ``"importance"``, as in the table, ``"name"`` or ``"given"``.
         scale
             Axis of the interactions: ``"linear"`` or ``"symlog"``; ``"log"`` only if all are above 0.
         colors
@@ -298,68 +307,87 @@ class Interactions(Result):
         return plots.interactions.plot_interaction_ranking(self, ax, Look(top, sort, scale, colors, labels), part)
 
     def of_part(self, part: Part | None) -> Interactions:
-        """A part by name; None: the whole."""
+        """A part by name, or the whole; None: what tables begin with."""
         if part is None:
-            return self
-        if not is_one_of(part, ("shared", "interaction", "strength")):
-            raise ValueError(f"part is None, 'shared', 'interaction' or 'strength'; got {part!r}")
-        return self._part(part)
+            return self._leading
+        if not is_one_of(part, ("whole", "shared", "interaction", "strength")):
+            raise ValueError(f"part is None, 'whole', 'shared', 'interaction' or 'strength'; got {part!r}")
+        return self if part == "whole" else self._part(part)
 
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        return f"{self.kind}, {self.title}"
+        return f"{f'counted by both importances, {self.kind}' if self._is_whole else self.kind}, {self.title}"
 
     @property
     def notes(self) -> list[str]:
         """What the numbers mean, and how they were computed."""
-        notes = [self.meaning] if self.meaning else []
-        if self._estimates:
-            notes.append("± standard error of this model on new data; p: it is 0, adjusted for all pairs")
-        if self._is_split:
-            of = "it" if self._is_whole_split else f"the {self.interaction.title} instead: {CLIPPED}"
-            scale = self.strength.title
-            notes.append(f"{self.shared._name} and interaction are parts of {of}; the model adds on the scale {scale}")
+        lead = self._leading
+        notes = [lead.meaning] if lead.meaning else []
+        if lead._with_error:
+            notes.append("±: standard error of this model on new data; p: it is 0, adjusted for all pairs")
+        if lead is not self:
+            what = "the importance of the one and of the other, less that of both together"
+            notes.append(f"{self._name}: {what}; not 0 for correlated features, even if the model only adds them")
+            notes.append(f"the model adds on the scale {self.strength.title}")
+            if not self._is_whole_split:
+                notes.append(f"the interaction is of the {lead.title}, not the {self.title}: {CLIPPED}")
         elif self.parts and self.interaction.absent:
-            notes.append(f"no parts: {self.interaction.absent}")
+            notes.append(f"whether the model combines features is unknown: {self.interaction.absent}")
         if self.n_predictions:
-            notes.append(f"{self.n_predictions:,} predictions")
-        without = len(self._pairs) - len(self._estimates)
-        if without and self.absent:
-            notes.append(f"no interval for {without if self._estimates else 'any'} of the pairs: {self.absent}")
+            notes.append(how_computed("", self.n_predictions))
+        without = len(lead._pairs) - len(lead._with_error)
+        if without and lead.absent:
+            notes.append(f"no interval for {without if lead._with_error else 'any'} of the pairs: {lead.absent}")
         return notes + self.cautions
 
     @property
     def cautions(self) -> list[str]:
         """Which intervals are to be taken with caution, and why; empty if none is."""
         names = [f"{self.features[j]} and {self.features[k]}" for j, k in self._pairs]
-        return noted(names, [self._caution(pair) for pair in self._pairs])
+        return noted(names, [self._leading._caution(pair) for pair in self._pairs])
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
-        first, second = np.triu_indices(len(self.features), 1)
-        order = np.argsort(-np.abs(self.index[first, second]), kind="stable")
-        pairs = [(int(first[k]), int(second[k])) for k in order]
-        return [pair for pair in pairs if np.isfinite(self.index[pair])]
+        """The pairs that have a number: the smallest p of what leads first, and where p is equal the largest number."""
+        lead = self._leading
+        p = np.where(np.isfinite(lead.p), lead.p, 2.0)
+        known = [pair for pair in combinations(range(len(self.features)), 2) if np.isfinite(self.index[pair])]
+        size = np.where(np.isfinite(lead.index), np.abs(lead.index), -1.0)
+        return sorted(known, key=lambda pair: (p[pair], -size[pair], -abs(self.index[pair])))
 
     @cached_property
-    def _estimates(self) -> dict[tuple[int, int], tuple[float, float, float]]:
-        """Estimate, standard error and skewness of the pairs that have them."""
+    def _with_error(self) -> list[tuple[int, int]]:
+        """The pairs that have a standard error."""
         if self.std_error is None or self.unbiased is None:
-            return {}
-        skewness = np.zeros_like(self.index) if self.skewness is None else self.skewness
-        return {
-            pair: (float(self.unbiased[pair]), float(self.std_error[pair]), float(np.nan_to_num(skewness[pair])))
-            for pair in self._pairs
-            if np.isfinite(self.std_error[pair])
-        }
+            return []
+        pairs = combinations(range(len(self.features)), 2)
+        return [pair for pair in pairs if np.isfinite(self.index[pair]) and np.isfinite(self.std_error[pair])]
+
+    @cached_property
+    def _estimates(self) -> Estimates:
+        each = tuple(np.array(self._with_error, np.intp).reshape(-1, 2).T)
+        value, error = (np.zeros(0) if one is None else one[each] for one in (self.unbiased, self.std_error))
+        skewness = np.zeros(len(self._with_error)) if self.skewness is None else np.nan_to_num(self.skewness[each])
+        why = f"no interval: {self.absent or 'the standard error is unknown'}"
+        every = set(combinations(range(len(self.features)), 2))
+        absent = {self._called(pair): why for pair in every.difference(self._with_error)}
+        return Estimates(
+            tuple(map(self._called, self._with_error)), value, error, self.units, skewness,
+            "groups" if self.grouped else "rows", absent=absent, two_sided=True,
+        )  # fmt: skip
+
+    def _called(self, pair: tuple[int, int]) -> str:
+        return pair_name(*(self.features[j] for j in pair))
+
+    def _matrix(self, numbers: Floats) -> Floats:
+        """The numbers of `_estimates` as a symmetric matrix; NaN elsewhere."""
+        found = np.full(self.index.shape, np.nan)
+        for (j, k), number in zip(self._with_error, numbers, strict=True):
+            found[j, k] = found[k, j] = number
+        return found
 
     def _at(self, pair: tuple[str, str]) -> tuple[int, int]:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise KeyError(f"interactions are indexed by two names, such as interactions['a', 'b']; got {pair!r}")
         return position_of(pair[0], self.features), position_of(pair[1], self.features)
-
-
-def _symmetric(upper: Floats) -> Floats:
-    """A symmetric matrix from its upper triangle."""
-    return np.where(np.isnan(upper), upper.T, upper)

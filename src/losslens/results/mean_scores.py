@@ -182,10 +182,10 @@ class _Scaled:
     def of_columns(self) -> Floats:
         """The mean change of loss in each column of the design."""
         part = self.part
-        if not isinstance(part.meeting, OwnDonors):
+        if not isinstance(part.layout, OwnDonors):
             raise ValueError(f"{part.design!r} has no columns in which each row has one donor; use Permutations(m)")
-        donors = part.meeting.donors[part.cells.rows]
-        weight = part.sample.weight[part.cells.rows][:, None] * part.meeting.weights(
+        donors = part.layout.donors[part.cells.rows]
+        weight = part.sample.weight[part.cells.rows][:, None] * part.layout.weights(
             part.sample, part.cells.rows, donors
         )
         return np.asarray((weight * part._changes).sum(axis=0) / weight.sum(axis=0))
@@ -272,8 +272,8 @@ class _Left:
         self.weight[self.at] = sample.weight[self.at]
         self.mass[self.at] = part.means.mass if of_cells else self.weight[self.at]
         self.lends = by_unit(sample.weight, sample.block)
-        pairs_left_out = sample.block is not None or part.meeting.leaves_out_own
-        self.lost = self.lends * (of_cells and pairs_left_out and isinstance(part.meeting, CommonGrid))
+        pairs_left_out = sample.block is not None or part.layout.leaves_out_own
+        self.lost = self.lends * (of_cells and pairs_left_out and isinstance(part.layout, CommonGrid))
         self.all_pairs = not pairs_left_out
         count = sample.units(self.at)
         self.factor = np.sqrt((count - 1) / count)

@@ -38,8 +38,8 @@ class Observations(Result):
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> y = X[:, 0] + 0.1 * X[:, 1]
     >>> y[7] = -10 * X[7, 0]  # a wrong target
-    >>> found = ll.shapley_importance(lambda X: X[:, 0], X, y, loss="squared_error").rank_rows()
-    >>> found.suspicious, bool(found.importance[7] < found.fence)
+    >>> ranking = ll.shapley_importance(lambda X: X[:, 0], X, y, loss="squared_error").rank_rows()
+    >>> ranking.suspicious, bool(ranking.importance[7] < ranking.fence)
     (array([7]), True)
     """
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,8 +71,8 @@ class OneNumber(Grouped, Tabular, Inference):
     @cached_property
     def caution(self) -> str:
         """Why the number or its interval is to be taken with caution, in plain words; empty if it is not."""
-        known = or_else(self.estimates, None)
-        return "" if known is None else known.cautions[0]
+        estimates = or_else(self.estimates, None)
+        return "" if estimates is None else estimates.cautions[0]
 
     @property
     def _numbers(self) -> Numbers:
@@ -89,19 +89,35 @@ class OneNumber(Grouped, Tabular, Inference):
 
     @property
     def _base_estimates(self: Any) -> Estimates:
-        known = (self._measure,), [self.base], [self.base_influence]
-        return Estimates.of_influences(*known, self._units, self._unit)
+        number = (self._measure,), [self.base], [self.base_influence]
+        return Estimates.of_influences(*number, self._units, self._unit)
 
-    def _less(self, other: Any, called: tuple[str, str], level: float, *, paired: bool) -> Difference:
+    def _less(self, other: Any, names: tuple[str, str], level: float, *, paired: bool) -> Difference:
         """The importance to this model less that to another, on the same rows or on others."""
-        both = self._influence_less(other) if paired else None
+        influence = self._influence_less(other) if paired else None
         rows: Rows = "same" if paired else "independent"
-        return between(self.estimates(), other.estimates(), self.name, called, level, rows, both)
+        return between(self.estimates(), other.estimates(), self.name, names, level, rows, influence)
 
     def _influence_less(self: Any, other: Any) -> Influence:
         """Influence of each row on the difference of two importances on the same rows."""
-        both: Influence = self.influence - other.influence
-        return both
+        influence: Influence = self.influence - other.influence
+        return influence
+
+
+def together(features: Mapping[str, Any]) -> Estimates:
+    """The estimates of several results of one feature each, on the same rows, by name, with their covariance."""
+    absent = {name: why for name, f in features.items() if (why := why_not(partial(getattr, f, "std_error")))}
+    with_error = {name: f for name, f in features.items() if name not in absent}
+    if not with_error:
+        name, why = next(iter(absent.items()))
+        raise ValueError(f"no feature has a standard error; {name!r}: {why}")
+    results = with_error.values()
+    first = next(iter(results))
+    return Estimates.of_influences(
+        tuple(with_error), [f.unbiased for f in results], [f.influence for f in results], first._units, first._unit,
+        0.0 if first.whole is None else first.whole.units, doubts=tuple(f._doubts for f in results), absent=absent,
+        scale=first.base, sampled=first._sampled,
+    )  # fmt: skip
 
 
 NUMBERS: dict[str, Callable[[Any], float]] = {
@@ -119,5 +135,5 @@ def number_of(feature: Any, name: str) -> float:
 
 
 def numbers_of(features: Any, name: str) -> list[float]:
-    """One number of each of several."""
+    """One number of each of several features, for a column of a table."""
     return [number_of(feature, name) for feature in features]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,21 +15,24 @@ from losslens.losses import OutputLoss, OutputsLoss
 from losslens.plots.look import Look, draws
 from losslens.results.base import Tabular
 from losslens.results.importance import FeatureImportance
-from losslens.results.one_number import NUMBERS, number_of, numbers_of
-from losslens.results.table import FEATURE, RANKED, ResultTable
+from losslens.results.one_number import NUMBERS, number_of, numbers_of, together
+from losslens.results.table import FEATURE, RANKED, ResultTable, or_else
+from losslens.tables.features import pair_name
 from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
+from losslens.uncertainty.inference import Estimates, Inference
 
 if TYPE_CHECKING:
     from losslens.results.importances import Importances
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Outputs(Mapping["str | float", "Importances"], Tabular):
+class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
     """A mapping from outputs, points in time or quantiles to the importances for each.
 
-    `to_frame()` has one row an output and feature.
+    `to_frame()` has one row an output and feature. In `estimates()`, `difference` and `test` the importance of x1 for
+    the output y0 is called "y0 x x1".
 
     Examples
     --------
@@ -56,6 +59,22 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
     def importance(self) -> Floats:
         """Importance of each feature for each output, (p, K); NaN where a feature has curves only."""
         return np.array([[number_of(one[name], "importance") for one in self.of.values()] for name in self.features])
+
+    def given(self, rows: Any) -> Outputs:
+        """The same for these rows (a mask, row labels or positions) as observations, with donors from all rows."""
+        return Outputs({output: one.given(rows) for output, one in self.of.items()})
+
+    @cached_property
+    def _estimates(self) -> Estimates:
+        """The importances of all features for all outputs, and their covariance: the rows are the same."""
+        return together({pair_name(str(k), name): f for k, one in self.of.items() for name, f in one.features.items()})
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Low and high ends at `level` for each feature and output, (p, K); NaN where there is no standard error."""
+        ends = [[or_else(partial(one[name].interval, level), (np.nan, np.nan)) for one in self.of.values()]
+                for name in self.features]  # fmt: skip
+        low, high = np.moveaxis(np.array(ends), -1, 0)
+        return low, high
 
     @property
     def error(self) -> Floats:
@@ -127,8 +146,8 @@ class Outputs(Mapping["str | float", "Importances"], Tabular):
     def __getitem__(self, output: Any) -> Importances:
         if output not in self.of:
             raise KeyError(f"{output!r} is no output; the outputs are {', '.join(map(repr, self.of))}")
-        found: Importances = self.of[output]
-        return found
+        importances: Importances = self.of[output]
+        return importances
 
     def __iter__(self) -> Iterator[str | float]:
         return iter(self.of)
@@ -206,12 +225,12 @@ def several_samples(samples: Sequence[Sample], loss: OutputsLoss) -> list[Sample
     y = np.stack([sample.y for sample in samples if sample.y is not None], axis=1)
     every = replace(samples[0], prediction=_stacked(*(sample.prediction for sample in samples)), y=y)
     losses = [sample.loss for sample in samples if sample.loss is not None]
-    return [replace(every, loss=of) for of in (_weighted(loss.weights, *losses), *losses)]
+    return [replace(every, loss=loss_of_rows) for loss_of_rows in (_weighted(loss.weights, *losses), *losses)]
 
 
 def _of_means(parts: Sequence[FeatureImportance], name: str, combine: Callable[..., Any], *first: Any) -> Any:
-    held = [vars(part.means)[name] for part in parts]
-    return None if any(one is None for one in held) else deferred(combine, *first, *held)
+    values = [vars(part.means)[name] for part in parts]
+    return None if any(one is None for one in values) else deferred(combine, *first, *values)
 
 
 def _stacked(*parts: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Importance over time: of the rows in each stretch of time, with a band, and the largest step."""
+"""Importance over time: of the rows in each period, with a band, and the largest step."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ TESTED = "p of a constant importance, adjusted for the features by Holm's method
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OverTime(Result):
-    """The importance of features in stretches of time: `given` the rows of each, with donors from all rows.
+    """The importance of features in periods of time: `given` the rows of each, with donors from all rows.
 
     `low` and `high` are a simultaneous band: with the stated probability it contains a feature's importance to this
-    model on new rows in *all* stretches (Šidák's intervals, with the degrees of freedom of their own rows or groups).
+    model on new rows in *all* periods (Šidák's intervals, with the degrees of freedom of their own rows or groups).
 
-    `to_frame()` has one line for each feature and stretch of time, `changes()` one for each feature: where the
+    `to_frame()` has one line for each feature and period, `changes()` one for each feature: where the
     importance before differs most from that afterwards, and the p-value of a constant importance. That test assumes
     what all standard errors do, that rows, or groups of rows, are independent: pass `time_blocks` as ``groups=``.
 
@@ -52,16 +52,16 @@ class OverTime(Result):
     """
 
     features: tuple[str, ...]  #: names of the features
-    start: NDArray[Any]  #: where each stretch begins, (b,); those without rows are left out
+    start: NDArray[Any]  #: where each period begins, (b,); those without rows are left out
     end: NDArray[Any]  #: where it ends, not included, (b,)
     middle: NDArray[Any]  #: the mean time of its rows, (b,)
     rows: Indices  #: how many rows it has, (b,)
-    importance: Floats  #: importance of each feature in each stretch, (b, p)
+    importance: Floats  #: importance of each feature in each period, (b, p)
     std_error: Floats  #: standard errors, (b, p); NaN where there is none
     low: Floats  #: low ends of the band, (b, p)
     high: Floats  #: high ends of the band, (b, p)
     overall: Floats  #: importance over all rows, (p,)
-    step: Indices  #: the stretch that the largest step leads to, (p,); -1: too few rows, or groups, to tell
+    step: Indices  #: the period that the largest step leads to, (p,); -1: too few rows, or groups, to tell
     before: Floats  #: the importance before the step, (p,)
     after: Floats  #: and from the step on, (p,)
     p: Floats  #: p-value of a constant importance, (p,)
@@ -72,21 +72,21 @@ class OverTime(Result):
     backend: str
 
     def _part(self, name: str) -> OverTime:
-        """That of one feature."""
-        j = [self.features.index(name)]
-        by_stretch = {what: getattr(self, what)[:, j] for what in ("importance", "std_error", "low", "high")}
-        of_feature = {what: getattr(self, what)[j] for what in ("overall", "step", "before", "after", "p")}
-        return replace(self, features=(name,), **by_stretch, **of_feature)
+        """The result of one feature."""
+        chosen = [self.features.index(name)]
+        by_period = {what: getattr(self, what)[:, chosen] for what in ("importance", "std_error", "low", "high")}
+        of_feature = {what: getattr(self, what)[chosen] for what in ("overall", "step", "before", "after", "p")}
+        return replace(self, features=(name,), **by_period, **of_feature)
 
     @property
     def p_adjusted(self) -> Floats:
         """`p` adjusted for the number of features, by Holm's method, (p,)."""
-        known, out = np.flatnonzero(np.isfinite(self.p)), np.full(len(self.p), np.nan)
-        out[known] = adjusted(self.p[known], "holm")
-        return out
+        tested, adjusted_p = np.flatnonzero(np.isfinite(self.p)), np.full(len(self.p), np.nan)
+        adjusted_p[tested] = adjusted(self.p[tested], "holm")
+        return adjusted_p
 
     def to_frame(self) -> Any:
-        """One line for each feature and stretch of time, in the order of time; a data frame."""
+        """One line for each feature and period, in the order of time; a data frame."""
         b, p = self.importance.shape
         columns: dict[str, Any] = {"feature": np.repeat(np.array(self.features, object), b).tolist()}
         columns |= {name: np.tile(getattr(self, name), p) for name in ("start", "end", "rows")}
@@ -97,10 +97,10 @@ class OverTime(Result):
     def changes(self) -> Any:
         """The largest step of each feature's importance, the smallest p first; a data frame."""
         order = np.lexsort((-self.overall, np.nan_to_num(self.p, nan=2.0)))
-        at = [self.edges[0][k] if k >= 0 else "" for k in self.step]
+        starts = [self.edges[0][k] if k >= 0 else "" for k in self.step]
         columns: dict[str, Any] = {
             "feature": self.features,
-            "at": at,
+            "at": starts,
             "before": self.before,
             "after": self.after,
             "p": self.p,
@@ -110,7 +110,7 @@ class OverTime(Result):
 
     @property
     def edges(self) -> tuple[list[str], list[str]]:
-        """Where stretches begin and end, as text: days where all are two days or longer, numbers to 1% of a stretch."""
+        """Where periods begin and end, as text: days where all are two days or longer, numbers to 1% of a period."""
         by_day = self.start.dtype.kind == "M" and (self.end - self.start).min() >= np.timedelta64(2, "D")
         start, end = (times.astype("M8[D]") if by_day else times for times in (self.start, self.end))
         if self.start.dtype.kind == "f":
@@ -154,11 +154,11 @@ class OverTime(Result):
             return [FROM_ALL, f"no band: {self.why}"]
         units = "groups of rows" if self.grouped else "rows, taken as independent: see time_blocks"
         notes = [f"{FROM_ALL}; {self.level:.0%} band for all stretches of a feature together; errors over {units}"]
-        without = int(np.isnan(self.std_error).any(axis=1).sum())
-        if without:
+        missing = int(np.isnan(self.std_error).any(axis=1).sum())
+        if missing:
             few = f"too few {'groups' if self.grouped else 'rows'}, or donors"
-            where = f"{without} of {len(self.rows)} stretches"
-            notes.append(f"no interval in {where}: {few}; these are no part of the band and the largest step")
+            periods = f"{missing} of {len(self.rows)} stretches"
+            notes.append(f"no interval in {periods}: {few}; these are no part of the band and the largest step")
         return notes
 
     def _table(self) -> ResultTable:
@@ -195,42 +195,46 @@ class OverTime(Result):
         )  # fmt: skip
 
     def _step(self, j: int) -> str:
-        at, p = self.edges[0][self.step[j]], self.p_adjusted[j]
+        start, p = self.edges[0][self.step[j]], self.p_adjusted[j]
         before, after = (in_digits(value, float(self.overall[j]) or None) for value in (self.before[j], self.after[j]))
-        return f"{before} before {at}, {after} from then on, p = {p:.2g}"
+        return f"{before} before {start}, {after} from then on, p = {p:.2g}"
 
 
 def over_time(features: Mapping[str, Any], times: Any, bins: int | None, width: Any, level: float) -> OverTime:
-    """Importances, each a `FeatureImportance` of the same rows, in stretches of time."""
-    first, known = next(iter(features.values())), read_times(times)
+    """Importances, each a `FeatureImportance` of the same rows, in periods of time."""
+    first = next(iter(features.values()))
+    if isinstance(times, str):
+        holding = (one for one in features.values() if one._values_held(times) is not None)
+        times = next(holding, first)._column(times, "times")
+    row_times = read_times(times)
     first._need_rows("over")
-    if len(known) != len(first.at):
-        raise ValueError(f"times has {len(known):,} values, but the result has {len(first.at):,} rows")
+    if len(row_times) != len(first.at):
+        raise ValueError(f"times has {len(row_times):,} values, but the result has {len(first.at):,} rows")
     check_order(times, row_order(first.row_labels, len(first.at), first.backend), "times")
     check_level(level)
-    number, edges = _stretches(known, bins, width, first)
+    number, edges = _periods(row_times, bins, width, first)
     counted = first.sample.weight[first.at] > 0
-    held = np.unique(number[counted])
-    if len(held) < 2:
+    occupied = np.unique(number[counted])
+    if len(occupied) < 2:
         raise ValueError("all rows are in one stretch of time: ask for more bins, or a smaller width")
-    chosen = [np.flatnonzero(counted & (number == k)) for k in held]
-    found = [_of_feature(feature, chosen, level ** (1 / len(held))) for feature in features.values()]
-    kind = known.at.dtype
-    middle = np.array([known.at[rows].astype(np.int64 if kind.kind in "mM" else float).mean() for rows in chosen])
+    chosen = [np.flatnonzero(counted & (number == k)) for k in occupied]
+    columns = [_of_feature(feature, chosen, level ** (1 / len(occupied))) for feature in features.values()]
+    kind = row_times.at.dtype
+    middle = np.array([row_times.at[rows].astype(np.int64 if kind.kind in "mM" else float).mean() for rows in chosen])
     arrays = {
-        name: np.stack([one[name] for one in found], axis=-1)
+        name: np.stack([one[name] for one in columns], axis=-1)
         for name in ("importance", "std_error", "low", "high", "step", "before", "after", "p")
     }
     return OverTime(
-        features=tuple(features), start=edges[held], end=edges[held + 1], middle=middle.astype(kind),
+        features=tuple(features), start=edges[occupied], end=edges[occupied + 1], middle=middle.astype(kind),
         rows=np.array([len(rows) for rows in chosen]), overall=np.array([one.pfi for one in features.values()]),
         level=level, title=first.loss.title, grouped=first.sample.block is not None, backend=first.backend,
-        why=found[0]["why"], **arrays,
+        why=columns[0]["why"], **arrays,
     )  # fmt: skip
 
 
-def _stretches(times: Times, bins: Any, width: Any, first: Any) -> tuple[Indices, NDArray[Any]]:
-    """Which stretch of time each row is in, and where all of them begin and end."""
+def _periods(times: Times, bins: Any, width: Any, first: Any) -> tuple[Indices, NDArray[Any]]:
+    """Which period each row is in, and where all of them begin and end."""
     if bins is not None and width is not None:
         raise ValueError("bins, how many stretches of time, and width, how long they are, exclude each other; pass one")
     if width is not None:
@@ -252,7 +256,7 @@ def _stretches(times: Times, bins: Any, width: Any, first: Any) -> tuple[Indices
 
 
 def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, Any]:
-    """The numbers of one feature in each stretch, and its largest step."""
+    """The numbers of one feature in each period, and its largest step."""
     feature._need_donors("importance over time")
     parts = [feature.at_positions(rows) for rows in chosen]
     why = ""
@@ -267,8 +271,8 @@ def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, 
     for k, (part, one) in enumerate(zip(parts, influences, strict=True)):
         if one is not None:
             ends[:, k] = interval(part.unbiased, one.std_error, part._units, level, one.skewness)
-    known = [k for k, one in enumerate(influences) if one is not None]
-    some = [parts[k] for k in known]
+    with_error = [k for k, one in enumerate(influences) if one is not None]
+    some = [parts[k] for k in with_error]
 
     def units(side: Indices) -> float:
         return float(feature.sample.effective_units(np.concatenate([some[k].at for k in side])))
@@ -281,7 +285,7 @@ def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, 
     before = after = np.nan
     if step is not None:  # of the numbers that are shown, with rows' own values as all importances
         before, after = (
-            float(np.average(importance[known][side], weights=mass[side]))
+            float(np.average(importance[with_error][side], weights=mass[side]))
             for side in (slice(step.at), slice(step.at, None))
         )
     return {
@@ -289,9 +293,9 @@ def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, 
         "std_error": np.array([np.nan if one is None else one.std_error for one in influences]),
         "low": ends[0],
         "high": ends[1],
-        "step": -1 if step is None else known[step.at],
+        "step": -1 if step is None else with_error[step.at],
         "before": before,
         "after": after,
         "p": np.nan if step is None else step.p,
-        "why": "" if known else why,
+        "why": "" if with_error else why,
     }

@@ -36,7 +36,7 @@ class PermutedTarget(Result):
     backend: str
 
     def _part(self, name: str) -> PermutedTarget:
-        """That of one feature."""
+        """The result of one feature."""
         j = [self.features.index(name)]
         return replace(self, features=(name,), importance=self.importance[j], null=self.null[:, j])
 

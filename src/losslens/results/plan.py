@@ -22,7 +22,7 @@ class Stage:
 
     @property
     def words(self) -> str:
-        """What it takes."""
+        """What the step takes."""
         counts = [f"{self.fits:,} fits"] * bool(self.fits)
         counts += [f"{self.n_predictions:,} predictions"] * bool(self.n_predictions)
         return ", ".join([*counts, f"about {duration(self.seconds)}"])
@@ -36,8 +36,8 @@ class Plan:
     --------
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> found = ll.plan(ll.feature_importance, lambda X: X[:, 0], X, X[:, 0], loss="squared_error")
-    >>> found.features, found.engine, found.n_predictions
+    >>> plan = ll.plan(ll.feature_importance, lambda X: X[:, 0], X, X[:, 0], loss="squared_error")
+    >>> plan.features, plan.engine, plan.n_predictions
     (('x0', 'x1'), 'blackbox', 20100)
     """
 
@@ -96,7 +96,7 @@ class Plan:
 
     @property
     def _headline(self) -> str:
-        """What it takes, and about how long."""
+        """What the call takes, and about how long."""
         on_cluster = f" on a cluster of {self.workers} thread{'s' * (self.workers != 1)}" if self.workers else ""
         seconds = f"{duration(self.seconds)}{on_cluster}"
         if self.parts is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,12 @@ from losslens import plots
 from losslens.plots.look import Look, draws
 from losslens.results.base import Result, Tabular
 from losslens.results.importances import Importances
-from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, facts
 from losslens.tables.checks import is_one_of
 from losslens.tables.columns import count_missing, key, places_of
 from losslens.tables.features import position_of
-from losslens.text import in_digits, measured
+from losslens.text import in_digits
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 from losslens.uncertainty.cautions import doubted_folds, noted
 from losslens.uncertainty.inference import Estimates, Inference, cross_products
@@ -143,18 +142,17 @@ class Refits(Result, Inference):
     trained: tuple[int, ...]  #: the number of training rows of each fold
     n: int  #: number of all rows
     backend: str
-    without: Floats | None = None  #: the importances without each fold, (M, p); None: they were not asked for
+    without: Floats | None = None  #: the importances without each fold, (M, p); None: not computed
 
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the features."""
-        first = self.folds[0]
-        return first.features if isinstance(first, ShapleyImportance) else tuple(first)
+        return tuple(self.folds[0])
 
     @cached_property
     def per_fold(self) -> Floats:
         """PFI, or SFIMP, of each fold and feature, (M, p)."""
-        return np.stack([numbers(fold) for fold in self.folds])
+        return np.stack([fold._importance for fold in self.folds])
 
     @property
     def importance(self) -> Floats:
@@ -169,7 +167,7 @@ class Refits(Result, Inference):
     @property
     def errors(self) -> Floats:
         """Each fold's error with nothing replaced, (M,); scores for a scorer that does not negate an error."""
-        return np.array([_error(fold) for fold in self.folds])
+        return np.array([fold._base for fold in self.folds])
 
     @property
     def variance(self) -> Variance:
@@ -191,7 +189,10 @@ class Refits(Result, Inference):
         return self._estimates.std_error
 
     def interval(self, level: float = 0.95, target: Target = "learner") -> tuple[Floats, Floats]:
-        """Low and high ends for each feature: of the mean importance over refits on new data of this size."""
+        """Low and high ends for each feature: of the mean importance over refits on new data of this size.
+
+        `level` is the coverage probability; the only `target` of refits is ``"learner"``.
+        """
         if not is_one_of(target, ("model", "sample", "learner")):
             raise ValueError(f"target of refits is 'learner'; got {target!r}")
         if target != "learner":
@@ -206,15 +207,15 @@ class Refits(Result, Inference):
         """The learner's importances (U-statistics of the folds) and their covariance."""
         if self.without is None:
             return self._corrected
-        count, apart = len(self.without), self.without - self.without.mean(axis=0)
-        covariance = cross_products(apart, (count - 1) / count)
-        known = {"doubts": self._corrected.doubts}
-        return Estimates.of_covariance(self.features, self._corrected.value, covariance, count, **known)
+        count, deviations = len(self.without), self.without - self.without.mean(axis=0)
+        covariance = cross_products(deviations, (count - 1) / count)
+        value, doubts = self._corrected.value, self._corrected.doubts
+        return Estimates.of_covariance(self.features, value, covariance, count, doubts=doubts)
 
     @cached_property
     def _corrected(self) -> Estimates:
         """The importances with the corrected covariance of the folds."""
-        per_fold = np.stack([numbers(fold, unbiased=True) for fold in self.folds])
+        per_fold = np.stack([fold.unbiased for fold in self.folds])
         estimates = Estimates.of_folds(self.features, per_fold, self.correction)
         return replace(estimates, doubts=self.caution)
 
@@ -222,19 +223,15 @@ class Refits(Result, Inference):
     def _tested(self) -> Estimates:
         return self._corrected
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
-        said = dict(zip(self.features, self.caution, strict=True))
-        return [said[name] for name in names]
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
+        cautions = dict(zip(self.features, self.caution, strict=True))
+        return [cautions[name] for name in names]
 
     @property
     def caution(self) -> tuple[str, ...]:
         """Why each number or its p-value is to be taken with caution, (p,): draws that differ from real values."""
-        doubted = np.zeros(len(self.features), np.intp)
-        for fold in self.folds:
-            if isinstance(fold, Importances):
-                draws = [fold[name].conditioning for name in self.features]
-                doubted += [one is not None and one.in_doubt for one in draws]
-        return tuple(doubted_folds(k, len(self.folds)) for k in doubted.tolist())
+        doubted = [sum(name in fold.doubted for fold in self.folds) for name in self.features]
+        return tuple(doubted_folds(k, len(self.folds)) for k in doubted)
 
     @property
     def cautions(self) -> list[str]:
@@ -255,12 +252,12 @@ class Refits(Result, Inference):
         """Importance along the values of a feature: PI, or Shapley importance by own value, of all folds.
 
         Folds have different test rows, and hence different values of a number: each curve is interpolated linearly at
-        common values, and not extrapolated. Intervals at each value have the corrected variance.
+        common values, and not extrapolated. Intervals at each value, of this `level`, have the corrected variance.
         """
         feature = self.features[position_of(feature, self.features)]
         from scipy.stats import t
 
-        parts = [_curve(fold, feature) for fold in self.folds]
+        parts = [fold._by_own_value(feature) for fold in self.folds]
         if parts[0][0].ndim > 1:
             raise ValueError(f"{feature!r} is a group of columns: its values have no common axis")
         ordered = all(part[2] for part in parts)
@@ -268,13 +265,13 @@ class Refits(Result, Inference):
         folds = np.stack([_interpolate(values, curve, grid, ordered) for values, curve, _ in parts])
         count = np.isfinite(folds).sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            apart = np.where(np.isfinite(folds), folds - np.nanmean(folds, axis=0), 0.0)
-            spread = np.sqrt(np.square(apart).sum(axis=0) / (count - 1))
+            deviations = np.where(np.isfinite(folds), folds - np.nanmean(folds, axis=0), 0.0)
+            spread = np.sqrt(np.square(deviations).sum(axis=0) / (count - 1))
         share = self.correction - 1 / len(self.folds) + 1 / count
         reach = t.ppf((1 + check_level(level)) / 2, np.maximum(count - 1, 1)) * np.sqrt(share) * spread
         reach = np.where(count > 1, reach, np.nan)
-        what, said = self.headline.split(";")[0], self._said_of([feature])[0]
-        return RefitCurve(feature, grid, folds, ordered, what, level, reach, self.backend, said)
+        what, caution = self.headline.split(";")[0], self._cautions_of([feature])[0]
+        return RefitCurve(feature, grid, folds, ordered, what, level, reach, self.backend, caution)
 
     @property
     def title(self) -> str:
@@ -284,10 +281,7 @@ class Refits(Result, Inference):
     @property
     def measure(self) -> str:
         """Whether `errors` holds errors, or the scores of a scorer."""
-        first = self.folds[0]
-        if isinstance(first, ShapleyImportance):
-            return "error" if first.is_error else "score"
-        return "score" if isinstance(first, Scores) and not measured(first.title)[1] else "error"
+        return self.folds[0]._measure
 
     @property
     def headline(self) -> str:
@@ -308,7 +302,7 @@ class Refits(Result, Inference):
             "caution": self.caution,
         }
         view = (FEATURE, IMPORTANCE, ERROR, INTERVAL, ("spread of folds", "{spread}"))
-        notes = [f"standard errors are for the learner, refitted on new data; {self.variance} variance"]
+        notes = [f"±: standard errors, for the learner, refitted on new data; {self.variance} variance"]
         if self.variance == "jackknife":
             notes.append("test() uses the corrected variance")
         notes += self.cautions
@@ -332,28 +326,6 @@ class Refits(Result, Inference):
         ['x1', 'x0']
         """
         return plots.refits.plot_refits(self, ax, Look(top, sort, scale, colors, labels))
-
-
-def numbers(fold: Fold, unbiased: bool = False) -> Floats:
-    """PFI, or SFIMP, of one fold's features, (p,); or the U-statistics."""
-    if isinstance(fold, ShapleyImportance):
-        return fold.unbiased if unbiased else fold.sfimp
-    return np.array([feature.unbiased if unbiased else feature.pfi for feature in fold.values()])
-
-
-def _error(fold: Fold) -> float:
-    if isinstance(fold, ShapleyImportance):
-        return fold.error_all if fold.is_error else -fold.error_all
-    return fold.base
-
-
-def _curve(fold: Fold, feature: str) -> tuple[NDArray[Any], Floats, bool]:
-    """The values of one fold's curve, the curve, and whether they have an order."""
-    if isinstance(fold, ShapleyImportance):
-        curve = fold.curve(feature)
-        return curve.grid, curve.importance, curve.ordered
-    one = fold[feature]
-    return cast(NDArray[Any], one.grid), one.pi, one.ordered
 
 
 def _common_grid(grids: list[NDArray[Any]], ordered: bool) -> NDArray[Any]:
@@ -383,14 +355,16 @@ def _in_order(grids: list[NDArray[Any]]) -> list[Any]:
 def _interpolate(values: NDArray[Any], curve: Floats, grid: NDArray[Any], ordered: bool) -> Floats:
     """A curve at common values: linear between its own values, NaN beyond them."""
     if not ordered or grid.dtype == object:
-        where = places_of(grid, values)
-        return np.where(where >= 0, curve[where], np.nan)
-    own, wanted = (_as_numbers(some) for some in (values, grid))
-    finite = np.isfinite(own)
-    read = np.interp(wanted, own[finite], curve[finite], left=np.nan, right=np.nan) if finite.any() else wanted * np.nan
-    if not np.isfinite(wanted[-1]):
-        read[-1] = curve[-1] if not finite[-1] else np.nan
-    return read
+        position = places_of(grid, values)
+        return np.where(position >= 0, curve[position], np.nan)
+    numbers, grid_numbers = (_as_numbers(some) for some in (values, grid))
+    finite = np.isfinite(numbers)
+    interpolated = grid_numbers * np.nan
+    if finite.any():
+        interpolated = np.interp(grid_numbers, numbers[finite], curve[finite], left=np.nan, right=np.nan)
+    if not np.isfinite(grid_numbers[-1]):
+        interpolated[-1] = curve[-1] if not finite[-1] else np.nan
+    return interpolated
 
 
 def _as_numbers(values: NDArray[Any]) -> Floats:

@@ -125,10 +125,29 @@ class Regions(Result):
             f"{self.features[more.feature].loss.title} is larger by {apart} (95% interval {low} to {high})."
         )
 
+    @property
+    def _unexplained(self) -> dict[str, str]:
+        """A sentence on each further feature whose importance surely differs, not because the model's effect does."""
+        told = {name: self._differs(self.of(name)) for name in self.found if name not in self._told}
+        return {name: text for name, text in told.items() if text}
+
+    def _differs(self, regions: tuple[Region, ...]) -> str:
+        """How the importance of a feature differs, and that the model's effect does not explain it; "" unless sure."""
+        root, *_ = regions
+        more, less = sorted((region for region in regions if region.depth == 1), key=lambda side: -side.pfi)
+        if not (more.p <= CONFIRMED and more.difference_low > 0):
+            return ""
+        where = f"{in_digits(more.pfi)} where {more.rule} ({more.n:,} row{'s' if more.n > 1 else ''})"
+        elsewhere = in_digits(less.pfi, more.pfi)
+        why = "" if _by_model(root, more, less) else "; the model's effect explains less than half of that"
+        return f"The importance of {more.feature} differs: {where}, {elsewhere} elsewhere (p = {more.p:.2g}){why}."
+
     def _shown(self, feature: str) -> list[Region]:
         """The regions of a feature with a sentence that differ from their other side, all rows first; else none."""
-        if feature not in self._told:
-            return []
+        return self._confirmed(feature) if feature in self._told else []
+
+    def _confirmed(self, feature: str) -> list[Region]:
+        """The regions of a feature that surely differ from their other side, all rows first."""
         kept: list[Region] = []
         doubtful = np.inf  # depth of the last split that isn't confirmed: nothing below it is shown
         for region in self.of(feature):
@@ -141,34 +160,42 @@ class Regions(Result):
         contrasts = [name + end for name in ("difference", "ratio") for end in ("", "_low", "_high")]
         names = ("feature", "rule", "n", "pfi", "low", "high", "p", *contrasts)
         columns = {name: [getattr(region, name) for region in self.regions] for name in names}
-        kept = {id(region) for name in self._told for region in self._shown(name)}
+        kept = {id(region) for name in self._told | self._unexplained for region in self._confirmed(name)}
         rows = [k for k, region in enumerate(self.regions) if id(region) in kept]
+        whole = [k for k, region in enumerate(self.regions) if not region.rule]
         return ResultTable(
             f"Regions: {self._title}", columns, ("{region}", "{pfi} ([{low} to {high}, ]n = {n})[, p = {p}]"),
             (("region", "{region}"), ("importance", "{pfi}"), INTERVAL, ("rows", "{n}"), ("p", "{p}")), self._notes,
-            extra={"region": [_name(region) for region in self.regions]}, like="pfi", in_text=rows, in_view=rows,
+            extra={"region": [_name(region) for region in self.regions]}, like="pfi",
+            rounding=next(iter(self.features.values()))._rounding, in_text=rows,
+            in_view=rows or whole,
         )  # fmt: skip
 
     @property
     def _title(self) -> str:
-        sentences = self.sentences
+        sentences, many = self.sentences or list(self._unexplained.values()), _count(len(self.features))
+        if not sentences and self.found:
+            return f"none; of {many}, no importance surely differs between the regions that were found"
         if not sentences:
-            return f"none; in no region of {_count(len(self.features))} does the importance surely differ"
+            what = "the model's effect" if self.target == "interaction" else "the importance"
+            return f"none; of {many}, by no rule does {what} differ more than by chance"
         more = len(sentences) - SENTENCES
         return " ".join(sentences[:SENTENCES]) + (f" ({_count(more)} more below.)" if more > 0 else "")
 
     @property
     def _notes(self) -> list[str]:
         """What p allows for, and how many features have no region that is shown."""
-        told, many = self._told, len(self.features)
+        told, many = self._told | self._unexplained, len(self.features)
         notes, rest, only_found = [], many - len(told), len(self.found) - len(told)
         if told:
             allowed = "the choice of the rule" + (f" and for {_count(many)}" if many > 1 else "")
             notes.append(f"p: of no difference from the other side, allowing for {allowed}")
-            if self.target == "interaction":
+            if self._told and self.target == "interaction":
                 notes.append("sentences are about sides that are chosen without each row: not quite those of the table")
         if told and rest:
             notes.append(f"no region of {_count(rest)} is sure")
+        if told and len(self._unexplained) and self._told:
+            notes += self._unexplained.values()
         if only_found:
             what = "the model's effect differs" if self.target == "interaction" else "a split was found"
             notes.append(f"{what} between regions of {_count(only_found)}, but not surely the importance: to_frame()")

@@ -72,43 +72,43 @@ class ReplacedRows(Stored):
             return self._of_donors() if self.drawn is None else self._of_drawn(self.drawn)
 
     @property
-    def known(self) -> bool:
+    def is_computed(self) -> bool:
         """Whether the extrapolation has been computed."""
         return "extrapolation" in self.__dict__
 
     @property
     def stored(self) -> Any:
         """Files contain the extrapolation if it has been computed, otherwise these arrays."""
-        return self.extrapolation if self.known else self
+        return self.extrapolation if self.is_computed else self
 
     def _of_donors(self) -> Extrapolation:
         """The extrapolation of rows with values of donors from all rows."""
         rng, codes, n = np.random.default_rng([0, 20]), self._codes, self.among.n
 
-        def once() -> Halving:
+        def halve() -> Halving:
             half = rng.permutation(n) % 2
             rows, donors, learns = _donors(half, rng)
-            replaced = Replaced(rows, self._own.scores[donors], codes[donors], learns)
+            replaced = Replaced(rows, self._own_scores.scores[donors], codes[donors], learns)
             return _halving(replaced, half, self._odds(replaced, half))
 
-        return self._averaged(once)
+        return self._averaged(halve)
 
     def _of_drawn(self, values: tuple[NDArray[Any], ...]) -> Extrapolation:
         """The extrapolation of rows with other values than those of all donors, such as from conditional samplers."""
         rng, n = np.random.default_rng(20), self.among.n
         rows = np.arange(len(values[0])) % n
         codes = self.among.scored[self.columns[0]].nearest(values[0]) if self._is_single else np.zeros_like(rows)
-        own = self._own.of_values(values)
+        own = self._own_scores.of_values(values)
         replaced = Replaced(rows, own, codes, np.ones(len(rows), bool))
 
-        def once() -> Halving:
+        def halve() -> Halving:
             half = rng.permutation(n) % 2
             return _halving(replaced, half, self._odds(replaced, half))
 
-        return replace(self._averaged(once), drawn=True)
+        return replace(self._averaged(halve), drawn=True)
 
     @cached_property
-    def _own(self) -> FeatureScores:
+    def _own_scores(self) -> FeatureScores:
         return FeatureScores.of([self.among.scored[j] for j in self.columns])
 
     @property
@@ -121,39 +121,39 @@ class ReplacedRows(Stored):
 
     def _odds(self, replaced: Replaced, half: Indices) -> tuple[Floats, Floats]:
         """Log odds of being replaced, of the real and the replaced rows, each from a model fitted on the other half."""
-        own = self._own
+        own = self._own_scores
         real, changed = np.zeros(self.among.n), np.zeros(len(replaced.rows))
-        if own.scores.shape[1] == 0 or not self._others.any():
+        if own.scores.shape[1] == 0 or not self._other_columns.any():
             return real, changed
         for side in (0, 1):
-            seen, unseen = (np.flatnonzero(half == part) for part in (side, 1 - side))
+            training, tests = (np.flatnonzero(half == part) for part in (side, 1 - side))
             learns = (half[replaced.rows] == side) & replaced.learns
             tested = half[replaced.rows] != side
-            terms = _Terms.of(self, own, seen)
-            table = np.vstack([terms(seen, own.scores[seen]), terms(replaced.rows[learns], replaced.own[learns])])
-            answer = np.repeat([0.0, 1.0], [len(seen), learns.sum()])
-            weight = np.where(answer > 0, len(seen) / max(learns.sum(), 1), 1.0)
+            terms, rows = _Terms.of(self, own, training), replaced.rows[learns]
+            table = np.vstack([terms(training, own.scores[training]), terms(rows, replaced.own[learns])])
+            answer = np.repeat([0.0, 1.0], [len(training), learns.sum()])
+            weight = np.where(answer > 0, len(training) / max(learns.sum(), 1), 1.0)
             coefficients = column_scores.fit_logistic(table, answer, weight, terms.penalty)
-            real[unseen] = terms(unseen, own.scores[unseen]) @ coefficients
+            real[tests] = terms(tests, own.scores[tests]) @ coefficients
             changed[tested] = terms(replaced.rows[tested], replaced.own[tested]) @ coefficients
         return real, changed
 
-    def _averaged(self, once: Callable[[], Halving]) -> Extrapolation:
-        """With few rows, average over several random halves to reduce the variance of the split."""
+    def _averaged(self, halve: Callable[[], Halving]) -> Extrapolation:
+        """The mean over random halvings, more of them with fewer rows, to reduce the variance of the split."""
         n = self.among.n
         if n < MIN_ROWS:
             return Extrapolation(self.name, np.nan, np.nan, np.empty(0), np.empty(0))
-        every = [once() for _ in range(_times(n, MAX_HALVINGS))]
-        codes, far = (np.concatenate([getattr(one, part) for one in every]) for part in ("codes", "far"))
-        grid, at = np.empty(0), np.empty(0)
+        halvings = [halve() for _ in range(_repetitions(n, MAX_HALVINGS))]
+        codes, far = (np.concatenate([getattr(one, part) for one in halvings]) for part in ("codes", "far"))
+        grid, far_shares = np.empty(0), np.empty(0)
         if self._is_single:
-            grid, at = along(self.among.values[self.columns[0]], codes, far)
+            grid, far_shares = along(self.among.values[self.columns[0]], codes, far)
         threshold = max(WARNING, 0.5 + CHANCE / np.sqrt(n))
-        auc, share = float(np.mean([one.auc for one in every])), float(far.mean())
-        return Extrapolation(self.name, auc, share, grid, at, self._ties(), float(threshold))
+        auc, share = float(np.mean([one.auc for one in halvings])), float(far.mean())
+        return Extrapolation(self.name, auc, share, grid, far_shares, self._ties(), float(threshold))
 
     @property
-    def _others(self) -> Mask:
+    def _other_columns(self) -> Mask:
         """Which columns may be associated with the feature, (p,)."""
         others = np.bincount(self.among.column_of, minlength=len(self.among.scored)) > 0
         others[list(self.columns)] = False
@@ -164,17 +164,17 @@ class ReplacedRows(Stored):
 
         The sum of squared correlations between scores, minus its expectation under independence.
         """
-        own, among = self._own, self.among
+        own, among = self._own_scores, self.among
         squares = (own.scores[rows].T @ among.scores[rows] / len(rows)) ** 2
         total = np.bincount(among.column_of, squares.sum(axis=0), len(among.scored))
         chance = np.bincount(among.column_of, minlength=len(among.scored)) * own.scores.shape[1] / len(rows)
-        return np.where(self._others, total - chance, -np.inf)
+        return np.where(self._other_columns, total - chance, -np.inf)
 
     def _ties(self) -> tuple[str, ...]:
         """The column most associated with the feature, and a second one with at least half its association."""
         among = self.among
         related = self.related(np.arange(among.n))
-        size = np.bincount(among.column_of, minlength=len(among.scored)) * self._own.scores.shape[1]
+        size = np.bincount(among.column_of, minlength=len(among.scored)) * self._own_scores.scores.shape[1]
         order = np.argsort(-related, kind="stable")[:2]
         best = related[order[0]]
         named = [j for j in order if related[j] >= best / 2 and related[j] > (CLEAR - 1) * size[j] / among.n]
@@ -191,16 +191,16 @@ class _Terms:
     penalty: Floats
 
     @classmethod
-    def of(cls, rows: ReplacedRows, own: FeatureScores, seen: Indices) -> Self:
+    def of(cls, rows: ReplacedRows, own: FeatureScores, training: Indices) -> Self:
         """Terms from the training rows `seen`, which alone choose the columns and fit the regression."""
-        related, around = rows.related(seen), rows.among
+        related, among = rows.related(training), rows.among
         most = np.sort(np.argsort(-related, kind="stable")[:RELATED])
-        chosen = np.isin(around.column_of, most[np.isfinite(related[most])])
-        scores = around.scores[:, chosen]
-        gram = scores[seen].T @ scores[seen] + RIDGE_MEAN * np.eye(scores.shape[1])
-        mean = scores @ np.linalg.solve(gram, scores[seen].T @ own.scores[seen])
-        spread = ((own.scores[seen] - mean[seen]) ** 2).mean(axis=0)
-        others = np.concatenate([around.scored[j].degree for j in most if np.isfinite(related[j])])
+        chosen = np.isin(among.column_of, most[np.isfinite(related[most])])
+        scores = among.scores[:, chosen]
+        gram = scores[training].T @ scores[training] + RIDGE_MEAN * np.eye(scores.shape[1])
+        mean = scores @ np.linalg.solve(gram, scores[training].T @ own.scores[training])
+        spread = ((own.scores[training] - mean[training]) ** 2).mean(axis=0)
+        others = np.concatenate([among.scored[j].degree for j in most if np.isfinite(related[j])])
         products = ((own.degree[:, None] + others) / 2) ** 2
         penalty = [[0.0], own.degree**2, others**2, products.ravel()]
         return cls(
@@ -217,7 +217,7 @@ class _Terms:
 
 def _donors(half: Indices, rng: np.random.Generator) -> tuple[Indices, Indices, Mask]:
     """Rows, donors from the same half, and whether to train on them: both parts of a replaced row are from one half."""
-    trained = _times(len(half), DONORS)
+    trained = _repetitions(len(half), DONORS)
     rows, donors, learns = [], [], []
     for side in (0, 1):
         mine = rng.permutation(np.flatnonzero(half == side))
@@ -229,8 +229,8 @@ def _donors(half: Indices, rng: np.random.Generator) -> tuple[Indices, Indices, 
     return np.concatenate(rows), np.concatenate(donors), np.concatenate(learns)
 
 
-def _times(n: int, most: int) -> int:
-    """The number of repetitions, more where there are few rows."""
+def _repetitions(n: int, most: int) -> int:
+    """How often a random step is repeated for n rows: up to `most` times, more often for fewer rows."""
     return max(1, min(most, TRAINED // n))
 
 
@@ -279,5 +279,5 @@ def along(values: NDArray[Any], codes: NDArray[np.integer], far: Mask) -> tuple[
     mass, hits = np.bincount(bins, count), np.bincount(bins, hit)
     held = np.flatnonzero(mass)
     members = [used[bins[used] == b] for b in held]
-    at = [some[np.searchsorted(np.cumsum(count[some]), count[some].sum() / 2)] for some in members]
-    return values[at], hits[held] / mass[held]
+    middles = [some[np.searchsorted(np.cumsum(count[some]), count[some].sum() / 2)] for some in members]
+    return values[middles], hits[held] / mass[held]

@@ -15,11 +15,11 @@ from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.selection import Compared, Grouped, positions, split
 from losslens.results.shapley import mean_of
-from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named
 from losslens.tables.checks import is_one_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import by_unit, effective_number
-from losslens.text import in_digits
+from losslens.text import in_digits, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty.cautions import doubted_draws, noted
 from losslens.uncertainty.inference import Difference, Estimates, Inference, between, cross_products, cubed_differences
@@ -41,7 +41,7 @@ class RowChanges(Result, Inference):
     _notes: ClassVar[Sequence[str]] = ("p is not adjusted; .test() adjusts for the number of features",)
 
     features: tuple[str, ...]  #: names of the features
-    local: Floats  #: (n, p): the change of each row's loss; NaN where it is unknown
+    local: Floats  #: (n, p): the change of each row's loss; NaN where it was not computed
     weight: Floats  #: weights of the rows, (n,): they sum to one
     error: float  #: the mean loss with all features
     title: str  # of the loss
@@ -60,7 +60,7 @@ class RowChanges(Result, Inference):
         return self._estimates.std_error
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
-        """Low and high ends for each feature, over new rows."""
+        """Low and high ends for each feature, over new rows: `level` is the coverage probability, `target` "model"."""
         if check_target(target) == "sample":
             raise ValueError("the Monte-Carlo error is not estimated separately; use target='model'")
         return self._estimates.intervals(level)
@@ -97,6 +97,9 @@ class RowChanges(Result, Inference):
         """Which intervals are to be taken with caution, and why; empty if none is."""
         return noted(self.features, self.caution)
 
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
+        return [self.caution[self.features.index(name)] for name in names]
+
     @property
     def _doubts(self) -> tuple[str, ...]:
         """Why each number, not only its interval, is to be taken with caution."""
@@ -104,7 +107,7 @@ class RowChanges(Result, Inference):
 
     @property
     def doubted(self) -> tuple[str, ...]:
-        """The features whose numbers rest on a sampler that was found wrong: none, where nothing is drawn."""
+        """The features whose numbers rest on a sampler that failed its test: none, where nothing is drawn."""
         return ()
 
     @property
@@ -137,8 +140,9 @@ class RowChanges(Result, Inference):
             "caution": self.caution,
         }
         line, view = (*RANKED, "[p = {p}]"), (FEATURE, IMPORTANCE, ERROR, INTERVAL, ("p", "{p}"))
-        notes = [*self.cautions, *self._notes] if self._has_errors else ()
-        table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance")
+        notes = named([*self._notes, *self.cautions]) if self._has_errors else ()
+        table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance",
+                            rounding=rounding_error(len(self.local), 2 * self.error))  # fmt: skip
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
     @draws("rows")
@@ -206,8 +210,8 @@ class ConditionalImpact(RowChanges):
 
     @property
     def _doubts(self) -> tuple[str, ...]:
-        said = {one.feature: doubted_draws(one) for one in self.conditioning}
-        return tuple(said.get(name, "") for name in self.features)
+        doubts = {one.feature: doubted_draws(one) for one in self.conditioning}
+        return tuple(doubts.get(name, "") for name in self.features)
 
     @property
     def doubted(self) -> tuple[str, ...]:
@@ -262,7 +266,7 @@ class LeftOut(Grouped, RowChanges):
     correction: float  #: Nadeau and Bengio's 1/M + n_test/n_train: folds share training rows
     how: How  #: how a feature is left out: "drop" or "constant"
     #: the variance of each row's change over training rows, (n, p): n_train/n_test times that between the fits; None:
-    #: unknown, in older files
+    #: absent from older files
     training_variance: Floats | None = None
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
@@ -285,24 +289,24 @@ class LeftOut(Grouped, RowChanges):
     _notes = (*RowChanges._notes, "standard errors are for these fits on new rows")
 
     def _of_weight(self, weight: Floats) -> Estimates:
-        """The same with the covariance of rows that are tested and trained on.
+        """The importances over new rows of these weights, with the covariance of rows that are tested and trained on.
 
         A fold's deviation is a sum of products, of what its test rows and what its training rows add. A pair of rows in
         different folds appears twice, with the roles exchanged: the covariance of both is the variance of one of
-        them. Rows of a group are taken as wholly dependent, which is the most.
+        them. Rows of a group are taken as perfectly dependent, which is the most.
         """
-        found = super()._of_weight(weight)
+        estimates = super()._of_weight(weight)
         if self.training_variance is None:
-            return found
+            return estimates
         spread = weight[:, None] * np.sqrt(np.nan_to_num(self.training_variance))
-        more = np.square(by_unit(spread, self.block)).sum(axis=0)
-        before = np.diag(found.covariance)
-        share = np.divide(before, before + more, out=np.ones_like(more), where=before + more > 0)
-        pairs = zip(found.influences, more.tolist(), strict=True)
-        influences = tuple(replace(one, excess=-extra) for one, extra in pairs)  # independent between sets of rows
-        covariance, skewness = found.covariance + np.diag(more), found.skewness * share**1.5
+        added = np.square(by_unit(spread, self.block)).sum(axis=0)
+        variance = np.diag(estimates.covariance)
+        share = np.divide(variance, variance + added, out=np.ones_like(added), where=variance + added > 0)
+        pairs = zip(estimates.influences, added.tolist(), strict=True)
+        influences = tuple(replace(one, excess=-more) for one, more in pairs)  # independent between sets of rows
+        covariance, skewness = estimates.covariance + np.diag(added), estimates.skewness * share**1.5
         std_error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-        return replace(found, covariance=covariance, std_error=std_error, skewness=skewness, influences=influences)
+        return replace(estimates, covariance=covariance, std_error=std_error, skewness=skewness, influences=influences)
 
     def estimates(self, rows: Any = None) -> Estimates:
         """The importances by name, with their covariance; of some rows (as in `given`), or of all."""
@@ -325,14 +329,14 @@ class LeftOut(Grouped, RowChanges):
     def _base_estimates(self) -> Estimates:
         raise ValueError("no standard error of the error itself: training rows of a fold are test rows of the others")
 
-    def _between(self, parts: Sequence[Any], rows: Sequence[Mask], called: tuple[str, str]) -> Compared:
+    def _between(self, parts: Sequence[Any], rows: Sequence[Mask], names: tuple[str, str]) -> Compared:
         """Rows of a group of `groups=` may be in both, so that influences are those of all rows."""
 
         def compare(feature: str | None, level: float) -> Difference:
             if feature is None:
-                return self._base_estimates.difference(*called)  # raises, with the reason
+                return self._base_estimates.difference(*names)  # raises, with the reason
             first, second = map(self.estimates, rows)
-            return between(first, second, feature, called, level, "others")
+            return between(first, second, feature, names, level, "others")
 
         return compare
 

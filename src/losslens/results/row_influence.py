@@ -37,8 +37,8 @@ class RowInfluence(Result):
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> x0 = ll.feature_importance(lambda X: X[:, 0], X, X[:, 0], loss="squared_error")["x0"]
-    >>> found = x0.row_influence
-    >>> bool(np.isclose(found.without[0], x0.drop([0]).unbiased)), bool(abs(found.total.sum()) < 1e-9)
+    >>> rows = x0.row_influence
+    >>> bool(np.isclose(rows.without[0], x0.drop([0]).unbiased)), bool(abs(rows.total.sum()) < 1e-9)
     (True, True)
     """
 

@@ -19,7 +19,7 @@ from losslens.results.selection import positions, split
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample
-from losslens.text import in_digits, measured
+from losslens.text import how_computed, in_digits, measured, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask
 from losslens.uncertainty.inference import Unit
 from losslens.uncertainty.standard_errors import Influence, interval
@@ -31,7 +31,7 @@ NEED_A_LOSS = {
     "ici": "an ICI curve", "band": "a band", "effect": "the effect", "effect_of": "the effect",
     "subset": "the importance on a subset", "with_loss": "another loss", "rows": "the list of kept rows",
     "cells": "a matrix of changes of loss", "drop": "the importance without some rows",
-    "row_influence": "the influence of single rows", "regions": "a search for regions",
+    "row_influence": "the influence of single rows", **dict.fromkeys(("regions", "extrapolated"), "a search for regions"),
     **dict.fromkeys(("ratio", "ratio_std_error", "ratio_interval"), "the ratio of errors"),
 }  # fmt: skip
 
@@ -68,8 +68,9 @@ class FeatureScore(OneNumber):
     clipped: ClassVar[float] = 0.0
     complete: ClassVar[bool] = True
     _sampled: ClassVar[bool] = False  # every column of the design is scored
-    _known_as_streamed: ClassVar[bool] = False
-    known_extrapolation: ClassVar[None] = None
+    _is_streamed: ClassVar[bool] = False
+    computed_extrapolation: ClassVar[None] = None
+    errorless: ClassVar[bool] = False
     conditioning: ClassVar[None] = None
     whole: ClassVar[None] = None  # scorers need all rows at once
 
@@ -113,9 +114,9 @@ class FeatureScore(OneNumber):
         )
 
     @property
-    def _unread(self) -> str:
-        """Why the model was asked, but for a sample that the caller wanted; empty if an exact engine has the cells."""
-        return self.declined if self.n_predictions and self.declined != self.design.declined else ""
+    def _why_sampled(self) -> str:
+        """Why the model predicted the cells; empty if an exact engine has the cells."""
+        return self.declined if self.n_predictions else ""
 
     @property
     def column_drops(self) -> Floats:
@@ -158,6 +159,11 @@ class FeatureScore(OneNumber):
         moved = self.base_influence
         low, high = interval(self.base, moved.std_error, self._units, level, moved.skewness)
         return (max(low, 0.0), min(high, 1.0)) if self.is_auc else (low, high)
+
+    @property
+    def _rounding(self) -> float:
+        """How far rounding moves the score and the importance."""
+        return rounding_error(float(or_else(lambda: len(self.at), 1)), 2 * self.score)
 
     @property
     def is_auc(self) -> bool:
@@ -266,7 +272,11 @@ class FeatureScore(OneNumber):
             f"{self._measure}, nothing replaced": self.base,
             "values": grid_size(self.values),
         }
-        return facts(f"{self.name}: {self.change}", numbers, [f"{self.design!r}; {self.engine}"])
+        return facts(
+            f"{self.name}: {self.change}",
+            numbers,
+            [f"{self.design!r}; {how_computed(self.engine, self.n_predictions)}"],
+        )
 
     def __repr__(self) -> str:
         return f"<FeatureScore {self.name!r}: {self.change}, {self.design}>"

@@ -16,11 +16,12 @@ from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.row_labels import Labels
 from losslens.text import in_digits, share_in_words
 from losslens.typing import Axes, AxisScale, Colors, Mask
+from losslens.uncertainty.inference import Estimates
 
 
 @dataclass(frozen=True, eq=False)
 class Segment(Stored):
-    """Rows that fulfil a rule. Its numbers are of rows that had no part in finding it.
+    """Rows that fulfil a rule. The segment's numbers are of rows that were not used to choose the rule.
 
     Examples
     --------
@@ -49,6 +50,9 @@ class Segment(Stored):
     ratio_high: float  #: high end
     p: float  #: one-sided, of no larger error there; allows for all rules that were tested
     judged: int  #: rows of the segment that the numbers are of
+    std_error: float = np.nan  #: standard error of the difference
+    units: float = np.nan  # the rows, or groups, of the side that has fewer, as so many of equal weight
+    skewness: float = 0.0  # of the difference
 
     @property
     def n(self) -> int:
@@ -58,7 +62,7 @@ class Segment(Stored):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WeakSegments(Result):
-    """Where the model's error is larger: rules of a few conditions, found on one half of the rows, judged on the other.
+    """Where the model's error is larger: rules that a search on half of the rows gives, judged on the other half.
 
     `to_frame()` has one row a segment, the clearest first: rule, n, share, error, low, high, other (the error of the
     other rows), difference and ratio with their intervals, p, judged.
@@ -69,8 +73,8 @@ class WeakSegments(Result):
     >>> rng = np.random.default_rng(0)
     >>> X, noise = rng.normal(size=(1000, 4)), rng.normal(size=1000)
     >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3.0, 1.0) * noise
-    >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
-    >>> len(found.segments), bool(found.segments[0].error > found.error)
+    >>> weak = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
+    >>> len(weak.segments), bool(weak.segments[0].error > weak.error)
     (1, True)
     """
 
@@ -83,7 +87,7 @@ class WeakSegments(Result):
     level: float  #: the probability of any false finding
     title: str  # of the error
     backend: str
-    row_labels: Labels | None = None  # (n,); None: rows are known by position
+    row_labels: Labels | None = None  # (n,); None: positions identify rows
 
     def mask(self, segment: int = 0) -> Mask:
         """The rows of a segment as a mask, for `given` and `subset` of other results on the same rows.
@@ -91,8 +95,8 @@ class WeakSegments(Result):
         >>> import numpy as np, losslens as ll
         >>> X = np.random.default_rng(0).normal(size=(400, 2))
         >>> y = X[:, 0] + np.where(X[:, 1] > 1, 5, 1) * np.random.default_rng(1).normal(size=400)
-        >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
-        >>> int(found.mask(0).sum()) == found.segments[0].n
+        >>> weak = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
+        >>> int(weak.mask(0).sum()) == weak.segments[0].n
         True
         """
         if not self.segments:
@@ -110,28 +114,35 @@ class WeakSegments(Result):
     def _part(self, name: str) -> Segment:
         return self.segments[self._names.index(name)]
 
+    def estimates(self) -> Estimates:
+        """By rule, how much larger the error is than elsewhere; its p-value is of this rule alone, unlike `p`."""
+        value, error, units, skewness = np.array(
+            [(one.difference, one.std_error, one.units, one.skewness) for one in self.segments]
+        ).reshape(-1, 4).T  # fmt: skip
+        return Estimates(self._names, value, error, units, skewness, doubts=("",) * len(value), scale=self.error)
+
     @property
     def sentences(self) -> list[str]:
         """The segments as sentences."""
         return [self._sentence(one) for one in self.segments]
 
     def _sentence(self, one: Segment) -> str:
-        where = f"where {one.rule} ({one.n:,} rows, {share_in_words(one.share)})"
+        rule = f"where {one.rule} ({one.n:,} rows, {share_in_words(one.share)})"
         error, other = in_digits(one.error), in_digits(one.other, one.error)
-        return f"The {self.title} is {error} {where}, and {other} elsewhere."
+        return f"The {self.title} is {error} {rule}, and {other} elsewhere."
 
     def _table(self) -> ResultTable:
         ends = ("", "_low", "_high")
         contrasts = [name + end for name in ("difference", "ratio") for end in ends]
         names = ("rule", "n", "share", "error", "low", "high", "other", *contrasts, "p", "judged")
-        whole = f"{self.title} {in_digits(self.error)} of {self.n:,} rows"
-        found = f"{len(self.segments)} segment{'s' * (len(self.segments) != 1)}" if self.segments else "none"
+        overall = f"{self.title} {in_digits(self.error)} of {self.n:,} rows"
+        number = f"{len(self.segments)} segment{'s' * (len(self.segments) != 1)}" if self.segments else "none"
         notes = [self.why] if self.why else []
         if self.segments:
             notes.append("numbers are of rows that had no part in finding the rule; n and share are of all rows")
             notes.append(f"p allows for all rules that were tested: any false finding in {self.level:.0%} of the cases")
         return ResultTable(
-            f"Weak segments: {found}; {whole}",
+            f"Weak segments: {number}; {overall}",
             {name: [getattr(one, name) for one in self.segments] for name in names},
             ("{rule}", "{error} ({low} to {high}), elsewhere {other}, n = {n} ({share}), p = {p}"),
             (("rule", "{rule}"), ("rows", "{n} ({share})"), ("error", "{error}"), INTERVAL, ("elsewhere", "{other}"),
@@ -160,8 +171,8 @@ class WeakSegments(Result):
         >>> import numpy as np, losslens as ll
         >>> X = np.random.default_rng(0).normal(size=(400, 2))
         >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3, 0)
-        >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
-        >>> found.plot().get_yticklabels()[0].get_text()
+        >>> weak = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
+        >>> weak.plot().get_yticklabels()[0].get_text()
         'all 400 rows'
         """
         return plots.bars.plot_segments(self, ax, Look(top, scale=scale, colors=colors))

@@ -17,6 +17,7 @@ from losslens.tables.checks import number_labels
 from losslens.tables.columns import is_missing
 from losslens.tables.frozen import Frozen
 from losslens.tables.row_labels import Labels, check_order, find_rows
+from losslens.tracebacks import brief
 from losslens.typing import Indices, Mask
 from losslens.uncertainty.inference import Difference, Estimates, between
 
@@ -24,19 +25,19 @@ if TYPE_CHECKING:
     from losslens.results.by_group import ByGroup
 
 
-Numbers = dict[str, dict[str, Any]]  # of each feature, by name: its number first, and what is known of it
+Numbers = dict[str, dict[str, Any]]  # of each feature, by name: its number first, then standard error, interval, ...
 Compared = Callable[[str | None, float], Difference]  # from a feature (None: the error) and a level
 
 
 class Grouped(Frozen):
-    """A result whose rows can be chosen: that of each group of rows is `given` for them.
+    """A result that can be restricted to some rows by `given`, and so to each group of rows by `by`.
 
-    What tables of groups show, and how two groups are compared, is what results say under the names that follow `by`.
+    The members below `by` are what tables of groups show, and how two groups are compared.
     """
 
     _measure: str = ""  # what rows have with nothing replaced, "error" or "score"; "": nothing, as of effects
     _has_curves: ClassVar[bool] = False
-    _is_ranked: ClassVar[bool] = True  # whether features are shown by their numbers, and not in the order asked for
+    _is_ranked: ClassVar[bool] = True  # whether features are shown by their numbers, and not in the requested order
     _heading: ClassVar[str] = "importance"
     _why_no_error: ClassVar[str] = "is of these rows alone"  # said of an effect
 
@@ -44,10 +45,25 @@ class Grouped(Frozen):
         """The result for these rows."""
         raise NotImplementedError
 
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        """The value of each row in a column that is explained alone; None where the result doesn't hold it."""
+        return None
+
+    def _column(self, column: str, what: str) -> NDArray[Any]:
+        """The same, or an error that says what to pass."""
+        if (values := self._values_held(column)) is None:
+            raise ValueError(
+                f"a result holds no table, and not the values of {column!r} (it knows columns that are explained, "
+                f"where donors are shared by all rows): pass {what}=X[{column!r}]"
+            )
+        return values
+
+    @brief
     def by(self, groups: Any) -> ByGroup[Self]:
         """The result for each group of rows: a mapping, ``{label: given(groups == label)}``, with a table and a plot.
 
-        `groups` has one label for each row, in the order of X.
+        `groups` has one label for each row, in the order of X; or it is the name of a column of which the result holds
+        the values: one that it explains, where donors are shared by all rows.
         """
         from losslens.results.by_group import by_group
 
@@ -77,15 +93,15 @@ class Grouped(Frozen):
 
     @property
     def _base_estimates(self) -> Estimates:
-        """The same with its influences."""
+        """The error or score of these rows as estimates, with its influences."""
         raise NotImplementedError
 
-    def _between(self, parts: Sequence[Any], rows: Sequence[Mask], called: tuple[str, str]) -> Compared:
-        """The numbers of one group of rows less those of another: of `given` results with names."""
+    def _between(self, parts: Sequence[Any], rows: Sequence[Mask], names: tuple[str, str]) -> Compared:
+        """A function for the numbers of one group of rows less those of another; `parts` are the `given` results."""
 
         def compare(feature: str | None, level: float) -> Difference:
             first, second = (part._base_estimates if feature is None else part.estimates() for part in parts)
-            return between(first, second, first.names[0] if feature is None else feature, called, level, "others")
+            return between(first, second, first.names[0] if feature is None else feature, names, level, "others")
 
         return compare
 
@@ -157,7 +173,7 @@ def split(groups: Any, n: int, row_labels: Labels | None = None, backend: str = 
 
 
 def _listed(rows: Any, labels: Labels | None) -> NDArray[Any]:
-    """What rows are chosen by as an array: of truth values, labels or positions."""
+    """The choice of rows as an array of truth values, labels or positions."""
     tuples = labels is not None and labels.dtype == object and isinstance(rows, (list, tuple))  # of a MultiIndex
     array = np.fromiter(rows, object, len(rows)) if tuples else plain_array(rows, "rows")
     is_mask = array.dtype == object and array.size > 0 and all(isinstance(r, (bool, np.bool_)) for r in array.flat)

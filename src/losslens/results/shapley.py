@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens import game_theory, plots
 from losslens.cells.matrix import Cells, Means, means
@@ -23,13 +24,24 @@ from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
 from losslens.results.selection import Compared, Grouped, positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
-from losslens.results.table import ERROR, FEATURE, ResultTable, or_else
+from losslens.results.table import ERROR, FEATURE, ResultTable, named, or_else
 from losslens.tables.checks import is_one_of
 from losslens.tables.constant import best_constant, skill
 from losslens.tables.features import position_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
-from losslens.text import claim, in_digits, listed, measured, share_in_words, size_in_words
+from losslens.text import (
+    claim,
+    how_computed,
+    in_digits,
+    listed,
+    measured,
+    percent,
+    rounding_error,
+    share_in_words,
+    size_in_words,
+)
+from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Difference, Estimates, Inference, Unit, between
@@ -45,19 +57,19 @@ class Shares(Stored):
 
     local: Floats  # (r, p): mean over the donors of each row
     caused: Floats | None  # (n, p): mean over the rows of each donor; None where donors are averaged first
-    meeting: Layout  # the pairs of rows and donors
+    layout: Layout  # the pairs of rows and donors
     cells: Floats | None = None  # (r, m, p): of every pair; None where there are too many
-    local_error: Floats | None = None  # (r, p): Monte-Carlo error of local; None: known from the pairs of all rows
+    local_error: Floats | None = None  # (r, p): Monte-Carlo error of local; None: computed from the pairs of all rows
 
     @property
     def leaves_out_own(self) -> bool:
         """Whether no row is its own donor."""
-        return self.meeting.leaves_out_own
+        return self.layout.leaves_out_own
 
     @property
     def is_complete(self) -> bool:
-        """Whether they are means over all pairs, and not over drawn ones."""
-        return isinstance(self.meeting, CommonGrid)
+        """Whether the shares are means over all pairs, and not over drawn ones."""
+        return isinstance(self.layout, CommonGrid)
 
     def of(self, j: int | tuple[int, int]) -> Floats:
         """Shares of each row, of one feature or the difference of two."""
@@ -71,15 +83,15 @@ class Shares(Stored):
         """
         if self.cells is not None:
             changes = np.ascontiguousarray(_pick(j, self.cells))
-            if alike and isinstance(self.meeting, OwnDonors) and self.meeting.mirrored:
-                changes = self.meeting.mean_with_swapped(changes, at)
-            return means(Cells(at, np.broadcast_to(0.0, changes.shape), changes), self.meeting, sample)
-        if isinstance(self.meeting, OwnDonors) and self.meeting.alone:
+            if alike and isinstance(self.layout, OwnDonors) and self.layout.mirrored:
+                changes = self.layout.mean_with_swapped(changes, at)
+            return means(Cells(at, np.broadcast_to(0.0, changes.shape), changes), self.layout, sample)
+        if isinstance(self.layout, OwnDonors) and self.layout.alone:
             return Means(local=self.of(j), mass=sample.weight[at])
         if self.caused is None or len(at) < sample.n:
             raise ValueError("the shares of each donor in these rows were not kept")
         mass = sample.weight * donor_mass(sample, leaves_out_own=self.leaves_out_own)
-        return Means(local=self.of(j), mass=mass, caused=_pick(j, self.caused), lent=mass / mass.sum())
+        return Means(local=self.of(j), mass=mass, caused=_pick(j, self.caused), donor_weight=mass / mass.sum())
 
 
 def _pick(j: int | tuple[int, int], shares: Floats) -> Floats:
@@ -109,7 +121,7 @@ def monte_carlo_error(shares: Shares, sample: Sample, at: Indices) -> Floats:
     p = shares.local.shape[1]
     try:
         variance = [
-            standard_errors.monte_carlo_variance(shares.means(j, sample, at), shares.meeting, sample, at)
+            standard_errors.monte_carlo_variance(shares.means(j, sample, at), shares.layout, sample, at)
             for j in range(p)
         ]
     except ValueError:
@@ -161,10 +173,10 @@ class ShapleyImportance(Grouped, Result, Inference):
     index: Floats | None = None  # (p, p): interactions, where they were computed without a table
     absent: str = ""  # how to obtain shares of single rows
     remarks: tuple[str, ...] = ()
-    #: why the model was asked, or an engine computed a sample; empty if one computed everything exactly
+    #: why the model made the predictions, or an engine computed a sample; empty if one computed everything exactly
     declined: str = ""
     complete: bool = True  #: False: the run was interrupted
-    covers_table: bool = False  # whether every column belongs to a feature; not known of older files
+    covers_table: bool = False  # whether every column belongs to a feature; False in older files
 
     @property
     def whole(self) -> Totals | None:
@@ -173,7 +185,7 @@ class ShapleyImportance(Grouped, Result, Inference):
 
     @property
     def row_labels(self) -> Labels | None:
-        """The labels of these rows in a pandas index; None: they are known by position."""
+        """The labels of these rows in a pandas index; None: positions identify them."""
         return take_labels(self.sample.row_labels, self.at)
 
     # -- numbers --------------------------------------------------------------------------------------------------
@@ -218,8 +230,8 @@ class ShapleyImportance(Grouped, Result, Inference):
             return np.nan
         weight = sample.weight[self.at] / sample.weight[self.at].sum()
         of_class = np.bincount(sample.y[self.at], weight, minlength=sample.prediction.shape[1])
-        lost = [loss(np.full(sample.n, c), sample.prediction) for c in range(len(of_class))]
-        at_bound = np.array([sample.weight @ (one >= bound * (1 - 1e-9)) for one in lost])
+        losses = [loss(np.full(sample.n, c), sample.prediction) for c in range(len(of_class))]
+        at_bound = np.array([sample.weight @ (one >= bound * (1 - 1e-9)) for one in losses])
         return float(of_class @ at_bound)
 
     @property
@@ -241,27 +253,28 @@ class ShapleyImportance(Grouped, Result, Inference):
     def local_error(self) -> Floats:
         """Standard error of each number of `local` due to sampled orders and donors, (n, p).
 
-        0 without sampling; NaN where fewer than three walks, or too few rows, were drawn to know it.
+        0 without sampling; NaN where fewer than three walks, or too few rows, were drawn to estimate it.
         """
-        known, sample = self._row_shares, self.sample
-        if known.local_error is not None:
-            return known.local_error
-        if isinstance(known.meeting, CommonGrid):
-            return np.full(known.local.shape, 0.0 if self.exact else np.nan)
-        if known.cells is None or self.gains is None or len(self.at) < sample.n:
-            return np.full(known.local.shape, np.nan)
-        m = known.meeting.width
-        sweep, donors = np.arange(m) % (m // 2 if known.meeting.mirrored else m), known.meeting.donors[self.at]
-        mass, cells, local, gains = known.meeting.weights(sample, self.at), known.cells, known.local, self.gains
-        if self.both is not None and known.caused is not None:  # both roles together are exact: half their gap is drawn
+        shares, sample = self._row_shares, self.sample
+        if shares.local_error is not None:
+            return shares.local_error
+        if isinstance(shares.layout, CommonGrid):
+            return np.full(shares.local.shape, 0.0 if self.exact else np.nan)
+        if shares.cells is None or self.gains is None or len(self.at) < sample.n:
+            return np.full(shares.local.shape, np.nan)
+        m = shares.layout.width
+        sweep, donors = np.arange(m) % (m // 2 if shares.layout.mirrored else m), shares.layout.donors[self.at]
+        mass, cells, local, gains = shares.layout.weights(sample, self.at), shares.cells, shares.local, self.gains
+        # Where both roles together are exact, only half of their difference is drawn.
+        if self.both is not None and shares.caused is not None:
             each = (np.ascontiguousarray(_pick(j, cells)) for j in range(local.shape[1]))
-            cells = np.stack([one - known.meeting.mean_with_swapped(one, self.at) for one in each], axis=2)
-            local = (known.local - known.caused) / 2
+            cells = np.stack([one - shares.layout.mean_with_swapped(one, self.at) for one in each], axis=2)
+            local = (shares.local - shares.caused) / 2
             gains = local.sum(axis=1)
         errors = row_errors(cells, sweep, donors, mass, local, gains, sample.weight)
-        if known.meeting.repeats:
+        if shares.layout.repeats:
             return errors
-        others = sample.n - 1 - int(known.leaves_out_own)  # donors are drawn without replacement: all leave no error
+        others = sample.n - 1 - int(shares.leaves_out_own)  # donors are drawn without replacement: all leave no error
         return np.asarray(errors * np.sqrt(max(0.0, 1 - (m - 1) / max(1, others))))
 
     @property
@@ -286,8 +299,13 @@ class ShapleyImportance(Grouped, Result, Inference):
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature.
 
-        ``target="model"``: this model on new data (both errors; centred at the U-statistic). ``target="sample"``: the
-        value over all orders and pairs of this sample (Monte-Carlo error only).
+        Parameters
+        ----------
+        level
+            The coverage probability.
+        target
+            ``"model"``: this model on new data (both errors; centred at the U-statistic). ``"sample"``: the value over
+            all orders and pairs of this sample (Monte-Carlo error only).
         """
         if standard_errors.check_target(target) == "sample":
             from scipy.stats import t
@@ -325,7 +343,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         )  # fmt: skip
 
     def _exact_moments(self) -> tuple[Floats, Floats]:
-        """Covariances, and third moments of differences: influences on these are differences, as nothing is sampled."""
+        """Covariances, and third moments of differences; the influence on a difference is that of differences here."""
         if self.covariance is not None and self.cubes is not None:
             covariance, cubes = self.covariance, self.cubes
         else:
@@ -335,7 +353,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         return covariance, np.asarray(own[:, None] - own - 3 * (cubes - cubes.T))
 
     def _moments_of_differences(self) -> tuple[Floats, Floats]:
-        """The same, difference by difference."""
+        """Covariances, and third moments of differences, from each difference where donors or orders are sampled."""
         drawn, cubes = self.monte_carlo_error, np.zeros((len(self.features),) * 2)
         covariance = np.diag(np.square(self.std_error))
         for j, k in combinations(range(len(self.features)), 2):
@@ -362,6 +380,7 @@ class ShapleyImportance(Grouped, Result, Inference):
 
     # -- some rows ------------------------------------------------------------------------------------------------
 
+    @brief
     def given(self, rows: Any) -> Self:
         """The result for these rows as observations, with donors from all rows.
 
@@ -369,14 +388,14 @@ class ShapleyImportance(Grouped, Result, Inference):
         positions.
         """
         chosen = positions(rows, len(self.at), self.row_labels, self.backend)
-        known, at = self._row_shares, self.at[chosen]
+        every, at = self._row_shares, self.at[chosen]
         weight = self.sample.weight[at]
         if not weight.sum() > 0:
             raise ValueError("the chosen rows have weight 0; choose rows with weight")
-        cells = None if known.cells is None else known.cells[chosen]
-        error = None if known.is_complete else self.local_error[chosen]
-        shares = replace(known, local=known.local[chosen], cells=cells, caused=None, local_error=error)
-        weight = weight * donor_mass(self.sample, leaves_out_own=known.leaves_out_own)[at]
+        cells = None if every.cells is None else every.cells[chosen]
+        error = None if every.is_complete else self.local_error[chosen]
+        shares = replace(every, local=every.local[chosen], cells=cells, caused=None, local_error=error)
+        weight = weight * donor_mass(self.sample, leaves_out_own=every.leaves_out_own)[at]
         sfimp = mean_of(shares.local, weight)
         assert self.sample.loss is not None  # shares need a loss
         error_all = float(self.sample.weight[at] @ self.sample.loss[at] / self.sample.weight[at].sum())
@@ -384,34 +403,47 @@ class ShapleyImportance(Grouped, Result, Inference):
         none = error_all + float(sfimp.sum())
         new = replace(
             self, sfimp=sfimp, error_all=error_all, error_none=none, at=at, shares=shares, gains=gains, table=None,
-            both=None, covariance=None, cubes=None, index=None, exact=self.exact and known.is_complete,
+            both=None, covariance=None, cubes=None, index=None, exact=self.exact and every.is_complete,
         )  # fmt: skip
         return replace(new, monte_carlo_error=new._monte_carlo(self.monte_carlo_error))
 
     @property
     def _moving(self) -> tuple[Influence, ...]:
         """Influences whose variances include the Monte-Carlo error; none where no rows are kept."""
-        known: list[Influence] = or_else(lambda: self._influences, [])
-        return tuple(Influence(one.moved, total=e**2) for one, e in zip(known, self.std_error, strict=False))
+        influences: list[Influence] = or_else(lambda: self._influences, [])
+        return tuple(Influence(one.moved, total=e**2) for one, e in zip(influences, self.std_error, strict=False))
 
     def _less(
-        self, other: ShapleyImportance, feature: str, called: tuple[str, str], level: float, *, paired: bool
+        self, other: ShapleyImportance, feature: str, names: tuple[str, str], level: float, *, paired: bool
     ) -> Difference:
         """A share of this model less that of another, on the same rows or on others."""
         j, one, another = position_of(feature, self.features), self.influence(feature), other.influence(feature)
         if not paired:
-            return between(self.estimates(), other.estimates(), feature, called, level, "independent")
+            return between(self.estimates(), other.estimates(), feature, names, level, "independent")
         # Both may have drawn the same walks. The covariance of their noise is unknown: the least favourable is assumed.
         moved = one.moved - another.moved
         drawn = self.monte_carlo_error[j] + other.monte_carlo_error[j]
         both = Influence(moved, total=float(moved @ moved + drawn**2))
-        return between(self.estimates(), other.estimates(), feature, called, level, "same", both)
+        return between(self.estimates(), other.estimates(), feature, names, level, "same", both)
 
-    _measure = "error"
+    @property
+    def _measure(self) -> Literal["score", "error"]:  # type: ignore[override]
+        return "error" if self.is_error else "score"
 
     @property
     def _base(self) -> float:
-        return self.error_all
+        return self.error_all if self.is_error else -self.error_all
+
+    doubted = ()  # features whose drawn values differ from real ones: values come from rows
+
+    @property
+    def _importance(self) -> Floats:
+        return self.sfimp
+
+    def _by_own_value(self, feature: str) -> tuple[NDArray[Any], Floats, bool]:
+        """The values of a feature, the curve by own value there, and whether they have an order."""
+        curve = self.curve(feature)
+        return curve.grid, curve.importance, curve.ordered
 
     @property
     def _base_estimates(self) -> Estimates:
@@ -419,20 +451,24 @@ class ShapleyImportance(Grouped, Result, Inference):
         unit: Unit = "rows" if self.sample.block is None else "groups"
         return Estimates.of_influences(("error",), [self.error_all], [influence], self._units, unit)
 
-    def _between(self, parts: Sequence[Any], rows: Sequence[Mask], called: tuple[str, str]) -> Compared:
+    def _between(self, parts: Sequence[Any], rows: Sequence[Mask], names: tuple[str, str]) -> Compared:
         """The lines of a gap, which are how much less a feature takes off the error of the first rows."""
-        gap = self.gap(*rows, names=called)
+        gap = self.gap(*rows, names=names)
         few = "" if self.sample.block is not None else cautions.small_group(min(part._units for part in parts))
 
         def compare(feature: str | None, level: float) -> Difference:
             one = gap.whole(level) if feature is None else gap.part(feature, level).turned
-            return replace(one, first=called[0], second=called[1], caution=" ".join(filter(None, (few, one.caution))))
+            return replace(one, first=names[0], second=names[1], caution=" ".join(filter(None, (few, one.caution))))
 
         return compare
+
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        return self.values.held(column, self.at)
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
         return split(groups, len(self.at), self.row_labels, self.backend)
 
+    @brief
     def gap(self, rows_a: Any, rows_b: Any = None, *, names: Sequence[str] | None = None) -> Gap:
         """How much larger the error of some rows is than that of others, distributed to the features.
 
@@ -465,11 +501,11 @@ class ShapleyImportance(Grouped, Result, Inference):
                 raise ValueError("rows_a are all rows, so there are no others to compare them with; pass rows_b")
         else:
             second = positions(rows_b, len(self.at), self.row_labels, self.backend)
-        known, local = self._row_shares, np.zeros((self.sample.n, len(self.features)))
-        local[self.at] = known.local
-        drawn_alone = isinstance(known.meeting, OwnDonors) and known.meeting.alone
-        pairs = None if known.cells is None or drawn_alone else (known.cells, known.meeting, self.at)
-        donors_as_they_are = pairs is None and known.is_complete and self.aggregate == "loss"
+        shares, local = self._row_shares, np.zeros((self.sample.n, len(self.features)))
+        local[self.at] = shares.local
+        drawn_alone = isinstance(shares.layout, OwnDonors) and shares.layout.alone
+        pairs = None if shares.cells is None or drawn_alone else (shares.cells, shares.layout, self.at)
+        donors_as_they_are = pairs is None and shares.is_complete and self.aggregate == "loss"
         remark = f"intervals of lines take the donors as they are; otherwise {self._needs_pairs}"
         return gap_between(
             (self.at[first], self.at[second]), local, self.sample, pairs, with_own=self._up_to_u != 1,
@@ -536,8 +572,8 @@ class ShapleyImportance(Grouped, Result, Inference):
         >>> X = np.random.default_rng(0).normal(size=(300, 3))
         >>> X[:, 2] = X[:, 2] > 0
         >>> f = lambda X: np.where(X[:, 2] == 1, X[:, 0], 10 + X[:, 1])
-        >>> found = ll.shapley_importance(f, X, f(X), loss="squared_error").clusters(X, k=2, random_state=0)
-        >>> int(found.sizes.sum()), len(found.rules)
+        >>> clusters = ll.shapley_importance(f, X, f(X), loss="squared_error").clusters(X, k=2, random_state=0)
+        >>> int(clusters.sizes.sum()), len(clusters.rules)
         (300, 2)
         """
         from losslens.rows.clusters import find_clusters
@@ -549,30 +585,31 @@ class ShapleyImportance(Grouped, Result, Inference):
     def curve(self, feature: str, by: Literal["own", "donor"] = "own") -> ShapleyCurve:
         """Shapley importance along the values of a feature: means over rows, or donors, with each value.
 
-        Either way, the weighted mean of the curve is the feature's SFIMP.
+        `by` is ``"own"``, the value of the row, or ``"donor"``. Either way, the weighted mean of the curve is the
+        feature's SFIMP.
         """
         j = position_of(feature, self.features)
         if not is_one_of(by, ("own", "donor")):
             raise ValueError(f"by is 'own', the row's value, or 'donor', the donor's value; got {by!r}")
-        known = self._row_shares
+        shares = self._row_shares
         if by == "own":
-            weight, amount, codes = self.sample.weight[self.at], known.local[:, j], self.values.codes[self.at, j]
+            weight, amount, codes = self.sample.weight[self.at], shares.local[:, j], self.values.codes[self.at, j]
         else:
-            weight, amount, codes = self.sample.weight, self._caused(known, j), self.values.codes[:, j]
-        others = donor_mass(self.sample, leaves_out_own=known.leaves_out_own)
+            weight, amount, codes = self.sample.weight, self._caused(shares, j), self.values.codes[:, j]
+        others = donor_mass(self.sample, leaves_out_own=shares.leaves_out_own)
         weight = weight * (others[self.at] if by == "own" else others)
         return ShapleyCurve.of(feature, by, self.values, j, codes, weight, amount, self.title, self.backend)
 
-    def _caused(self, known: Shares, j: int) -> Floats:
+    def _caused(self, shares: Shares, j: int) -> Floats:
         if self.aggregate == "prediction":
             raise ValueError("donors have no shares where predictions are averaged over donors first; use by='own'")
-        if known.caused is not None:
-            return known.caused[:, j]
-        if known.cells is None:
+        if shares.caused is not None:
+            return shares.caused[:, j]
+        if shares.cells is None:
             raise ValueError(f"no shares of donors in these rows: {self._needs_pairs}")
-        caused = known.means(j, self.sample, self.at, alike=False).caused
+        caused = shares.means(j, self.sample, self.at, alike=False).caused
         assert caused is not None  # set by `Averages`
-        mass = self.sample.weight * donor_mass(self.sample, leaves_out_own=known.leaves_out_own)
+        mass = self.sample.weight * donor_mass(self.sample, leaves_out_own=shares.leaves_out_own)
         return with_mean(np.where(np.isfinite(caused), caused, np.nan)[:, None], mass, self.sfimp[[j]])[:, 0]
 
     @property
@@ -588,13 +625,13 @@ class ShapleyImportance(Grouped, Result, Inference):
     def headline(self) -> str:
         """What the numbers are."""
         what, sign = ("decrease", 1) if self.is_error else ("increase", -1)
-        none, whole = in_digits(sign * self.error_none), in_digits(sign * self.error_all)
-        ends = f"{none} with all values from other rows, {whole} with their own"
+        none, all_own = in_digits(sign * self.error_none), in_digits(sign * self.error_all)
+        ends = f"{none} with all values from other rows, {all_own} with their own"
         return f"{what} in {self.quantity} that each feature earns; {ends}"
 
     @property
     def is_error(self) -> bool:
-        """Whether `error_all` is an error as it is known: of a loss, or of a scorer that negates one."""
+        """Whether `error_all` is an error and no negated score: of a loss, or of a scorer that negates an error."""
         return self.loss is not None or measured(self.title)[1]
 
     @property
@@ -610,11 +647,13 @@ class ShapleyImportance(Grouped, Result, Inference):
     @property
     def notes(self) -> list[str]:
         """How the numbers were computed."""
-        kind = f"exact over {self.design}" if self.exact else f"sampled with {self.design}"
+        kind = f"exact over {self.design} of rows" if self.exact else f"sampled, {self.design}"
         game = "" if self.aggregate == "loss" else "SAGE: predictions averaged over donors before the loss; "
-        notes = [f"{game}{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        notes = [f"{game}{kind} ({self.method}); {how_computed(self.engine, self.n_predictions)}"]
         if not self.exact and or_else(lambda: self.std_error, None) is None:
-            notes.append("± is the Monte-Carlo error only: the error on new data is unknown")
+            notes.append("±: Monte-Carlo error only; the error on new data is unknown")
+        else:
+            notes = named(notes)
         if not self.complete:
             notes.append("interrupted: a valid estimate with the stated error, from fewer walks than requested")
         remarks = (self.negative_in_words, self.clipped_in_words)
@@ -628,9 +667,9 @@ class ShapleyImportance(Grouped, Result, Inference):
         names = [name for name, part in parts if self._total > 0 and part <= -SHOWN * self._total]
         if not names:
             return ""
-        whose = f"{'its' if len(names) == 1 else 'their'} values {self.harm}"
+        reason = f"{'its' if len(names) == 1 else 'their'} values {self.harm}"
         return (
-            f"the share of {listed(names, 3)} is below 0: {whose}, on average over the sets of other "
+            f"the share of {listed(names, 3)} is below 0: {reason}, on average over the sets of other "
             "features that keep theirs; the shares of the others add up to more than 100%"
         )
 
@@ -646,7 +685,7 @@ class ShapleyImportance(Grouped, Result, Inference):
             "depend"
         )
 
-    def _said_of(self, names: Sequence[str]) -> list[str]:
+    def _cautions_of(self, names: Sequence[str]) -> list[str]:
         return [self.caution[self.features.index(name)] for name in names]
 
     @property
@@ -670,13 +709,15 @@ class ShapleyImportance(Grouped, Result, Inference):
             "caution": lambda: list(self.caution),
         }
         drawn = self.monte_carlo_error if not self.exact and error is none else error
+        noise = rounding_error(max(len(self.at), 1), self.error_none, self.error_all)
         return ResultTable(
             f"ShapleyImportance: {self.headline}", columns,
             ("{feature}", "{sfimp}[ ± {drawn}]", "[{share:>6}]"),
             (FEATURE, ("SFIMP", "{sfimp}"), ERROR, ("share", "{share}")), [*self.notes, *self.cautions],
             extra={"drawn": drawn}, like="sfimp", alike=("std_error", "low", "high", "drawn"),
             # Shares of a negative total would have the opposite sign.
-            formats={} if total > 0 else {"share": lambda share: ""},
+            formats={"share": lambda share: percent(share if abs(share) > noise / total else 0.0) if total > 0 else ""},
+            rounding=noise,
         ).ordered(self._order)  # fmt: skip
 
     @draws("rows")
@@ -778,15 +819,15 @@ class ShapleyImportance(Grouped, Result, Inference):
         """Influence of each row on the share of a feature, or on the difference of two."""
         if self.both is not None:
             return standard_errors.influence(*self._both_means(j), self.sample, self.at)
-        known = self._row_shares
+        shares = self._row_shares
         if self.aggregate == "prediction":
             weight = self.sample.weight[self.at]
             standard_errors.check_units(self.sample.units(self.at), self.sample)
-            return Influence(standard_errors.influence_on_mean(known.of(j)[:, None], weight)[:, 0])
-        if known.cells is None and len(self.at) < self.sample.n:
+            return Influence(standard_errors.influence_on_mean(shares.of(j)[:, None], weight)[:, 0])
+        if shares.cells is None and len(self.at) < self.sample.n:
             raise ValueError(f"no standard error for some rows: {self._needs_pairs}")
-        averages = known.means(j, self.sample, self.at)
-        moved = standard_errors.influence(averages, known.meeting, self.sample, self.at)
+        averages = shares.means(j, self.sample, self.at)
+        moved = standard_errors.influence(averages, shares.layout, self.sample, self.at)
         return replace(moved, excess=moved.excess + moved.noise, noise=0.0)  # the Monte-Carlo error is separate
 
     def _both_means(self, j: int | tuple[int, int]) -> tuple[Means, Layout]:
@@ -795,10 +836,10 @@ class ShapleyImportance(Grouped, Result, Inference):
         half, n = _pick(j, self.both) / 2, self.sample.n
         mass = self.sample.weight * donor_mass(self.sample, leaves_out_own=self.leaves_out_own)
         pairs = CommonGrid(np.arange(n), np.arange(n), n, self.leaves_out_own)
-        return Means(local=half, mass=mass, caused=half, lent=mass / mass.sum()), pairs
+        return Means(local=half, mass=mass, caused=half, donor_weight=mass / mass.sum()), pairs
 
     def _monte_carlo(self, unknown: Floats) -> Floats:
         """Monte-Carlo error for these rows; 0 where all pairs were used."""
-        if self.shares is None or isinstance(self.shares.meeting, CommonGrid) or self.shares.cells is None:
+        if self.shares is None or isinstance(self.shares.layout, CommonGrid) or self.shares.cells is None:
             return np.zeros(len(self.features)) if self.exact else np.full_like(unknown, np.nan)
         return monte_carlo_error(self.shares, self.sample, self.at)

@@ -14,7 +14,7 @@ from losslens.plots.look import Look, draws
 from losslens.results.base import Stored, Tabular
 from losslens.results.table import ResultTable, facts
 from losslens.tables.frozen import lazy
-from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Limits
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Limits
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -25,6 +25,13 @@ class Values(Stored):
     codes: NDArray[np.int32] = lazy()  # (n, p)
     ordered: tuple[bool, ...]
     columns: tuple[tuple[str, ...], ...]
+
+    def held(self, column: str, rows: Indices | None = None) -> NDArray[Any] | None:
+        """The value of each row in a column that is a player alone; None where it is none."""
+        if (column,) not in self.columns or not len(self.codes):
+            return None
+        j = self.columns.index((column,))
+        return np.asarray(self.distinct[j][self.codes[:, j] if rows is None else self.codes[rows, j]])
 
 
 def values_of(players: Sequence[Any], names: Sequence[str]) -> Values:
@@ -113,9 +120,9 @@ class ShapleyCurve(Tabular):
         --------
         >>> import numpy as np
         >>> from losslens.results.shapley_curve import ShapleyCurve
-        >>> earned, known = np.array([1.0, 3.0]), (("age",), True, "squared error", "numpy")
+        >>> means, rest = np.array([1.0, 3.0]), (("age",), True, "squared error", "numpy")
         >>> grid, half = np.array([30, 60]), np.array([0.5, 0.5])
-        >>> curve = ShapleyCurve("age", "own", grid, half, earned, *known)
+        >>> curve = ShapleyCurve("age", "own", grid, half, means, *rest)
         >>> ax = curve.plot()
         >>> ax.get_xlabel(), ax.get_ylabel()
         ('age', 'decrease in squared error')

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens import plots
 from losslens.plots.look import Look, draws
@@ -14,7 +15,7 @@ from losslens.results.selection import Grouped, Numbers, in_order, split
 from losslens.results.shapley_curve import Values
 from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.row_labels import Labels, distinct_labels, row_name, take_labels
-from losslens.text import in_digits
+from losslens.text import how_computed, in_digits, rounding_error
 from losslens.typing import Axes, Colors, FeatureLabels, Floats, Mask, Sort
 from losslens.uncertainty.standard_errors import check_level
 
@@ -37,8 +38,8 @@ class ShapleyEffect(Grouped, Result):
     prediction: Floats  #: predictions of the rows, (r,)
     base: Floats  #: mean prediction over the donors, with all features replaced that are not kept, (r,)
     std_error: Floats  #: standard errors due to sampled orders and donors, (r, p); 0 without sampling
-    target: str | None  #: the class whose probability, or score, it is
-    response: str = "probability"  #: "probability", "value" or "score"
+    target: str | None  #: the class whose probability, score or log-odds it is
+    response: str = "probability"  #: "probability", "value", "score" or "log-odds"
     method: str  #: how it was computed, in words
     engine: str  #: the engine that computed the predictions
     exact: bool  #: whether nothing is sampled
@@ -77,6 +78,9 @@ class ShapleyEffect(Grouped, Result):
     def _numbers(self) -> Numbers:
         return {name: {"importance": value} for name, value in zip(self.features, self.importance, strict=True)}
 
+    def _values_held(self, column: str) -> NDArray[Any] | None:
+        return self.values.held(column)
+
     def _split(self, groups: Any) -> dict[Any, Mask]:
         return split(groups, len(self.local), self.row_labels, self.backend)
 
@@ -93,7 +97,7 @@ class ShapleyEffect(Grouped, Result):
     def notes(self) -> list[str]:
         """How the numbers were computed."""
         kind = "exact" if self.exact else "sampled"
-        notes = [f"{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        notes = [f"{kind} ({self.method}); {how_computed(self.engine, self.n_predictions)}"]
         if not self.complete:
             notes.append("interrupted: a valid estimate with the stated error, from fewer walks than requested")
         return notes
@@ -153,4 +157,5 @@ class ShapleyEffect(Grouped, Result):
             ("{feature}", "{effect}[ ± {std_error}]"),
             (FEATURE, ("effect" if single else "mean absolute effect", "{effect}")),
             [about, *self.notes], like="effect",
+            rounding=rounding_error(self.n_donors, np.abs(self.base).max(), np.abs(self.prediction).max()),
         ).ordered(np.argsort(-np.abs(effect), kind="stable"))  # fmt: skip

@@ -55,8 +55,10 @@ from losslens.uncertainty.table_scores import TableScore
 
 FORMAT = "losslens result"
 VERSION = 4  # 2: rows for the extrapolation, sums over files; 3: labels of rows; 4: parts of interactions
-# Files refer to classes by name; these two were renamed after the first files were written.
+# Files refer to classes by name; these two have another name in files.
 NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
+FIELDS_IN_FILES = {"layout": "meeting", "donor_weight": "lent"}  # likewise of fields
+FIELDS = {in_files: name for name, in_files in FIELDS_IN_FILES.items()}
 # Results register themselves; these are the classes of other rooms that they contain.
 Stored.kinds |= {
     NAMES_IN_FILES.get(kind, kind.__name__): kind
@@ -124,7 +126,7 @@ def _opened(file: IO[bytes]) -> zipfile.ZipFile:
 
 
 def _release() -> str:
-    """Of the library that runs; it may do so from a folder, without having been installed."""
+    """The version of the library; "unknown" where it runs from a folder, without having been installed."""
     from importlib.metadata import PackageNotFoundError, version  # slow to import
 
     with suppress(PackageNotFoundError):
@@ -189,7 +191,7 @@ def _read(archive: _Archive, path: str | Path) -> Any:
 
 
 def _part(thing: dict[str, Any], name: str, kind: type) -> Any:
-    """An entry of a description, which must be of a kind."""
+    """An entry of a description; Damaged unless it is of this type."""
     value = thing.get(name)
     need(isinstance(value, kind) and not isinstance(value, bool), f"the description has no {name}, or another one")
     return value
@@ -208,7 +210,7 @@ def _referenced(thing: Any, level: int = 0) -> Iterator[str]:
 
 
 class _Archive:
-    """The members of a file, none of which is read before its size is known to be true and within a limit."""
+    """The members of a file; none is read before its size has been compared with its header and with a limit."""
 
     def __init__(self, archive: zipfile.ZipFile, limit: int) -> None:
         self.archive, self.left, self.limit = archive, limit, limit
@@ -229,11 +231,11 @@ class _Archive:
         info = self.archive.getinfo(f"{name}.npy")  # it is there: `claim` looked
         with _decoding(), self.archive.open(info) as member:
             shape, dtype = _header(member)
-            held = info.file_size - member.tell()
-        known = dtype.kind in "biufmMUS" and (dtype.itemsize > 0 or math.prod(shape) == 0)
-        need(known, f"{name} is an array of {dtype}, which results don't have")
-        fits = min(shape, default=0) >= 0 and math.prod(shape) * dtype.itemsize == held
-        need(fits, f"{name} declares shape {shape} of {dtype}, but the file holds {held} bytes")
+            size = info.file_size - member.tell()
+        usual = dtype.kind in "biufmMUS" and (dtype.itemsize > 0 or math.prod(shape) == 0)
+        need(usual, f"{name} is an array of {dtype}, which results don't have")
+        fits = min(shape, default=0) >= 0 and math.prod(shape) * dtype.itemsize == size
+        need(fits, f"{name} declares shape {shape} of {dtype}, but the file holds {size} bytes")
         with _decoding(), self.archive.open(info) as member:
             array = np.lib.format.read_array(member, allow_pickle=False)
         return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
@@ -306,7 +308,7 @@ class _Packer:
         if name not in Stored.kinds:
             raise TypeError(f"{thing!r} can't be saved: loading it would need your code")
         number = self.seen.setdefault(id(thing), (len(self.seen), thing))[0]
-        content = {field.name: self.pack(getattr(thing, field.name)) for field in fields(thing)}
+        content = {FIELDS_IN_FILES.get(f.name, f.name): self.pack(getattr(thing, f.name)) for f in fields(thing)}
         return {"object": name, "number": number, "fields": content}
 
 
@@ -339,7 +341,7 @@ def _absent(name: str) -> Any:
 
 
 def _moment(text: str, zone: str | None) -> dt.datetime:
-    """A time; of pandas where that is installed and more than Python's are able to tell apart.
+    """A time; of pandas where that is installed and finer than Python's, or in a zone.
 
     Those of Python have no nanoseconds, and those of one zone are equal in the hour that occurs twice.
     """
@@ -349,19 +351,19 @@ def _moment(text: str, zone: str | None) -> dt.datetime:
     import pandas as pd
 
     exact = pd.Timestamp(moment) + pd.Timedelta(int(finer[1]) if finer else 0, "ns")
-    with suppress(ZoneInfoNotFoundError, OSError):  # its offset is known, on any machine
+    with suppress(ZoneInfoNotFoundError, OSError):  # its offset is in the text, on any machine
         exact = exact if zone is None else exact.tz_convert(ZoneInfo(zone))
     return cast("dt.datetime", exact)
 
 
 class _ResultReader:
-    """Makes objects of a description; each is checked once its parts are there."""
+    """Makes objects of a description; each is checked as soon as its parts are made."""
 
     def __init__(self, archive: _Archive, names: set[str]) -> None:
         archive.claim(names)
         self.archive = archive
         self.arrays: dict[str, NDArray[Any]] = {}
-        self.known: dict[int, Any] = {}
+        self.objects: dict[int, Any] = {}
 
     def unpack(self, thing: Any) -> Any:
         if not isinstance(thing, dict):
@@ -396,8 +398,8 @@ class _ResultReader:
             return tuple(self.unpack(item) for item in _part(thing, "tuple", list))
         if "same" in thing:
             number = _part(thing, "same", int)
-            need(number in self.known, f"there is no object {number}")
-            return self.known[number]
+            need(number in self.objects, f"there is no object {number}")
+            return self.objects[number]
         return self._object(thing)
 
     def _objects(self, items: list[Any], shape: list[Any]) -> NDArray[Any]:
@@ -415,7 +417,7 @@ class _ResultReader:
 
     def _object(self, thing: dict[str, Any]) -> Any:
         name, number = _part(thing, "object", str), _part(thing, "number", int)
-        content = {key: self.unpack(value) for key, value in _part(thing, "fields", dict).items()}
+        content = {FIELDS.get(key, key): self.unpack(value) for key, value in _part(thing, "fields", dict).items()}
         block = content.get("block")
         if isinstance(block, np.ndarray) and block.dtype.kind in "iu" and block.size and block.max() >= len(block):
             content["block"] = np.unique(block, return_inverse=True)[1]  # matrices have a row for each number
@@ -425,7 +427,7 @@ class _ResultReader:
         need(kind is not None and is_dataclass(kind), f"{name[:50]} is no part of a result")
         check_fields(cast("type", kind), content)
         with refusing():
-            made = cast("type", kind)(**content)
-        check(made)
-        self.known[number] = made
-        return made
+            result = cast("type", kind)(**content)
+        check(result)
+        self.objects[number] = result
+        return result

@@ -1,4 +1,4 @@
-"""What objects from a file must be for their methods to work: types as annotated, and what the tables here say.
+"""Checks of objects from a file, so that their methods work: types as annotated, and the conditions of the tables here.
 
 Objects that the library computed satisfy this by construction. A file may have been damaged, or edited by hand: all of
 that, and nothing else, is `Damaged`. Any other error is one of the reader.
@@ -26,10 +26,10 @@ from losslens.results.selection import Grouped
 from losslens.tables.row_labels import find_rows
 from losslens.uncertainty.pooled_scores import shown_values
 
-MOST = 1 << 62  # in absolute value, of whole numbers
+MOST = 1 << 62  # in absolute value, of integers
 ALL_ROWS = 10_000_000  # that folds may have been drawn from, however few they are
 POSITIVE = np.finfo(float).tiny
-# One letter a dimension, the length of a tuple, or a whole number itself: equal letters are equal numbers.
+# One letter a dimension, the length of a tuple, or an integer itself: equal letters are equal numbers.
 # "...": any further dimensions; "*o": those of all with this name; "|": one or the other.
 SHAPES = {
     "ByGroup": {"labels": "k", "codes": "n"},
@@ -37,9 +37,9 @@ SHAPES = {
     "ColumnScore": {
         "column_scores": "m", "column_shares": "m", "column_bases": "m", "at_values": "g", "shares": "g",
         "without": "u", "score_without": "u", "own.sample.prediction": "n *o",
-        "number.meeting.own": "n", "number.meeting.donors": "n w|d", "number.meeting.width": "w",
-        "number.predictions": "n w *o", "grid.meeting.own": "n", "grid.meeting.donors": "n c|e",
-        "grid.meeting.width": "c", "grid.predictions": "n c *o",
+        "number.layout.own": "n", "number.layout.donors": "n w|d", "number.layout.width": "w",
+        "number.predictions": "n w *o", "grid.layout.own": "n", "grid.layout.donors": "n c|e",
+        "grid.layout.width": "c", "grid.predictions": "n c *o",
     },
     "Clusters": {
         "labels": "n", "weight": "n", "profiles": "k p", "rules": "k", "cluster_stability": "k", "features": "p",
@@ -53,7 +53,7 @@ SHAPES = {
     "Extrapolation": {"grid": "g ...", "at": "g"},
     "FeatureResult": {
         "at": "r", "observed": "r 2", "values": "f", "sample.weight": "n", "sample.prediction": "n *o",
-        "meeting.size": "g", "meeting.width": "w", "meeting.own": "n", "meeting.donors": "n w|d",
+        "layout.size": "g", "layout.width": "w", "layout.own": "n", "layout.donors": "n w|d",
         "cells.rows": "c", "cells.predictions": "c w *o", "means.mass": "r", "means.local": "r", "means.pi": "g",
         "means.weights": "g", "means.pd": "g ...", "means.caused": "n", "conditioning.leaf": "n",
     },
@@ -63,7 +63,7 @@ SHAPES = {
     },
     "Interactions": {"features": "p", "index": "p p", "unbiased": "p p", "std_error": "p p", "skewness": "p p"},
     "LeftOut": {"features": "p", "loss": "n", "weight": "n", "per_fold": "m p", "training_variance": "n p"},
-    "Means": {"local": "r", "mass": "r", "pi": "g", "weights": "g", "pd": "g ...", "caused": "n", "lent": "n"},
+    "Means": {"local": "r", "mass": "r", "pi": "g", "weights": "g", "pd": "g ...", "caused": "n", "donor_weight": "n"},
     "Observations": dict.fromkeys(
         ("importance", "loss", "weight", "target", "prediction", "influence", "influence_on", "row_labels"), "n"
     ),
@@ -100,8 +100,8 @@ SHAPES = {
     "ShapleyImportance": {
         "features": "p", "sfimp": "p", "monte_carlo_error": "p", "covariance": "p p", "cubes": "p p", "index": "p p",
         "at": "r", "gains": "r", "table": "t", "both": "r p", "sample.weight": "n", "values.codes": "n p",
-        "shares.local": "r p", "shares.local_error": "r p", "shares.caused": "n p", "shares.meeting.size": "n",
-        "shares.meeting.own": "n", "shares.meeting.donors": "n m|n", "shares.meeting.width": "m",
+        "shares.local": "r p", "shares.local_error": "r p", "shares.caused": "n p", "shares.layout.size": "n",
+        "shares.layout.own": "n", "shares.layout.donors": "n m|n", "shares.layout.width": "m",
         "shares.cells": "r m p",
     },
     "Shares": {"local": "r p", "caused": "n p", "cells": "r m p", "local_error": "r p"},
@@ -112,7 +112,7 @@ SHAPES = {
 }  # fmt: skip
 # Where numbers are: not below the first of these, and below the second; None: anywhere. A word is the path to a number,
 # or to what has so many items, in which they are positions.
-WITHIN: dict[str, dict[str, tuple[float | str | None, float | str | None]]] = {
+RANGES: dict[str, dict[str, tuple[float | str | None, float | str | None]]] = {
     "ByGroup": {"codes": (0, "labels")},
     "Clusters": {"labels": (-1, "rules")},
     "CommonGrid": {"size": (0, None), "own": (-1, "size"), "donors": (0, "own")},
@@ -165,7 +165,7 @@ class Damaged(ValueError):  # noqa: N818 - said of a file
 
 
 class Retired(Exception):  # noqa: N818 - said of a file
-    """The name of what an earlier release computed, and this one has no place for."""
+    """The name of a class or field that an earlier release wrote, and this one does not have."""
 
 
 # Classes, and fields, which most results left empty.
@@ -180,7 +180,7 @@ def need(condition: Any, sentence: str) -> None:
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """What a method of ours refuses about a value, it refuses about the file."""
+    """A ValueError of one of our methods means that the file is damaged."""
     try:
         yield
     except ValueError as error:
@@ -200,21 +200,15 @@ def check_fields(kind: type, content: dict[str, Any]) -> None:
             fits = _fits(content[name], _hints(kind)[name])
             need(fits, f"{kind.__name__}.{name} is {_shown(content[name])}, and not {field.type}")
         else:
-            need(
-                field.default is not MISSING or field.default_factory is not MISSING,
-                f"{kind.__name__}.{name} is missing",
-            )
+            optional = field.default is not MISSING or field.default_factory is not MISSING
+            need(optional, f"{kind.__name__}.{name} is missing")
 
 
 _hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)
 
 
-_KINDS: dict[Any, str] = {
-    np.float64: "iuf",
-    np.intp: "iu",
-    np.int32: "iu",
-    np.bool_: "b",
-}  # of the dtypes that an annotation allows
+# The kinds of dtypes that an annotation allows.
+_KINDS: dict[Any, str] = {np.float64: "iuf", np.intp: "iu", np.int32: "iu", np.bool_: "b"}
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -235,13 +229,13 @@ def _fits(value: Any, hint: Any) -> bool:
         parts = value.items() if isinstance(value, dict) else ()
         return isinstance(value, dict) and all(_fits(k, args[0]) and _fits(v, args[1]) for k, v in parts)
     if hint in (int, float):
-        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST
-        return whole or (hint is float and isinstance(value, float))
+        integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST
+        return integer or (hint is float and isinstance(value, float))
     return isinstance(value, origin or hint)
 
 
 def _unaliased(hint: Any) -> Any:
-    """What an alias such as NDArray[...] stands for: since NumPy 2.5 it is an object of its own, no ndarray[...]."""
+    """The type behind an alias such as NDArray[...]: since NumPy 2.5 it is an object of its own, no ndarray[...]."""
     value = getattr(get_origin(hint), "__value__", None)
     return hint if value is None else value[get_args(hint)]
 
@@ -266,8 +260,8 @@ def check(thing: Any) -> None:
     for kind in kinds:
         _check_shapes(thing, SHAPES.get(kind, {}))
     for kind in kinds:
-        for path, (low, high) in WITHIN.get(kind, {}).items():
-            _check_within(thing, path, low, high)
+        for path, (low, high) in RANGES.get(kind, {}).items():
+            _check_range(thing, path, low, high)
         for path in ASCENDING.get(kind, ()):
             need(all((np.diff(value) > 0).all() for value in _at(thing, path)), f"{path} are not in ascending order")
         for path in FILLED.get(kind, ()):
@@ -289,7 +283,7 @@ def check(thing: Any) -> None:
 
 
 def _at(thing: Any, path: str) -> list[Any]:
-    """What stands at a path, without what is None or not there."""
+    """The values at a path, without those that are None or absent."""
     things = [thing]
     for name in path.split("."):
         if name == "*":
@@ -305,34 +299,33 @@ def _sizes(value: Any) -> tuple[int, ...]:
 
 
 def _check_shapes(thing: Any, shapes: dict[str, str]) -> None:
-    known: dict[str, Any] = {}
+    lengths: dict[str, Any] = {}
     for path, texts in shapes.items():
         for value in _at(thing, path):
-            fitting = [_bound(_sizes(value), text.split(), known) for text in texts.split("|")]
-            found = next((one for one in fitting if one is not None), None)
-            if found is None:
-                shown = f"has shape {_sizes(value)}, which contradicts its other arrays"
-                raise Damaged(f"{type(thing).__name__}.{path} {shown}")
-            known = found
+            bound = [_bound(_sizes(value), text.split(), lengths) for text in texts.split("|")]
+            fitting = [one for one in bound if one is not None]
+            shown = f"has shape {_sizes(value)}, which contradicts its other arrays"
+            need(fitting, f"{type(thing).__name__}.{path} {shown}")
+            lengths = fitting[0]
 
 
-def _bound(sizes: tuple[int, ...], letters: list[str], known: dict[str, Any]) -> dict[str, Any] | None:
-    """What letters stand for, the known ones included, if this is such a shape; None: it is another one."""
-    found = dict(known)
+def _bound(sizes: tuple[int, ...], letters: list[str], lengths: dict[str, Any]) -> dict[str, Any] | None:
+    """The length that each letter stands for, those given included, if sizes are of this shape; else None."""
+    lengths = dict(lengths)
     if letters[-1][0] in ".*":  # any further dimensions, which may have a name
         further, letters = letters[-1], letters[:-1]
-        if further != "..." and found.setdefault(further, sizes[len(letters) :]) != sizes[len(letters) :]:
+        if further != "..." and lengths.setdefault(further, sizes[len(letters) :]) != sizes[len(letters) :]:
             return None
         sizes = sizes[: len(letters)]
     fits = len(sizes) == len(letters) and all(
-        size == (int(letter) if letter.isdigit() else found.setdefault(letter, size))
+        size == (int(letter) if letter.isdigit() else lengths.setdefault(letter, size))
         for letter, size in zip(letters, sizes, strict=True)
     )
-    return found if fits else None
+    return lengths if fits else None
 
 
-def _check_within(thing: Any, path: str, low: float | str | None, high: float | str | None) -> None:
-    """Whether numbers are in a range; positions must be whole."""
+def _check_range(thing: Any, path: str, low: float | str | None, high: float | str | None) -> None:
+    """Whether numbers are in a range; positions must be integers."""
     first, end = _limit(thing, low), _limit(thing, high)
     if isinstance(high, str) and end is None:  # positions among no classes: y are numbers
         return
@@ -404,9 +397,7 @@ def _own_donors(own: Any) -> None:
 
 def _shifts(shifts: Any) -> None:
     once = np.bincount(shifts.donor, minlength=len(shifts.donor)) == 1
-    need(
-        shifts.place is not None or once.all(), "a donor of shifts occurs twice"
-    )  # places are computed from the donors
+    need(shifts.place is not None or once.all(), "a donor of shifts occurs twice")  # places are computed
 
 
 def _sample(sample: Any) -> None:
@@ -418,12 +409,12 @@ def _sample(sample: Any) -> None:
 def _feature(one: Any) -> None:
     sample, means = one.sample, one.means
     size = _grid_size(one)
-    need(one.meeting.size == size, f"{one.meeting.size} grid positions for grids of {size} values")
+    need(one.layout.size == size, f"{one.layout.size} grid positions for grids of {size} values")
     need(np.isin(one.cells.rows, one.at).all(), "cells of other rows")
     outputs = [sample.prediction.shape[1:], *([] if sample.classes is None else [(len(sample.classes),)])]
     need(means.pd is None or means.pd.shape[1:] in outputs, "mean predictions of other outputs than the predictions")
     need(means.local is None or means.weights is not None, "importances without weights of the values")
-    need((means.caused is None) == (means.lent is None), "means of donors without their weights")
+    need((means.caused is None) == (means.donor_weight is None), "means of donors without their weights")
     if one.observed is not None:
         need(len(one.values) == 2, "positions on two grids of one feature")
         for column, values in zip(one.observed.T, one.values, strict=True):
@@ -542,10 +533,8 @@ def _extrapolation(one: Any) -> None:
 def _shapley(result: Any) -> None:
     every, covariance = result.sample.n, result.covariance
     need(len(result.at) > 0 or result.sample.totals is not None, "no rows")
-    need(
-        result.table is None or len(result.table) == 1 << min(len(result.features), 62),
-        "errors of some coalitions only",
-    )
+    coalitions = 1 << min(len(result.features), 62)
+    need(result.table is None or len(result.table) == coalitions, "errors of some coalitions only")
     need(result.both is None or len(result.at) == every, "both roles of some rows only")
     need((covariance is None) == (result.cubes is None), "covariances without third moments")
     if covariance is not None:
@@ -564,8 +553,8 @@ def _refits(result: Any) -> None:
     _alike((tuple(fold.features) for fold in result.folds), "folds of different features")
     for fold, rows in zip(result.folds, result.tested, strict=True):
         if type(fold).__name__ != "Scores":
-            known = fold.at if hasattr(fold, "at") else next(iter(fold.features.values())).at
-            need(len(known) == len(rows), "a fold of other rows")
+            one = fold if hasattr(fold, "at") else next(iter(fold.features.values()))
+            need(len(one.at) == len(rows), "a fold of other rows")
 
 
 def _comparison(result: Any) -> None:
@@ -588,9 +577,8 @@ def _check_rows(rows: Any, labels: Any, n: int) -> None:
     if labels is not None:
         find_rows(rows, labels)
     else:
-        need(
-            rows.dtype.kind in "iu" and (rows.size == 0 or 0 <= rows.min() <= rows.max() < n), "rows that are not there"
-        )
+        inside = rows.size == 0 or 0 <= rows.min() <= rows.max() < n
+        need(rows.dtype.kind in "iu" and inside, "rows that are not there")
 
 
 def _regions(result: Any) -> None:

@@ -10,12 +10,17 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.text import in_digits, padded, width_of
+from losslens.text import in_digits, padded, percent, width_of
 from losslens.typing import Indices
 
 NONE = "\N{EN DASH}"  # shown for a missing number
 MOST_COLUMNS, INDENT = 60, 2  # longest name with numbers beside it, in columns of a terminal; indent of other numbers
-FORMATS: dict[str, str] = {"p": ".3g", "p_adjusted": ".2g", "share": "z.1%"}  # z: no "-0.0%"
+MOST_ROWS = 20  # in text
+FORMATS: dict[str, str | Callable[[Any], str]] = {
+    "p": ".3g",
+    "p_adjusted": ".2g",
+    "share": lambda share: percent(share) if np.isfinite(share) else "",
+}
 # Headings and cell templates that many tables share.
 FEATURE, IMPORTANCE = ("feature", "{feature}"), ("importance", "{importance}")
 ERROR, INTERVAL = ("std. error", "{std_error}"), ("95% interval", "[{low} to {high}]")
@@ -45,8 +50,10 @@ class ResultTable:
     alike: Sequence[str] = ("std_error", "low", "high")
     in_text: Sequence[int] | None = None  # rows shown in text; None: all
     in_view: Sequence[int] | None = None  # rows shown in notebooks; None: all
-    most_in_text: int | None = None  # the largest number of rows in text; None: all
+    most_in_text: int | None = MOST_ROWS  # the largest number of rows in text; None: all
     most: int = 40  # the largest number of rows in notebooks
+    rounding: float = 0.0  # how far rounding moves the numbers of `like` and `alike`: up to it they are shown as 0
+    rounded: Sequence[str] = ()  # further columns of such numbers
     _seen: dict[str, Any] = field(default_factory=dict, init=False)
 
     def ordered(self, order: Indices) -> ResultTable:
@@ -92,7 +99,10 @@ class ResultTable:
 
     def _value(self, name: str, row: int) -> Any:
         column = self.column(name)
-        return None if column is None else column[row]
+        value = None if column is None else column[row]
+        if value is None or not self.rounding or name not in (self.like, *self.alike, *self.rounded):
+            return value
+        return 0.0 if abs(value) <= self.rounding else value  # NaN stays
 
     def texts(self, names: Sequence[str]) -> list[list[str]]:
         """Formatted values of some columns, row by row."""
@@ -120,8 +130,8 @@ class ResultTable:
                 aligned.append(f"  {name}")
                 name = ""
             aligned.append("  ".join([f"  {padded(name, first)}", *map(padded, cells, others, [side] * len(cells))]))
-        notes = [*more_not_shown(len(chosen) - len(chosen[: self.most_in_text])), *self.notes]
-        return "\n".join([self.title, *(line.rstrip() for line in aligned), *(f"  ({note})" for note in notes)])
+        aligned += [f"  {note}" for note in more_not_shown(len(chosen) - len(chosen[: self.most_in_text]))]
+        return "\n".join([self.title, *(line.rstrip() for line in aligned), *(f"  ({note})" for note in self.notes)])
 
     def _fill(self, template: str, row: int) -> str:
         texts = {name: self.written(name, row) for name in _NAME.findall(template)}
@@ -137,7 +147,13 @@ def _take(values: Any, order: Indices) -> Any:
 
 def more_not_shown(rows: int) -> list[str]:
     """A note on rows that are not shown."""
-    return [f"{rows:,} more not shown; to_frame() has all"] if rows else []
+    return [f"and {rows:,} more: to_frame()"] if rows else []
+
+
+def named(notes: Sequence[str]) -> list[str]:
+    """Notes of a table with ± in it: the first begins with what that is."""
+    first, *others = [*notes, ""]
+    return [*filter(None, [f"±: standard error{'; ' * bool(first)}{first}", *others])]
 
 
 def facts(title: str, numbers: Mapping[str, Any], notes: Sequence[str]) -> ResultTable:

@@ -32,7 +32,7 @@ class TimeBlocks(Frozen):
     ([48, 48, 4], [0, 0, 0])
     """
 
-    #: the block of each row, (n,): 0, 1, ... in the order of time; stretches without rows have no number
+    #: the block of each row, (n,): 0, 1, ... in the order of time; periods without rows have no number
     labels: Indices
     start: NDArray[Any]  #: the first time of the rows in each block, (G,)
     end: NDArray[Any]  #: the last, (G,)

@@ -74,7 +74,7 @@ def compress_shares(local: Floats, weight: Floats) -> Floats:
 
 
 def _parts(points: Floats) -> Iterator[Floats]:
-    """Some points at a time."""
+    """Yield some points at a time."""
     return (points[start : start + RULE_ROWS] for start in range(0, len(points), RULE_ROWS))
 
 

@@ -51,11 +51,11 @@ def _donor_weights(one: FeatureImportance) -> Floats:
 
     Otherwise a row's divergence would depend on its own value, and so on columns correlated with it.
     """
-    meeting, weight = one.meeting, one.sample.weight
-    if isinstance(meeting, CommonGrid):
-        lent = np.bincount(meeting.own[meeting.donors], weight[meeting.donors], meeting.size)
-        return np.asarray(lent, float)[None, :]
-    return meeting.weights(one.sample, one.cells.rows)
+    layout, weight = one.layout, one.sample.weight
+    if isinstance(layout, CommonGrid):
+        mass = np.bincount(layout.own[layout.donors], weight[layout.donors], layout.size)
+        return np.asarray(mass, float)[None, :]
+    return layout.weights(one.sample, one.cells.rows)
 
 
 def is_constant(values: Floats) -> bool:

@@ -104,9 +104,9 @@ def adjusted_rand(one: Indices, other: Indices) -> float:
 
 
 def _crossed(one: Indices, other: Indices) -> Floats:
-    across = int(other.max()) + 1
-    counts = np.bincount(one * across + other, minlength=(int(one.max()) + 1) * across)
-    return counts.reshape(-1, across).astype(float)
+    columns = int(other.max()) + 1
+    counts = np.bincount(one * columns + other, minlength=(int(one.max()) + 1) * columns)
+    return counts.reshape(-1, columns).astype(float)
 
 
 def _jaccard(one: Indices, other: Indices, k: int) -> Floats:

@@ -15,7 +15,7 @@ from losslens.typing import Floats, Indices
 
 
 def rank_rows(shapley: ShapleyImportance, importances: Importances | None) -> Observations:
-    """Rows by how much all features together reduce their loss, with what they are and, if asked, their influence."""
+    """Rows by how much all features together reduce their loss, with what they are and, on request, their influence."""
     if shapley.loss is None or shapley.sample.loss is None:
         raise ValueError(f"{shapley.title} is a score of all rows together, which single rows do not have; use a loss")
     if shapley.aggregate == "prediction":
@@ -25,7 +25,7 @@ def rank_rows(shapley: ShapleyImportance, importances: Importances | None) -> Ob
     at, sample = shapley.at, shapley.sample
     assert sample.y is not None  # a loss has read it
     importance, loss = shapley.observations, shapley.sample.loss[at]
-    influence, on = (None, None) if importances is None else largest_influence(importances, len(at), sample.y[at])
+    largest = (None, None) if importances is None else largest_influence(importances, len(at), sample.y[at])
     labels = shapley.loss.reads == "labels"
     return Observations(
         importance=importance,
@@ -33,8 +33,8 @@ def rank_rows(shapley: ShapleyImportance, importances: Importances | None) -> Ob
         weight=sample.weight[at] / sample.weight[at].sum(),
         target=observed_target(sample, at),
         prediction=shown_prediction(sample, at, labels),
-        influence=influence,
-        influence_on=on,
+        influence=largest[0],
+        influence_on=largest[1],
         title=shapley.title,
         backend=shapley.backend,
         row_labels=shapley.row_labels,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from losslens.results.importance import FeatureImportance
 from losslens.results.regions import Region, Regions, RegionTarget
+from losslens.results.replaced_rows import ReplacedRows
 from losslens.results.table import or_else
 from losslens.rows import splits
 from losslens.rows.divergence import divergence, is_constant
@@ -40,11 +41,21 @@ def find_regions(
         raise ValueError(f"{permutations} permutations cannot give a p-value of {level} or less; use more")
     first = next(iter(features.values()))
     search = RegionSearch.over(
-        explained_table(X, len(first.at), first.row_labels), first, len(features), depth=int(depth), level=level,
+        _explained(X, first), first, len(features), depth=int(depth), level=level,
         permutations=int(permutations), seed=entropy(random_state),
     )  # fmt: skip
-    found = [region for one in features.values() for region in search.of(one, target)]
-    return Regions(tuple(found), dict(features), target)
+    regions = [region for one in features.values() for region in search.of(one, target)]
+    return Regions(tuple(regions), dict(features), target)
+
+
+def _explained(X: Any, first: FeatureImportance) -> Table:
+    """The table of the result; the columns of an array are called as in the result."""
+    table, among = explained_table(X, len(first.at), first.row_labels), first.extrapolated
+    if table.backend != "numpy" or set(first.columns) <= set(table.names):
+        return table
+    if not isinstance(among, ReplacedRows) or len(among.among.names) != len(table.names):
+        raise ValueError(f"X is an array, and the result is about {first.name!r}: pass a data frame with its columns")
+    return replace(table, labels=among.among.names, names=among.among.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +130,7 @@ class _Contrast:
     """One side of a split against the other."""
 
     p: float = np.nan
-    found: float = np.nan
+    p_search: float = np.nan  # p-value of the split in the search
     difference: tuple[float, float, float] = (np.nan, np.nan, np.nan)  # and its interval
     ratio: tuple[float, float, float] = (np.nan, np.nan, np.nan)
     level: float = LEVEL  # of the interval of a single rule, such that those of all candidates hold together
@@ -145,7 +156,7 @@ class _Searched:
             strength = float(np.average(self.values[rows], weights=self.one.sample.weight[part.at]))
         return Region(
             self.one.name, rule, depth, row_names(self.one.row_labels, rows), part.pfi, low, high, contrast.p,
-            contrast.found, leaf, *contrast.difference, *contrast.ratio, strength,
+            contrast.p_search, leaf, *contrast.difference, *contrast.ratio, strength,
         )  # fmt: skip
 
     def contrasts(self, high: Indices, low: Indices, best: splits.Tested, tests: int) -> tuple[_Contrast, _Contrast]:
@@ -159,22 +170,22 @@ class _Searched:
 
         try:
             a, b = self.one.at_positions(high), self.one.at_positions(low)
-            between = (a.influence - b.influence).std_error
+            std_error = (a.influence - b.influence).std_error
         except ValueError:  # too few rows have weight
-            return _Contrast(found=best.p), _Contrast(found=best.p)
+            return _Contrast(p_search=best.p), _Contrast(p_search=best.p)
         freedom = min(a._units, b._units) - 1
         level = LEVEL
         if not self.by_model:
             level = float(np.clip(2 * t.cdf(np.quantile(best.largest, LEVEL), freedom) - 1, LEVEL, 1 - 1e-12))
-        apart = difference(("", ""), a.unbiased - b.unbiased, between, freedom, level)
-        p = apart.p_value if self.by_model else best.p_of(abs(apart.value) / between if between > 0 else np.inf)
+        gap = difference(("", ""), a.unbiased - b.unbiased, std_error, freedom, level)
+        p = gap.p_value if self.by_model else best.p_of(abs(gap.value) / std_error if std_error > 0 else np.inf)
         p, reach = min(p * tests, 1.0), float(t.ppf((1 + level) / 2, freedom))
         covariance = np.array([[a.influence.variance, 0.0], [0.0, b.influence.variance]])
-        covariance[0, 1] = covariance[1, 0] = (np.trace(covariance) - between**2) / 2
+        covariance[0, 1] = covariance[1, 0] = (np.trace(covariance) - std_error**2) / 2
         return (
-            _Contrast(p, best.p, (apart.value, apart.low, apart.high),
+            _Contrast(p, best.p, (gap.value, gap.low, gap.high),
                       ratio((a.unbiased, b.unbiased), covariance, reach), level),
-            _Contrast(p, best.p, (-apart.value, -apart.high, -apart.low),
+            _Contrast(p, best.p, (-gap.value, -gap.high, -gap.low),
                       ratio((b.unbiased, a.unbiased), covariance[::-1, ::-1], reach), level),
         )  # fmt: skip
 

@@ -11,7 +11,7 @@ import numpy as np
 from losslens.progress import Tick, silent
 from losslens.results.segments import Segment
 from losslens.rows.splits import random_signs, smaller_side
-from losslens.rows.worst_rules import FoundOn, Rule
+from losslens.rows.worst_rules import Rule, RuleSearch
 from losslens.tables.columns import Distinct
 from losslens.tables.row_labels import row_names
 from losslens.tables.sample import Sample, by_unit, effective_number
@@ -25,8 +25,8 @@ JUDGED = 5  # rows under a rule, and others, on the half that judges it; of grou
 FEWEST, FEWEST_GROUPS = 100, 20  # rows, and groups of rows, for a search
 MOST_ROWS = 5_000  # of each half; more would only take longer
 CHAIN = 3  # segments that a half may find one after the other
-LEFT_OUT = 0.25  # share of the rows of a shorter rule that a longer one leaves out, for it to be told in its place
-OVERLAP = 0.5  # share of the smaller of two segments in the larger one, from which on only one is told
+LEFT_OUT = 0.25  # share of the rows of a shorter rule that a longer one leaves out, for it to be reported in its place
+OVERLAP = 0.5  # share of the smaller of two segments in the larger one, from which on only one is reported
 DRAWS = 20  # draws at least as large as the statistic after which a test stops: p is far from the level
 AT_ONCE = 1 << 20  # entries of random draws computed at a time
 LEVEL = 0.95  # of intervals
@@ -47,8 +47,8 @@ class SegmentSearch:
 
     def __post_init__(self) -> None:
         assert self.sample.loss is not None  # callers have computed it
-        known = np.isfinite(self.sample.loss) & (self.sample.weight > 0)
-        object.__setattr__(self, "counted", np.flatnonzero(known))
+        counted = np.isfinite(self.sample.loss) & (self.sample.weight > 0)
+        object.__setattr__(self, "counted", np.flatnonzero(counted))
 
     @property
     def tests(self) -> int:
@@ -75,44 +75,44 @@ class SegmentSearch:
         for _ in range(HALVINGS):
             first = self._half(rng)
             for here in (first, ~first):
-                found_on, judged_on = self._some(here, rng), self._some(~here, rng)
-                for worst in self._worst(found_on, self.depth):
-                    for one in self._chain(worst, found_on, judged_on, rng):
+                searched_on, judged_on = self._some(here, rng), self._some(~here, rng)
+                for worst in self._worst(searched_on, self.depth):
+                    for one in self._chain(worst, searched_on, judged_on, rng):
                         candidates += 1
                         confirmed += [one] if one.p <= self.level else []
                 tick(1)
         if not candidates:
             return (), "no column divides the rows into parts that are large enough to be judged"
-        told = self._apart(confirmed)
-        why = "" if told else "no rule that was found on half of the rows was confirmed on the other half"
-        return tuple(self._segment(one) for one in sorted(told, key=lambda one: one.p)), why
+        segments = self._without_overlaps(confirmed)
+        why = "" if segments else "no rule that was found on half of the rows was confirmed on the other half"
+        return tuple(self._segment(one) for one in sorted(segments, key=lambda one: one.p)), why
 
-    def _apart(self, confirmed: list[_Confirmed]) -> list[_Confirmed]:
-        """Of overlapping segments only one: the shorter rule, unless a longer one leaves out rows that are better.
+    def _without_overlaps(self, confirmed: list[_Confirmed]) -> list[_Confirmed]:
+        """Keep one of overlapping segments: the shorter rule, unless a longer one leaves out rows that are better.
 
-        The halves that confirmed both vote on it, each with the rows that judged. All are confirmed, whichever is told.
+        The halves that confirmed both vote on it, each with the rows that judged. All are confirmed, whichever is kept.
         """
-        told: list[_Confirmed] = []
+        kept: list[_Confirmed] = []
         for one in sorted(confirmed, key=lambda one: (len(one.rule.conditions), -one.rule.statistic)):
-            near = [other for other in told if _overlap(one.rows, other.rows) >= OVERLAP]
-            known = np.any([other.rows for other in told], axis=0) if told else ~one.rows
-            if not near and (one.rows & known).sum() >= OVERLAP * one.rows.sum():  # of several together
+            near = [other for other in kept if _overlap(one.rows, other.rows) >= OVERLAP]
+            covered = np.any([other.rows for other in kept], axis=0) if kept else ~one.rows
+            if not near and (one.rows & covered).sum() >= OVERLAP * one.rows.sum():  # of several together
                 continue
             if all(self._narrows(_like(one, confirmed), _like(other, confirmed)) for other in near):
-                told = [*(other for other in told if other not in near), one]
-        return told
+                kept = [*(other for other in kept if other not in near), one]
+        return kept
 
     def _narrows(self, longer: list[_Confirmed], shorter: list[_Confirmed]) -> bool:
-        """Whether most halves say so."""
+        """Whether most halves say that the longer rule leaves out better rows."""
         pairs = [(a, b) for a in longer for b in shorter if a.judged_on is b.judged_on]
         votes = [self._leaves_out_better(a, b) for a, b in pairs if len(a.rule.conditions) > len(b.rule.conditions)]
         return sum(votes) > len(votes) / 2
 
     def _leaves_out_better(self, one: _Confirmed, other: _Confirmed) -> bool:
         """Whether a longer rule leaves out many rows of a shorter one, with losses more like those of other rows."""
-        left_out, of = other.rows & ~one.rows & one.judged_on, other.rows & one.judged_on
+        left_out, shorter = other.rows & ~one.rows & one.judged_on, other.rows & one.judged_on
         neither = one.judged_on & ~(one.rows | other.rows)
-        if left_out.sum() < max(JUDGED, LEFT_OUT * of.sum()) or not neither.any():
+        if left_out.sum() < max(JUDGED, LEFT_OUT * shorter.sum()) or not neither.any():
             return False
         parts = (one.rows & one.judged_on, left_out, neither)
         here, left, elsewhere = (np.average(self._loss[part], weights=self.sample.weight[part]) for part in parts)
@@ -127,12 +127,12 @@ class SegmentSearch:
         """A random half of the rows; groups stay whole."""
         block, half = self.sample.block, np.zeros(self.sample.n, bool)
         unit = np.arange(self.sample.n) if block is None else block
-        known = np.unique(unit[self.counted])
-        half[np.isin(unit, rng.permutation(known)[: len(known) // 2])] = True
+        units = np.unique(unit[self.counted])
+        half[np.isin(unit, rng.permutation(units)[: len(units) // 2])] = True
         return half
 
     def _some(self, here: Mask, rng: np.random.Generator) -> Mask:
-        """Those of these rows that have weight; some of them if they are very many."""
+        """The rows of this half that have weight; a random sample of them if they are very many."""
         rows = self.counted[here[self.counted]]
         rows = rows if len(rows) <= self.most_rows else rng.choice(rows, self.most_rows, replace=False)
         chosen = np.zeros(self.sample.n, bool)
@@ -144,9 +144,9 @@ class SegmentSearch:
         sample, least = self.sample, max(LEAST_ROWS, int(np.ceil(LEAST_SHARE * here.sum())))
         if here.sum() < 2 * least:
             return []
-        return FoundOn.over(self.columns, self._loss, sample.weight, sample.block, here, least, JUDGED).worst(depth)
+        return RuleSearch.over(self.columns, self._loss, sample.weight, sample.block, here, least, JUDGED).worst(depth)
 
-    def _chain(self, worst: Rule, found_on: Mask, judged_on: Mask, rng: np.random.Generator) -> Iterator[_Confirmed]:
+    def _chain(self, worst: Rule, searched_on: Mask, judged_on: Mask, rng: np.random.Generator) -> Iterator[_Confirmed]:
         """The worst segment, the worst of the rows outside of it, and so on until one is not confirmed.
 
         Each is tested at the chain's share of the level, and only after those before it were confirmed: this keeps the
@@ -160,7 +160,7 @@ class SegmentSearch:
             if p * self.tests > self.level:
                 return
             before |= rows
-            below = self._worst(found_on & ~before, len(worst.conditions))
+            below = self._worst(searched_on & ~before, len(worst.conditions))
             if len(below) < len(worst.conditions):
                 return
             worst = below[-1]
@@ -176,15 +176,15 @@ class SegmentSearch:
         return test(self._loss[at], self.sample.weight[at], inside, block, most, rng)
 
     def _segment(self, one: _Confirmed) -> Segment:
-        """Its numbers, of the rows that judged it."""
+        """The numbers of a confirmed rule, computed from the rows that judged it."""
         sample, at = self.sample, np.flatnonzero(one.judged_on)
         block = None if sample.block is None else sample.block[at]
         inside, loss, weight = one.rows[at], self._loss[at], sample.weight[at]
         parts = [_mean(loss, np.where(side, weight, 0.0), block) for side in (inside, ~inside)]
         (here, moved, units), (other, moved_other, other_units) = parts
         low, high = interval(here, moved.std_error, units, LEVEL, moved.skewness)
-        apart, fewer = moved - moved_other, min(units, other_units)
-        gap = difference(("", ""), here - other, apart.std_error, fewer - 1, LEVEL, apart.skewness)
+        moved_gap, fewer = moved - moved_other, min(units, other_units)
+        gap = difference(("", ""), here - other, moved_gap.std_error, fewer - 1, LEVEL, moved_gap.skewness)
         times = (np.nan, np.nan, np.nan)
         if not self.signed and here > 0 and other > 0:
             of_log = Influence(moved.moved / here - moved_other.moved / other)
@@ -193,7 +193,7 @@ class SegmentSearch:
         return Segment(
             one.rule.words, one.rule.columns, row_names(sample.row_labels, np.flatnonzero(one.rows)),
             float(sample.weight[one.rows].sum()), here, low if self.signed else max(low, 0.0), high, other,
-            gap.value, gap.low, gap.high, *times, one.p, int(inside.sum()),
+            gap.value, gap.low, gap.high, *times, one.p, int(inside.sum()), gap.std_error, fewer, moved_gap.skewness,
         )  # fmt: skip
 
 
@@ -243,17 +243,17 @@ def _permuted(
 
     It is studentised, hence valid in large samples if only the mean of the losses has nothing to do with it.
     """
-    apart = loss - np.average(loss, weights=weight)
-    largest = np.abs(apart).max()
+    deviation = loss - np.average(loss, weights=weight)
+    largest = np.abs(deviation).max()
     if not largest > 0:  # the judging rows have one and the same loss, though not all rows do
         return 1.0
-    apart, mass = apart / largest, weight / weight.max()
-    sums = np.stack([mass, mass * apart, mass**2, mass**2 * apart, mass**2 * apart**2], axis=1)
-    whole = sums.sum(axis=0)
+    deviation, mass = deviation / largest, weight / weight.max()
+    sums = np.stack([mass, mass * deviation, mass**2, mass**2 * deviation, mass**2 * deviation**2], axis=1)
+    total = sums.sum(axis=0)
 
     def welch(members: Floats) -> Floats:
         here = members @ sums
-        (a, of_a), (b, of_b) = (_mean_and_variance(part.T) for part in (here, whole - here))
+        (a, of_a), (b, of_b) = (_mean_and_variance(part.T) for part in (here, total - here))
         return np.asarray((a - b) / np.sqrt(np.maximum(of_a + of_b, 1e-30)))
 
     def drawn(count: int) -> Floats:
@@ -272,8 +272,8 @@ def _flipped(
     loss: Floats, weight: Floats, inside: Mask, block: Indices | None, most: int, rng: np.random.Generator
 ) -> float:
     """Groups of rows: their contributions to the difference against those with random signs, as in `splits.best`."""
-    apart, share = loss - np.average(loss, weights=weight), np.average(inside, weights=weight)
-    contribution = by_unit(weight * apart * (inside - share), block)
+    deviation, share = loss - np.average(loss, weights=weight), np.average(inside, weights=weight)
+    contribution = by_unit(weight * deviation * (inside - share), block)
     if not contribution.any():
         return 1.0
     statistic, draw = random_signs(contribution, 0.0)
@@ -285,9 +285,9 @@ def _share_as_large(statistic: float, drawn: Statistic, width: int, most: int) -
     seen = larger = 0
     while seen < most:
         count = min(most - seen, max(1, AT_ONCE // width), max(DRAWS, seen))
-        found = drawn(count) >= statistic - 1e-9 * abs(statistic)
-        if larger + int(found.sum()) >= DRAWS:
-            last = int(np.flatnonzero(found)[DRAWS - larger - 1])
+        as_large = drawn(count) >= statistic - 1e-9 * abs(statistic)
+        if larger + int(as_large.sum()) >= DRAWS:
+            last = int(np.flatnonzero(as_large)[DRAWS - larger - 1])
             return DRAWS / (seen + last + 1)
-        seen, larger = seen + count, larger + int(found.sum())
+        seen, larger = seen + count, larger + int(as_large.sum())
     return (1 + larger) / (1 + seen)

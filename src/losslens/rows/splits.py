@@ -37,10 +37,10 @@ class SplitRule:
     @property
     def needs_value(self) -> bool:
         """Whether missing values violate it."""
-        return self.how in ("≤", "=") or (self.how == ">" and not self.or_missing) or self._is_known
+        return self.how in ("≤", "=") or (self.how == ">" and not self.or_missing) or self._is_present
 
     @property
-    def _is_known(self) -> bool:
+    def _is_present(self) -> bool:
         return (self.how, self.what) == ("is", "known")
 
     def follows_from(self, other: SplitRule) -> bool:
@@ -48,7 +48,7 @@ class SplitRule:
         if self.column != other.column:
             return False
         single = other.how == "=" or (other.how, other.what) == ("is", "missing")  # one value is left
-        return single or (self.how == other.how != "≠") or (self._is_known and other.needs_value)
+        return single or (self.how == other.how != "≠") or (self._is_present and other.needs_value)
 
 
 def with_rule(rules: tuple[SplitRule, ...], rule: SplitRule) -> tuple[SplitRule, ...]:
@@ -150,11 +150,11 @@ def _possible_splits(name: str, column: Distinct, present: Indices, counts: Indi
 
 def _cuts(name: str, column: Distinct, present: Indices, counts: Indices) -> list[Split]:
     """Thresholds between neighbouring values; whether a value is missing is a split of its own."""
-    known, missing = present[present < column.present], present[present >= column.present]
-    ranks = np.cumsum(counts[known]) / counts[known].sum()
-    wanted = np.arange(1, MAX_CUTS + 1) / (MAX_CUTS + 1)
-    places = np.unique(np.searchsorted(ranks, wanted)) if len(known) > MAX_CUTS else np.arange(len(known) - 1)
-    splits = [Split(name, column, int(known[k])) for k in places if k + 1 < len(known)]
+    codes, missing = present[present < column.present], present[present >= column.present]
+    ranks = np.cumsum(counts[codes]) / counts[codes].sum()
+    quantiles = np.arange(1, MAX_CUTS + 1) / (MAX_CUTS + 1)
+    places = np.unique(np.searchsorted(ranks, quantiles)) if len(codes) > MAX_CUTS else np.arange(len(codes) - 1)
+    splits = [Split(name, column, int(codes[k])) for k in places if k + 1 < len(codes)]
     return [*splits, *(Split(name, column, int(code), is_category=True) for code in missing)]
 
 
@@ -240,12 +240,12 @@ def left_out(best: Tested, target: Floats, here: Mask, block: Indices | None = N
     """
     values, sides = target[here] - target[here].mean(), sides_of(best.candidates, np.flatnonzero(here))
     if block is None:
-        unit, found = np.arange(len(values)), _without_rows(values / np.sqrt(np.mean(values**2)), sides)
+        unit, statistics = np.arange(len(values)), _without_rows(values / np.sqrt(np.mean(values**2)), sides)
     else:
         unit = np.unique(block[here], return_inverse=True)[1]
-        found = _without_groups(_contributions(values, sides, block[here]))
-    first = int(np.argmax(np.abs(next(found))))
-    parts = [(np.abs(some).argmax(axis=1), some) for some in found]
+        statistics = _without_groups(_contributions(values, sides, block[here]))
+    first = int(np.argmax(np.abs(next(statistics))))
+    parts = [(np.abs(some).argmax(axis=1), some) for some in statistics]
     place = np.concatenate([at for at, _ in parts])[unit]
     above = np.concatenate([np.take_along_axis(some, at[:, None], axis=1)[:, 0] > 0 for at, some in parts])[unit]
     sides[:, first] = best.split.rows[here]  # its threshold is finer than that of the candidate
@@ -264,7 +264,7 @@ def _without_rows(values: Floats, sides: Sides) -> Iterator[Floats]:
 
 
 def _without_groups(contribution: Floats) -> Iterator[Floats]:
-    """Likewise for groups."""
+    """T of each split with its sign, (1, splits), and then without each group, (groups, splits)."""
     total, squares = contribution.sum(axis=0, keepdims=True), np.square(contribution).sum(axis=0, keepdims=True)
     least = ROUNDING * squares + np.finfo(float).tiny
     yield total / np.sqrt(squares + least)
@@ -312,12 +312,12 @@ def _permuted(values: Floats, sides: Sides, test: PermutationTest) -> tuple[Floa
     return statistic(scaled[None, :])[0], drawn()
 
 
-def _welch(total: Floats, squares: Floats, yes: Floats, whole: tuple[float, Any, Any]) -> Floats:
+def _welch(total: Floats, squares: Floats, yes: Floats, of_all: tuple[float, Any, Any]) -> Floats:
     """T with its sign, from sums over the yes side and those of all rows: their number, sum and sum of squares.
 
     Values have about mean 0 and variance 1.
     """
-    n, everything, every_square = whole
+    n, everything, every_square = of_all
     no, rest = n - yes, everything - total
     variance = squares / yes - np.square(total / yes), (every_square - squares) / no - np.square(rest / no)
     least = ROUNDING * (1 / yes + 1 / no)  # sides without spread would divide by a rounding error

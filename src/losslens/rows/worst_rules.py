@@ -45,7 +45,7 @@ class Rule:
 
 
 @dataclass(frozen=True, eq=False)
-class FoundOn:
+class RuleSearch:
     """The rows that rules are searched on."""
 
     rows: Indices
@@ -71,15 +71,15 @@ class FoundOn:
     def over(
         cls, columns: Mapping[str, Distinct], loss: Floats, weight: Floats, block: Indices | None, here: Mask,
         least: int, least_groups: int,
-    ) -> FoundOn:  # fmt: skip
+    ) -> RuleSearch:  # fmt: skip
         """These rows; loss, weight and block are of all rows."""
         rows = np.flatnonzero(here)
         mass = weight[rows] / weight[rows].sum()
-        apart = loss[rows] - mass @ loss[rows]
-        found = candidates(columns, here, least)
-        parts = [list(some) for _, some in groupby(found, key=lambda split: (id(split.column), split.is_category))]
+        deviation = loss[rows] - mass @ loss[rows]
+        splits = candidates(columns, here, least)
+        parts = [list(some) for _, some in groupby(splits, key=lambda split: (id(split.column), split.is_category))]
         unit = None if block is None else np.unique(block[rows], return_inverse=True)[1]
-        return cls(rows, mass, mass * apart, float(mass @ apart**2), unit, least, least_groups, parts)
+        return cls(rows, mass, mass * deviation, float(mass @ deviation**2), unit, least, least_groups, parts)
 
     def worst(self, depth: int) -> list[Rule]:
         """The best rule of one condition, of two, and so on; none if no loss differs or no column divides the rows."""
@@ -88,19 +88,19 @@ class FoundOn:
         if not self.variance > 0:
             return best
         for _ in range(depth):
-            found = sorted(self._extended(beam), key=lambda one: -one[0])
-            if not found:
+            rules = sorted(self._extended(beam), key=lambda one: -one[0])
+            if not rules:
                 break
-            best.append(Rule(found[0][1], self._welch(found[0][2])))
-            beam = [(conditions, held) for _, conditions, held in found[:BEAM]]
+            best.append(Rule(rules[0][1], self._welch(rules[0][2])))
+            beam = [(conditions, held) for _, conditions, held in rules[:BEAM]]
         return best
 
     def _extended(self, beam: list[Held]) -> Iterator[tuple[float, tuple[Condition, ...], Sides]]:
         """The best rules with one more condition: statistic, conditions, and rows."""
         for splits in self.parts:
             sides = sides_of(splits, self.rows)
-            within = self._of_column(splits, sides) if len(beam) > 1 and not splits[0].is_category else []
-            own = [*beam, *within]
+            intervals = self._of_column(splits, sides) if len(beam) > 1 and not splits[0].is_category else []
+            own = [*beam, *intervals]
             held = np.array([rows for _, rows in own])
             for yes, statistic in zip((True, False), self._statistics(held, sides), strict=True):
                 count = int(np.isfinite(statistic).sum())
@@ -122,7 +122,7 @@ class FoundOn:
 
     @staticmethod
     def _of_column(splits: list[Split], sides: Sides) -> list[Held]:
-        """Rows above each threshold of a column, so that intervals of it are found of which neither end stands out."""
+        """Rows above each threshold of a column: a further condition on the column then makes an interval."""
         return [(((split, False),), 1 - sides[:, j]) for j, split in enumerate(splits)]
 
     def _statistics(self, held: Sides, sides: Sides) -> tuple[Floats, Floats]:
@@ -137,38 +137,38 @@ class FoundOn:
             parts += [held * scaled.astype(np.float32), held * (scaled**2).astype(np.float32)]
         weighted = np.concatenate(parts)
         yes = np.asarray(weighted @ sides, float).reshape(len(parts), len(held), -1)
-        whole = weighted.sum(axis=1, dtype=float).reshape(len(parts), len(held), 1)
-        found = [self._of_rows(side, whole[0]) for side in (yes, whole - yes)]
+        total = weighted.sum(axis=1, dtype=float).reshape(len(parts), len(held), 1)
+        statistics = [self._of_rows(side, total[0]) for side in (yes, total - yes)]
         if self.block is not None:
-            found = [
+            statistics = [
                 np.where(
                     np.isfinite(some),
                     self._of_groups(held, answer, np.flatnonzero(np.isfinite(some).any(axis=1))),
                     -np.inf,
                 )
-                for some, answer in zip(found, (sides, 1 - sides), strict=True)
+                for some, answer in zip(statistics, (sides, 1 - sides), strict=True)
             ]
-        return found[0], found[1]
+        return statistics[0], statistics[1]
 
     def _of_rows(self, sums: Floats, before: Floats) -> Floats:
-        """From the number of rows, and sums of losses, weights and squared weights, (sums, rules, conditions)."""
+        """The statistics from sums of rows, losses, weights and squared weights, (sums, rules, conditions)."""
         n, count, pull = len(self.rows), sums[0], sums[1] * self.spread
         mass, square = (count, count) if self.even else (sums[2], sums[3])
         fits = (count >= self.least) & (count <= MOST_SHARE * n) & (count < before) & (mass > 0) & (mass < n)
         mass, square = np.where(fits, mass / n, 0.5), square / n**2
         every = float(self.weight @ self.weight)
         variance = self.variance * (square / mass**2 + (every - square) / (1 - mass) ** 2)
-        found = pull * (1 / mass + 1 / (1 - mass)) / np.sqrt(np.where(fits, variance, 1.0))
-        return np.where(fits, found, -np.inf)
+        statistic = pull * (1 / mass + 1 / (1 - mass)) / np.sqrt(np.where(fits, variance, 1.0))
+        return np.where(fits, statistic, -np.inf)
 
-    def _of_groups(self, held: Sides, sides: Sides, asked: Indices) -> Floats:
-        found = np.full((len(held), sides.shape[1]), -np.inf)
-        whole = by_unit(self.pull, self.block)
-        for i in asked:
+    def _of_groups(self, held: Sides, sides: Sides, rules: Indices) -> Floats:
+        statistic = np.full((len(held), sides.shape[1]), -np.inf)
+        total = by_unit(self.pull, self.block)
+        for i in rules:
             members = held[i][:, None] * sides
             pull, mass = by_unit(self.pull[:, None] * members, self.block), self.weight @ members
             groups = np.sum(by_unit(members, self.block) > 0, axis=0)
-            size = np.sqrt(np.square(pull - whole[:, None] * mass).sum(axis=0))
-            known = (groups >= self.least_groups) & (size > 0)
-            found[i, known] = pull.sum(axis=0)[known] / size[known]
-        return found
+            size = np.sqrt(np.square(pull - total[:, None] * mass).sum(axis=0))
+            enough = (groups >= self.least_groups) & (size > 0)
+            statistic[i, enough] = pull.sum(axis=0)[enough] / size[enough]
+        return statistic

@@ -135,7 +135,7 @@ class ConditionalGame:
         columns = [j for player, k in zip(setup.players, kept, strict=True) if not k for j in player.feature.columns]
         names = sorted(player.feature.name for player, k in zip(setup.players, kept, strict=True) if k)
         rng = np.random.default_rng([self.entropy, 17, *"\0".join(names).encode()])  # independent of the column order
-        drawn = self.design.lend_to(columns, rng, m=self.m)
+        drawn = self.design.draw_values(columns, rng, m=self.m)
         losses = drawn_losses(setup, columns, drawn, setup.counter)
         weights = draw_weights(drawn, weight)
         no_donor = weights.sum(axis=0) == 0  # these rows keep their loss

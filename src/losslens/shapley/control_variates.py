@@ -138,6 +138,24 @@ def _sums(walks: _Walks, cells: Any, donors: Any, gain: FullGain | None) -> tupl
     return by_row, by_donor
 
 
+@one_thread()
+def subtract_centred(cells: Floats, controls: Floats, default: Floats) -> None:
+    """Subtract from cells (p, r, R), in place, what variables of mean 0 explain, (k, p, r, R).
+
+    Their slopes are fitted to the other half of the sweeps; where these are too few they are the default ones, (k,).
+    """
+    p, r, R = cells.shape
+    slopes, folds = [np.tile(default, (p, 1))] * 2, _folds(R)
+    if R > 1 and r * (R // 2) >= CELLS_PER_CONTROL * len(default):
+        for fold, (fit, _) in enumerate(folds):
+            squares = _LeastSquares(p, len(default))
+            some = np.ascontiguousarray(controls[..., fit].swapaxes(0, 1))
+            squares.add_within_rows(some, cells[..., fit], np.ones(some[0, 0].shape))
+            slopes[fold] = squares.slopes()
+    for of_fold, (_, use) in zip(slopes, folds, strict=False):
+        cells[..., use] -= np.einsum("kprR,pk->prR", controls[..., use], of_fold)
+
+
 def _blocks(n: int, numbers: int, xp: Any = np) -> list[slice]:
     """Slices of n things whose temporary arrays, of so many numbers each, are small; those of a device are larger."""
     step = max(1, getattr(xp, "at_once", AT_ONCE) // numbers)

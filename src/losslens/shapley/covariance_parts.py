@@ -24,7 +24,7 @@ from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss, log_loss
 from losslens.models import Model
 from losslens.passes.parts.counting import Counted, FirstPass, Quantiles, first_pass, kinds_of_all
-from losslens.passes.parts.reading import Data, PartRows, Stretch, part_sample
+from losslens.passes.parts.reading import Data, Job, PartRows, part_sample
 from losslens.passes.parts.results import sum_over_parts
 from losslens.passes.parts.stream import Stream
 from losslens.passes.parts.trees import TreeWork, bound, counting
@@ -42,9 +42,9 @@ ABSENT = "this result comes from files and keeps no rows; pass a sample of the r
 COUNTS_IN_MEMORY = 4  # the counts of all parts, of one part, and what rows look up in them
 
 
-def summed(of_part: Callable[[Any, PartRows], Any], work: Any, stretch: Stretch, tick: Tick) -> Any:
-    """The sums of all parts of a stretch."""
-    return reduce(add, (of_part(work, rows) for rows in work.data.rows(stretch, tick)))
+def summed(of_part: Callable[[Any, PartRows], Any], work: Any, job: Job, tick: Tick) -> Any:
+    """The sums of all parts of a job."""
+    return reduce(add, (of_part(work, rows) for rows in work.data.rows(job, tick)))
 
 
 def jackknife(sums: JointSums, sfimp: Floats, deletion: Deletion) -> tuple[Floats, Floats]:
@@ -201,7 +201,7 @@ def run_trees(stream: Stream) -> ShapleyImportance:
     if stream.response == "values":
         assert stream.loss is not None
         arguments = replace(arguments, sums=TargetSums(stream.model_info, stream.loss))
-    counted = first_pass(arguments, stream.stretches, stream.workers, stream.progress)
+    counted = first_pass(arguments, stream.jobs, stream.workers, stream.progress)
     work = _tree_work(stream, counted, bound(stream, counted, bins))
     donors = sum_over_parts(stream, counted, partial(summed, count_donors), work, "counting donors")
     work = replace(work, counts=donors.counts, mean=donors.b / counted.total)
@@ -296,17 +296,16 @@ def run_linked(stream: Stream) -> ShapleyImportance:
     unwrapped, read = stream.unwrapped, stream.read
     assert unwrapped is not None
     assert stream.loss is not None
-    linked = read.linked if read.donor_sums == "moments" else read
-    columns, outputs = tuple(feature.columns[0] for feature in stream.features), len(linked.coef)
+    columns, outputs = tuple(feature.columns[0] for feature in stream.features), len(read.coef)
     site = stream.site(stream.head)
     engine = check_predictions(read.engine(unwrapped, site), stream.model.responder(stream.response), site)
     dtype = engine.predict(np.arange(1)).dtype
     rows = LinkedRows(
-        linked, unwrapped, columns, np.zeros((len(columns), outputs)), stream.model_info, stream.loss, dtype
+        read, unwrapped, columns, np.zeros((len(columns), outputs)), stream.model_info, stream.loss, dtype
     )  # fmt: skip
     rows = replace(rows, shift=rows.added(stream.head)[0].mean(axis=0))
     first = FirstPass(stream.data, (), Quantiles({}), labels=False, sums=rows)
-    counted = first_pass(first, stream.stretches, stream.workers, stream.progress)
+    counted = first_pass(first, stream.jobs, stream.workers, stream.progress)
     assert counted.sums is not None
     means, p = counted.sums / counted.sums[-1], len(columns)
     mean, with_b, mean_b = means[:p], means[p : 2 * p], means[-2]
@@ -314,9 +313,9 @@ def run_linked(stream: Stream) -> ShapleyImportance:
     work = LinkedWork(data, rows, counted.total, counted.deletion, mean, with_b - mean_b * mean, mean_b)
     sums: BothRoles = sum_over_parts(stream, counted, partial(summed, share_linked), work, "Shapley values")
     low, high = (combine([one[k] for one in sums.ends], axis=0) for k, combine in enumerate((np.min, np.max)))
-    least, most = ((rows.shift + end).sum(axis=0) + linked.intercept for end in (low, high))
+    least, most = ((rows.shift + end).sum(axis=0) + read.intercept for end in (low, high))
     index = None
-    if linked.link == "identity":  # replacing j and l adds 2 d_j d_l to a pair's loss, d = c_i - c_k: 4 cov(c_j, c_l)
+    if read.link == "identity":  # replacing j and l adds 2 d_j d_l to a pair's loss, d = c_i - c_k: 4 cov(c_j, c_l)
         index = -4 * sums.products
         np.fill_diagonal(index, 0.0)
     return sums.result(stream, counted, engine.name, least, most, engine.predict(np.arange(1)), index)

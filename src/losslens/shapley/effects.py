@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from losslens import game_theory
 from losslens.donors.questions import Subject
-from losslens.losses import Response
+from losslens.engines.choice import CHECKED
 from losslens.models import Model
-from losslens.passes.task import Options, Task, class_of, effect_of, prepare
+from losslens.passes.task import Options, Task, class_of, effect_of, prepare, raw_of
 from losslens.passes.ways import EXACT_PREDICTIONS
 from losslens.progress import ProgressBar, bar
 from losslens.results.selection import in_order
@@ -26,9 +26,9 @@ from losslens.shapley.by_engine import MOST_CELLS
 from losslens.shapley.coalitions import MOST_PLAYERS, MOST_PREDICTIONS, all_coalitions, count_predictions
 from losslens.shapley.request import check_players, covers_table
 from losslens.shapley.setup import GameSetup, set_up
-from losslens.shapley.walk_kinds import EffectWalk
+from losslens.shapley.walk_kinds import FIRST_EFFECT_SWEEPS, STRATA, EffectWalk, LinkedWalk
 from losslens.tables import checks
-from losslens.tables.frames import Table, as_table, prepend_rows
+from losslens.tables.frames import Batch, Table, as_table, prepend_rows
 from losslens.tables.row_labels import Labels, distinct_labels, labels_of, take_labels
 from losslens.typing import Floats, Indices, Mask
 
@@ -43,8 +43,8 @@ class EffectRequest:
     rows: Indices  # (r,)
     donors: Indices  # (B,)
     weight: Floats  # (B,), sums to one
-    response: Response
-    column: int | None  # of the response
+    response: str  # what is explained, in a word
+    column: int | None  # of the predictions
     target: str | None  # its class
     method: str
     budget: int | None
@@ -71,18 +71,36 @@ class EffectRequest:
 
 
 def check_request(
-    model: Model, X: Any, rows: Any, target: Any, method: str, budget: int | None, weight: Any, options: Options
-) -> EffectRequest:
+    model: Model, X: Any, rows: Any, target: Any, scale: str, method: str, budget: int | None, weight: Any,
+    options: Options,
+) -> EffectRequest:  # fmt: skip
     """Check all arguments, and find the rows and their donors."""
     background = as_table(X)
-    model, response = effect_of(model, target)
+    model, response = raw_of(model) if scale == "raw" else effect_of(model, target)
     table, explained, donors, labels = _rows_and_donors(background, rows)
     mass = checks.row_weights(weight, background.n, background.index, least=1)
-    task = prepare(model, table, None, options, loss=None, response=response)
+    task = prepare(model, table, None, options, loss=None, response=response, all_pairs=True)
     check_players(task)
     column, label = class_of(task.sample, target, response)
     donors, mass = _drawn(task, donors[mass > 0], mass[mass > 0])
-    return EffectRequest(task, explained, donors, mass / mass.sum(), response, column, label, method, budget, labels)
+    words = {"values": "value", "probabilities": "probability"}.get(response, "score")
+    if scale == "raw" and column is None and _are_log_odds(model, background):
+        words = "log-odds"
+    return EffectRequest(
+        task, explained, donors, mass / mass.sum(), words, column, label, method, budget, labels
+    )  # fmt: skip
+
+
+def _are_log_odds(model: Model, table: Table) -> bool:
+    """Whether the scores of two classes are log-odds of its probabilities: compared on some rows.
+
+    In digits that a probability close to 0 or 1 still has, if it is in single precision.
+    """
+    if "probabilities" not in model.responses:
+        return False
+    some = Batch(table).fill(np.unique(np.linspace(0, table.n - 1, CHECKED).astype(np.intp)), [])
+    score, chance = model.responder("scores")(some), model.responder("probabilities")(some)[:, 1]
+    return bool(np.allclose(1 / (1 + np.exp(-np.clip(score, -700, 700))), chance, rtol=1e-5, atol=1e-6))
 
 
 def _rows_and_donors(background: Table, rows: Any) -> tuple[Table, Indices, Indices, Labels | None]:
@@ -207,6 +225,19 @@ def by_walks(request: EffectRequest, setup: GameSetup, progress: ProgressBar) ->
     return EffectShares(local, f"{len(sweeps)} walks a row", error, complete)
 
 
+def by_linked_walks(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
+    """The same from an engine that knows the sums inside a link: exact values of these are control variates."""
+    walk, strata = effect_walk(request, setup), STRATA
+    if request.budget is not None:
+        a_stratum = 2 * FIRST_EFFECT_SWEEPS * request.steps
+        strata = max(1, min(STRATA, (request.budget - setup.counter.rows) // a_stratum))
+    known = vars(walk) | {"cost": 2 * strata * request.steps}
+    kind = LinkedWalk(**known, strata=strata, pick=request.pick, tick=progress)
+    sweeps, complete, _ = walks.run(kind, progress)
+    local, error = kind.summary(sweeps)
+    return EffectShares(local, f"{2 * strata * len(sweeps)} walks a row", error, complete)
+
+
 def choose(request: EffectRequest) -> tuple[EffectWay, int]:
     """The way, and the steps of its progress bar: an exact engine where it is cheap, else the model."""
     r, p = len(request.rows), len(request.players)
@@ -225,7 +256,7 @@ def choose(request: EffectRequest) -> tuple[EffectWay, int]:
             f"the exact values would take {predictions:,.0f} predictions, more than {limit:,.0f}; explain fewer rows, "
             "draw donors with Grid(m), raise budget=, or use method='walk'"
         )
-    return by_walks, r
+    return (by_linked_walks if "walks" in request.engine_work else by_walks), r
 
 
 def explain(request: EffectRequest) -> ShapleyEffect:
@@ -236,8 +267,8 @@ def explain(request: EffectRequest) -> ShapleyEffect:
 def explain_by(way: EffectWay, steps: int, request: EffectRequest) -> ShapleyEffect:
     """Run a way, and make the result."""
     task, rows = request.task, request.rows
-    by_model = way in (by_coalitions, by_walks)
-    with bar(steps, "Shapley values", task.progress, "predictions" if by_model else "rows") as progress:
+    by_model, walked = way in (by_coalitions, by_walks), way is by_linked_walks
+    with bar(steps, "Shapley values", task.progress, "predictions" if by_model or walked else "rows") as progress:
         if by_model:
             setup = set_up(of_one_number(request), None, progress)
         else:
@@ -257,7 +288,7 @@ def explain_by(way: EffectWay, steps: int, request: EffectRequest) -> ShapleyEff
         base=base,
         std_error=np.zeros(shares.local.shape) if shares.std_error is None else shares.std_error,
         target=request.target,
-        response={"values": "value", "probabilities": "probability"}.get(request.response, "score"),
+        response=request.response,
         method=shares.method,
         engine=engine,
         exact=shares.std_error is None and not task.engine.repeats.declined,

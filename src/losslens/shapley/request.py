@@ -117,7 +117,7 @@ def check_request(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettin
     chosen = default_loss(model, loss, y)
     if settings.aggregate == "prediction" and chosen.reads == "labels":
         raise ValueError(f"{chosen.name} reads labels, which have no mean; aggregate='prediction' needs numbers")
-    task = prepare(model, X, y, options, loss=chosen, response=chosen.reads)
+    task = prepare(model, X, y, options, loss=chosen, response=chosen.reads, all_pairs=True)
     check_players(task)
     assert task.loss is not None  # the chosen one, with the outputs of a custom function
     request = Request(task, task.loss, settings)

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from losslens.cells.matrix import Means
 from losslens.donors.layout import OwnDonors
 from losslens.engines.base import Pairs
-from losslens.game_theory import random_orders
+from losslens.game_theory import along, random_orders
+from losslens.progress import Tick, silent
 from losslens.results.shapley import ShapleyImportance, Shares
 from losslens.shapley import control_variates
 from losslens.shapley.setup import BINS, FullGain, GameSetup, fetched, full_gain
@@ -28,6 +29,7 @@ from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 from losslens.uncertainty import standard_errors
 from losslens.uncertainty.standard_errors import RowColumnFit
+from losslens.workers import in_process
 
 SWEEP_BYTES = 48  # per row and player: shares of both readings, steps, orders, and what is made of them
 STEPS_AT_ONCE = 1 << 18  # predicted at a time
@@ -38,13 +40,16 @@ CERTAIN = 20_000  # unless they have so many degrees of freedom
 RECENT = 100  # last sweeps, from which the interval beside the bar is estimated
 FIRST_EFFECT_SWEEPS = 10  # before the first stopping decision
 PRECISE = 0.01  # of the predictions' standard deviation: sweeps are drawn until the Monte-Carlo error is below
+SLOPE_REACH = 0.01  # of the sums' standard deviation, for slopes of a link
+STRATA = 4  # of the donors, unless the budget allows less
+LINKED_STEPS_AT_ONCE = 1 << 15  # of the sums, which stay in the processor's cache
 MIN_WALKS = 40 * BINS  # to estimate additive parts; fewer would fit noise
 
 
-def check_memory(sweeps: int, rows: int, p: int, memory: int) -> None:
+def check_memory(sweeps: int, rows: int, p: int, memory: int, sweep_bytes: int = SWEEP_BYTES) -> None:
     """Raise ValueError unless the sweeps fit into memory: fewer would be another result."""
-    if sweeps * rows * p * SWEEP_BYTES > memory:
-        needs = size_in_words(2 * sweeps * rows * p * SWEEP_BYTES)
+    if sweeps * rows * p * sweep_bytes > memory:
+        needs = size_in_words(2 * sweeps * rows * p * sweep_bytes)
         raise ValueError(
             f"memory is too small for {sweeps:,} sweeps of walks to {rows:,} rows; pass memory='{needs}', or a smaller "
             "budget="
@@ -227,7 +232,7 @@ class LossWalk(_PerformanceWalk):
         sample, gain = self.setup.sample, self.gain
         if gain is None or sample.units() < 3:
             return np.inf
-        means = Means(local=gain.by_row, mass=sample.weight, caused=gain.by_donor, lent=sample.weight)
+        means = Means(local=gain.by_row, mass=sample.weight, caused=gain.by_donor, donor_weight=sample.weight)
         return standard_errors.std_error(means, all_pairs(sample.n), sample, np.arange(sample.n))
 
     @property
@@ -250,8 +255,8 @@ class LossWalk(_PerformanceWalk):
         sfimp, shares, cells = control_variates.gather(
             setup, sweeps, gain, leaves_out_own=self.leaves_out_own, xp=setup.loss_arrays.xp
         )
-        assert isinstance(shares.meeting, OwnDonors)
-        fits = _fits(setup.loss_arrays.pairs(shares.meeting, sample, cells), shares.meeting, sample)
+        assert isinstance(shares.layout, OwnDonors)
+        fits = _fits(setup.loss_arrays.pairs(shares.layout, sample, cells), shares.layout, sample)
         noise = np.sqrt([fit.noise for _, fit in fits]) if fits else np.full(setup.p, np.nan)
         total = float(sfimp.sum()) if self.total is None else self.total
         gains = shares.local.sum(axis=1) if gain is None else gain.by_row
@@ -262,11 +267,11 @@ class LossWalk(_PerformanceWalk):
         return sampling_error(self.setup, summary.shares, summary.monte_carlo_error, summary.fits)
 
 
-def _fits(pairs: Pairs, meeting: OwnDonors, sample: Sample) -> tuple[tuple[Means, RowColumnFit], ...]:
+def _fits(pairs: Pairs, layout: OwnDonors, sample: Sample) -> tuple[tuple[Means, RowColumnFit], ...]:
     """The means of each player over pairs, and the effects of rows and donors; none where there are too few pairs."""
     try:
         means, weights = pairs.means(), pairs.weights
-        fits = standard_errors.fit_several(means, meeting, sample, np.arange(sample.n), weights)
+        fits = standard_errors.fit_several(means, layout, sample, np.arange(sample.n), weights)
     except ValueError:
         return ()
     return tuple(zip(means, fits, strict=True))
@@ -283,7 +288,7 @@ def sampling_error(
     if sample.units() < 3:
         return np.full(setup.p, np.inf)
     known = fits or [(shares.means(j, sample, every), None) for j in range(setup.p)]
-    errors = [standard_errors.influence(means, shares.meeting, sample, every, fit).std_error for means, fit in known]
+    errors = [standard_errors.influence(means, shares.layout, sample, every, fit).std_error for means, fit in known]
     return np.asarray(np.sqrt(np.maximum(np.square(errors) - np.square(noise), 0.0)))
 
 
@@ -384,20 +389,21 @@ class EffectWalk(WalkKind):
     weight: Floats  # of the donors
     budget: int | None
     memory: int  # bytes for the sweeps
+    sweep_bytes: ClassVar[int] = SWEEP_BYTES  # per row and player
 
     @cached_property
     def max_sweeps(self) -> int:
         """The most sweeps that the budget allows."""
         most = ((self.budget or MOST_PREDICTIONS) - self.setup.counter.rows) // max(1, self.cost)
         if most < 2:
-            raise ValueError(f"two walks a row take {2 * self.cost:,} predictions; raise budget=")
+            raise ValueError(f"two sweeps of walks take {2 * self.cost:,} predictions; raise budget=")
         return int(most)
 
     @property
     def first_sweeps(self) -> int:
         """All that the budget allows, if there is one."""
         first = self.max_sweeps if self.budget is not None else min(FIRST_EFFECT_SWEEPS, self.max_sweeps)
-        check_memory(first, len(self.rows), self.setup.p, self.memory)
+        check_memory(first, len(self.rows), self.setup.p, self.memory, self.sweep_bytes)
         return first
 
     @property
@@ -423,7 +429,7 @@ class EffectWalk(WalkKind):
         if self.budget is not None or (missing := self.noise(sweeps)) <= 1:
             return len(sweeps)
         needed = int(1 + len(sweeps) * min(4.0, missing))
-        check_memory(min(needed, self.max_sweeps), len(self.rows), self.setup.p, self.memory)
+        check_memory(min(needed, self.max_sweeps), len(self.rows), self.setup.p, self.memory, self.sweep_bytes)
         return needed
 
     def noise(self, sweeps: list[Sweep]) -> float:
@@ -439,17 +445,130 @@ class EffectWalk(WalkKind):
         """
         setup, R = self.setup, len(sweeps)
         cells = np.stack([one.shares for one in sweeps], axis=1)  # (r, R, p)
-        donors = np.stack([one.donors for one in sweeps], axis=1)
-        if cells.shape[0] * R >= 2 * MIN_WALKS:
-            for half in range(2):  # cross-fitting: no walk is fitted to its own noise
-                parts = control_variates.additive_parts(setup, sweeps[1 - half :: 2], self.rows)
-                parts = parts - self.weight @ parts[self.donors]
-                cells[:, half::2] += parts[donors[:, half::2]]  # their mean over the donors is 0
+        self.subtract_controls(cells, sweeps)
         if setup.covers_table:
             base = setup.sample.prediction
             excess = cells.sum(axis=2) - (base[self.rows] - self.weight @ base[self.donors])[:, None]
             cells = cells - excess[:, :, None] * _slopes(cells, excess)
         return cells.mean(axis=1), cells.std(axis=1, ddof=1) / np.sqrt(R)
+
+    def subtract_controls(self, cells: Floats, sweeps: list[Sweep]) -> None:
+        """Subtract, in place, what is explained by the additive part of the donor: its mean over the donors is 0."""
+        donors = np.stack([one.donors for one in sweeps], axis=1)
+        if cells.shape[0] * len(sweeps) < 2 * MIN_WALKS:
+            return
+        for half in range(2):  # cross-fitting: no walk is fitted to its own noise
+            parts = control_variates.additive_parts(self.setup, sweeps[1 - half :: 2], self.rows)
+            parts = parts - self.weight @ parts[self.donors]
+            cells[:, half::2] += parts[donors[:, half::2]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinkedWalk(EffectWalk):
+    """To some rows, where an engine knows the sums u of which a link h makes predictions: log-odds, say.
+
+    A step of player j from donor k towards row i moves the sums by s_j, (K,), and the prediction by about g s_j, with g
+    the slopes of the link, (K,). Over all orders s_j averages to a_j(i, k), j's Shapley value on the scale of the sums,
+    which has a closed form. With slopes g(i) at the row's sums, g(k) at the donor's, and their mean over donors g, each
+    step has three control variates, whose means over orders and over donors with weights w_k are exact:
+
+        g(i) s_j,   mean  g(i) A_j(i),               A_j(i) = sum over k of w_k a_j(i, k)
+        g(k) s_j,   mean  sum over k of w_k g(k) a_j(i, k)
+        g s_j,      mean  g A_j(i)
+
+    So the donors are counted with the weights w and w g_1, .., w g_K. Subtracting any multiples of the controls less
+    their means changes no expectation, if the multiples don't depend on the walk: they are fitted to the other half of
+    the sweeps. What is left is the bend of the link between row and donor; of a linear link nothing. Slopes need not be
+    those of the link for this to hold, so difference quotients will do.
+    """
+
+    strata: int  # of the donors, by their predictions: a row has two walks from each of them in a sweep
+    pick: Callable[[NDArray[Any]], NDArray[Any]]  # one number of each prediction
+    tick: Tick
+    sweep_bytes = 128
+
+    @property
+    def games(self) -> Any:
+        """Of the engine."""
+        return self.setup.task.games
+
+    @cached_property
+    def slopes(self) -> Floats:
+        """The slopes of the link at the sums of each row, (n, K)."""
+        every, p = np.arange(self.setup.n), self.setup.p
+        own = self.games.walk_sums(every, every, np.tile(np.arange(p), (len(every), 1)))[:, -1]
+        reach = SLOPE_REACH * np.where(np.ptp(own, axis=0) > 0, own.std(axis=0), 1.0)
+        ends = [[self._respond(own + side * np.diag(reach)[k]) for side in (-1, 1)] for k in range(own.shape[1])]
+        return np.stack([(high - low) / (2 * step) for (low, high), step in zip(ends, reach, strict=True)], axis=1)
+
+    def _respond(self, sums: Floats) -> Floats:
+        """The explained prediction, from sums (..., K)."""
+        return np.asarray(self.pick(self.games.respond(sums.reshape(-1, sums.shape[-1]))), float).reshape(
+            sums.shape[:-1]
+        )
+
+    @cached_property
+    def mean_slope(self) -> Floats:
+        """Over the donors, (K,)."""
+        return np.asarray(self.weight @ self.slopes[self.donors])
+
+    @cached_property
+    def means(self) -> Floats:
+        """The exact means of the controls, (3, p, r)."""
+        weight = np.bincount(self.donors, self.weight, self.setup.n)
+        weights = np.vstack([weight, weight * self.slopes.T])
+        effects = self.games.effects_on_sums(weights, self.setup.task.n_jobs, silent)(self.rows)  # (1 + K, r, p, K)
+        at_row = np.einsum("rk,rpk->pr", self.slopes[self.rows], effects[0])
+        at_donor = np.einsum("krpk->pr", effects[1:])
+        return np.stack([at_row, at_donor, np.einsum("k,rpk->pr", self.mean_slope, effects[0])])
+
+    def sweeps(self, count: int) -> list[Sweep]:
+        """Each row has donors from all strata, and for each of these walks in an order and in its reverse."""
+        (r, p), D, means = (len(self.rows), self.setup.p), self.strata, self.means
+        donors = np.stack([self._draw_strata(r) for _ in range(count)]).reshape(-1)  # sweep, row, stratum
+        orders, rows = random_orders(len(donors), p, self.rng), np.tile(np.repeat(self.rows, D), count)
+        step = max(1, LINKED_STEPS_AT_ONCE // (2 * D * (p + 1))) * D
+        parts = [(rows[s], donors[s], orders[s]) for s in _slices(len(rows), step)]
+        done = in_process(self.setup.task.n_jobs).map(_linked_steps, self, parts, self.tick)
+        steps = np.concatenate(list(done), axis=2).reshape(4, p, count, r)
+        return [Sweep(donors, orders, one[0].T, None, controls=one[1:] - means) for one in np.moveaxis(steps, 2, 0)]
+
+    def _draw_strata(self, r: int) -> Indices:
+        """For each row donors that are evenly spaced in the order of their predictions, (r, strata), by weight."""
+        at = (np.arange(self.strata) + self.rng.random((r, 1))) / self.strata
+        place = np.searchsorted(self._ranked[1], at, side="right")
+        return self._ranked[0][np.minimum(place, len(self.donors) - 1)]
+
+    @cached_property
+    def _ranked(self) -> tuple[Indices, Floats]:
+        """The donors in the order of their predictions, and their cumulated weights."""
+        order = np.argsort(self.setup.sample.prediction[self.donors], kind="stable")
+        return self.donors[order], np.cumsum(self.weight[order])
+
+    def subtract_controls(self, cells: Floats, sweeps: list[Sweep]) -> None:
+        """Subtract, in place, what the steps of the sums explain."""
+        controls = np.stack([one.controls for one in sweeps], axis=3)
+        left = np.ascontiguousarray(cells.transpose(2, 0, 1))
+        control_variates.subtract_centred(left, controls, np.array([0.5, 0.5, 0.0]))
+        cells[:] = left.transpose(1, 2, 0)
+
+
+def _slices(n: int, step: int) -> list[slice]:
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def _linked_steps(walk: LinkedWalk, part: tuple[Indices, Indices, Indices], tick: Tick) -> Floats:
+    """By how much each player changes the prediction, and its three controls: means over strata, (4, p, rows)."""
+    rows, donors, orders = part
+    mean_slope = np.broadcast_to(walk.mean_slope, walk.slopes[rows].shape)
+    steps = np.zeros((4, orders.shape[1], len(rows) // walk.strata))
+    for there in (orders, orders[:, ::-1]):
+        sums = walk.games.walk_sums(rows, donors, there)
+        controls = [np.einsum("bsk,bk->bs", sums, of) for of in (walk.slopes[rows], walk.slopes[donors], mean_slope)]
+        for total, one in zip(steps, (walk._respond(sums), *controls), strict=True):
+            total -= along(there, one).reshape(-1, walk.strata, len(total)).sum(axis=1).T / (2 * walk.strata)
+        tick(len(rows) * (orders.shape[1] - int(walk.setup.covers_table)))
+    return steps
 
 
 def _slopes(cells: Floats, excess: Floats) -> Floats:

@@ -33,6 +33,7 @@ class Sweep:
     shares: Any  # (r, p): by how much each player reduced the loss; without a loss, its steps
     steps: Any  # (r, p): what it added to the prediction; None where predictions are not single numbers
     back: Any = None  # (r, p): shares of the donor with the row as its donor, the walk read in reverse
+    controls: Any = None  # (k, p, r): variables of mean 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -95,7 +95,7 @@ def without_own_pairs(found: ShapleyImportance, sample: Sample) -> ShapleyImport
     return replace(
         new,
         shares=replace(
-            shares, local=shares.local / others[:, None], caused=shares.caused / others[:, None], meeting=pairs
+            shares, local=shares.local / others[:, None], caused=shares.caused / others[:, None], layout=pairs
         ),
     )
 

@@ -67,19 +67,15 @@ class ClassRuns:
 
     classes: NDArray[np.int32]
     length: NDArray[np.int32] | None  # of each run; None: the class of each value
+    size: int  # the number of classes, some of which may have none of the values
 
     @classmethod
-    def of(cls, each: NDArray[np.int32]) -> ClassRuns:
+    def of(cls, each: NDArray[np.int32], size: int) -> ClassRuns:
         """From the class of each value, (g,)."""
         first = np.flatnonzero(np.diff(each, prepend=-1))
         if 2 * len(first) > len(each):
-            return cls(each, None)
-        return cls(each[first], np.diff(first, append=len(each)).astype(np.int32))
-
-    @property
-    def size(self) -> int:
-        """The number of classes."""
-        return int(self.classes.max()) + 1
+            return cls(each, None, size)
+        return cls(each[first], np.diff(first, append=len(each)).astype(np.int32), size)
 
     @property
     def each(self) -> NDArray[np.int32]:

@@ -8,8 +8,9 @@ names it.
 from __future__ import annotations
 
 import glob
+import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import groupby
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 PART_ROWS = 100_000  # small row groups of a file are joined up to this many rows: each part has a fixed cost
 BATCH_ROWS = 65_536  # decoded at a time where a row group is read in pieces
 WILDCARDS = "*?["
+SUFFIXES = (".parquet", ".parq", ".pq")  # of names in a list; others are texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,31 +116,45 @@ def as_source(X: Any) -> Source | None:
     """A source from the argument X; None for data in memory."""
     if isinstance(X, Source):
         return X
-    kind = _kind(X)
-    if isinstance(X, (str, Path)) or _is_paths(X):
-        return _from_dataset(_open(X))
+    opened = _opener(X)
+    return None if opened is None else opened(X)
+
+
+def in_files(X: Any) -> bool:
+    """Whether the argument X is a source; nothing is opened."""
+    return isinstance(X, Source) or _opener(X) is not None
+
+
+def _opener(X: Any) -> Callable[[Any], Source] | None:
+    """The function that makes a source of the argument X; None for data in memory."""
+    kind = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
+    if isinstance(X, (str, Path)) or (isinstance(X, (list, tuple)) and len(X) > 0 and all(map(_names_files, X))):
+        return _from_files
     if kind.startswith("pyarrow.") and hasattr(X, "get_fragments"):
-        return _from_dataset(X)
+        return _from_dataset
     if kind == "polars.LazyFrame":
-        return _from_lazy(X)
+        return _from_lazy
     if kind.startswith("dask.") and hasattr(X, "to_delayed") and hasattr(X, "npartitions"):
-        return _from_dask(X)
+        return _from_dask
     return None
 
 
-def _kind(X: Any) -> str:
-    return f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
-
-
-def _is_paths(X: Any) -> bool:
-    return isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(item, (str, Path)) for item in X)
+def _names_files(item: Any) -> bool:
+    """Whether an item of a list is a path or a pattern, and not a text to predict."""
+    if isinstance(item, str):
+        return item.lower().endswith(SUFFIXES) or (bool(set(WILDCARDS) & set(item)) and not re.search(r"\s", item))
+    return isinstance(item, Path)
 
 
 # Parquet files and pyarrow datasets.
 
 
+def _from_files(paths: Any) -> Source:
+    return _from_dataset(_open(paths))
+
+
 def _open(paths: Any) -> Any:
-    """A dataset of files, of a folder, or of the files that match a pattern."""
+    """A dataset of files, of a folder, or of the files that match a pattern, or one of several."""
     if find_spec("pyarrow") is None:
         raise ImportError("Parquet files need pyarrow; pip install 'losslens[parquet]'")
     import pyarrow.dataset as ds
@@ -152,20 +168,24 @@ def _open(paths: Any) -> Any:
             if not files:
                 raise FileNotFoundError(f"the folder {paths} holds no file that ends in .parquet")
             return ds.dataset(files, format="parquet", partitioning="hive", partition_base_dir=str(paths))
-        if any(sign in str(paths) for sign in WILDCARDS) and not Path(paths).exists():
-            files = sorted(glob.glob(str(paths), recursive=True))  # noqa: PTH207 - the user's pattern, as written
-            if not files:
-                raise FileNotFoundError(f"no file matches {paths}")
-            paths = files
-        else:
-            paths = [paths]
-    for path in paths:
-        if not Path(path).exists():
-            raise FileNotFoundError(f"there is no file {path}")
+        paths = [paths]
+    paths = [file for path in paths for file in _matching(path)]
     try:
-        return ds.dataset([str(path) for path in paths], format="parquet", partitioning="hive")
+        return ds.dataset(paths, format="parquet", partitioning="hive")
     except ArrowInvalid as error:
-        raise ValueError(f"X names files that are not all Parquet files: {', '.join(map(str, paths[:3]))}") from error
+        raise ValueError(f"X names files that are not all Parquet files: {', '.join(paths[:3])}") from error
+
+
+def _matching(path: str | Path) -> list[str]:
+    """The files that match a pattern, sorted; a path as it is."""
+    if Path(path).exists():
+        return [str(path)]
+    if not set(WILDCARDS) & set(str(path)):
+        raise FileNotFoundError(f"there is no file {path}")
+    files = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207 - the user's pattern, as written
+    if not files:
+        raise FileNotFoundError(f"no file matches {path}")
+    return files
 
 
 @dataclass(frozen=True, eq=False)

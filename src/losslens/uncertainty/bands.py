@@ -75,8 +75,8 @@ def band(
         raise ValueError(f"a band needs at least 3 {what} with weight; there are {len(groups.mass)}")
     error = groups.std_error * np.sqrt(len(groups.mass) / max(units, len(groups.mass)))
     size = float(np.nanmax(np.abs(single), initial=0.0))
-    over, under = _largest_deviations(groups, np.flatnonzero(error > CONSTANT * size), level)
-    return Band(curve - over * error, curve + under * error, error, level)
+    up, down = _largest_deviations(groups, np.flatnonzero(error > CONSTANT * size), level)
+    return Band(curve - up * error, curve + down * error, error, level)
 
 
 def _add_up(single: Floats, weight: Floats, block: Indices | None) -> _Units:
@@ -113,8 +113,8 @@ def _largest_deviations(groups: _Units, varying: Indices, level: float) -> tuple
         mass = mass[:, :1]
     pull = pull - mass * (pull.sum(axis=0) / mass.sum(axis=0))  # centred at the mean of the chosen rows
     draws = np.concatenate([_deviations(mass, pull, rng) for _ in range(DRAWS // BATCH)], axis=1)
-    over, under = np.quantile(draws, (1 + level) / 2, axis=1)
-    return float(over), float(under)
+    up, down = np.quantile(draws, (1 + level) / 2, axis=1)
+    return float(up), float(down)
 
 
 def _deviations(mass: Floats, pull: Floats, rng: np.random.Generator) -> Floats:

@@ -9,6 +9,7 @@ from losslens.typing import Floats, Mask
 IN_A_ROW = 5  # autocorrelations that must be insignificant together
 FEWEST_BLOCKS = 6  # that a length must leave
 LONGER = 1.5
+NEIGHBOURS = 0.5  # correlation of consecutive values where none are known
 
 
 def block_length(series: Floats) -> tuple[float, bool]:
@@ -21,13 +22,13 @@ def block_length(series: Floats) -> tuple[float, bool]:
     too little for a variance that is too small, but not for one that varies as Student's t assumes: hence longer.
     """
     n = len(series)
-    longest = max(1.0, float(np.floor(min(3 * np.sqrt(n), n / FEWEST_BLOCKS))))
-    apart = series - series.mean()
-    square = float(apart @ apart)
+    longest = _longest(n)
+    deviations = series - series.mean()
+    square = float(deviations @ deviations)
     if not square > 1e-18 * float(series @ series) or n <= IN_A_ROW + 1:
         return 1.0, False
     last = min(int(np.ceil(np.sqrt(n))) + IN_A_ROW, n - 1)
-    R = np.array([apart[k:] @ apart[: n - k] for k in range(1, last + 1)]) / square
+    R = np.array([deviations[k:] @ deviations[: n - k] for k in range(1, last + 1)]) / square
     significant = np.abs(R) >= 2 * np.sqrt(np.log10(n) / n)
     reached, settled = _reached(significant)
     M = min(2 * max(1, reached), last)
@@ -38,6 +39,20 @@ def block_length(series: Floats) -> tuple[float, bool]:
         return 1.0, not settled
     length = LONGER * (1.5 * (G / g) ** 2 * n) ** (1 / 3)
     return min(max(length, 1.0), longest), length > longest or not settled
+
+
+def length_unseen(n: int) -> float:
+    """`block_length` of so many values of which nothing is known, if consecutive ones correlate by `NEIGHBOURS`.
+
+    With R(k) = r^k, ``G / g = 2 r / (1 - r^2)``.
+    """
+    length = float(LONGER * (1.5 * (2 * NEIGHBOURS / (1 - NEIGHBOURS**2)) ** 2 * n) ** (1 / 3))
+    return min(length, _longest(n))
+
+
+def _longest(n: int) -> float:
+    """The longest blocks of so many values."""
+    return max(1.0, float(np.floor(min(3 * np.sqrt(n), n / FEWEST_BLOCKS))))
 
 
 def _reached(significant: Mask) -> tuple[int, bool]:

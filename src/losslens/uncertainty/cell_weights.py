@@ -107,7 +107,7 @@ class CellWeights(ABC):
         return np.asarray(inverse(self.by_row) * (totals.row - self.times(of_donors.donor)))
 
     def _solve(self, total: Floats, per_row: Floats, rounding: float) -> Floats:
-        """By conjugate gradients."""
+        """Solve the normal equations for the donors' effects by conjugate gradients."""
         from scipy.sparse import linalg
 
         def reduced(effect: Floats) -> Floats:
@@ -153,18 +153,18 @@ def cell_weights(layout: OwnDonors, sample: Sample, rows: Indices) -> CellWeight
 
 
 class MatrixWeights(CellWeights):
-    """Any donors, as a sparse matrix."""
+    """The weights for any donors, as a sparse matrix."""
 
     def __init__(self, layout: OwnDonors, sample: Sample, rows: Indices) -> None:
         from scipy import sparse
 
         donors = np.asarray(layout.donors[rows])
-        lent = layout.weights(sample, rows, donors) * sample.weight[rows][:, None]
-        counted = lent > 0
+        mass = layout.weights(sample, rows, donors) * sample.weight[rows][:, None]
+        counted = mass > 0
         self._check(int(counted.sum()), int(counted.any(axis=1).sum()))
         self.donors, self.counted = donors, counted
         where = np.repeat(np.arange(len(rows)), counted.sum(axis=1))
-        share = lent[counted] / lent.sum()
+        share = mass[counted] / mass.sum()
         self.matrix = sparse.csr_array((share, (where, donors[counted])), shape=(len(rows), sample.n))
         distinct = share if layout.fresh else self.matrix.data
         self.cells, self.squares = len(distinct), float(distinct @ distinct)
@@ -239,21 +239,21 @@ class ShiftWeights(CellWeights):
         self.row_weight, self.donor_weight = np.zeros(n), sample.weight[self.donor]
         self.row_weight[self.at] = sample.weight[rows]
         total = squares = 0.0
-        cells, met = 0, np.zeros(n, bool)
-        for shift, apart in self._each():
+        cells, has_donors = 0, np.zeros(n, bool)
+        for shift, mask in self._each():
             weight = self.row_weight * shift.of(self.donor_weight)
-            weight = weight if apart is None else weight * apart
+            weight = weight if mask is None else weight * mask
             counted = weight > 0
             cells += int(counted.sum())
-            met |= counted
+            has_donors |= counted
             total += float(weight.sum())
             squares += float(weight @ weight)
-        self._check(cells, int(met.sum()))
+        self._check(cells, int(has_donors.sum()))
         self.row_weight /= total
         self.cells, self.squares = cells, squares / total**2
 
     def _each(self) -> Iterator[tuple[_Shifted, Mask | None]]:
-        """Each shift, and which of its pairs are of two groups (None: all)."""
+        """Yield each shift, and which of its pairs are of two groups (None: all)."""
         for shift in self.shifts:
             yield shift, None if self.blocks is None else self.blocks[0] != shift.of(self.blocks[1])
 
@@ -266,11 +266,11 @@ class ShiftWeights(CellWeights):
         """The matrix times a vector of the donors, (r,)."""
         added, total = donor[self.donor], np.zeros(len(self.donor))
         added *= self.donor_weight
-        for shift, apart in self._each():
-            if apart is None:
+        for shift, mask in self._each():
+            if mask is None:
                 shift.add(added, total)
             else:
-                total += shift.of(added) * apart
+                total += shift.of(added) * mask
         total *= self.row_weight
         return np.asarray(total[self.at])
 
@@ -279,8 +279,8 @@ class ShiftWeights(CellWeights):
         added, total = np.zeros(len(self.donor)), np.zeros(len(self.donor))
         added[self.at] = row
         added *= self.row_weight
-        for shift, apart in self._each():
-            shift.add_back(added if apart is None else added * apart, total)
+        for shift, mask in self._each():
+            shift.add_back(added if mask is None else added * mask, total)
         total *= self.donor_weight
         added[self.donor] = total
         return added
@@ -314,27 +314,27 @@ class ShiftWeights(CellWeights):
         n, r = len(self.donor), len(self.at)
         if self.cyclic:
             return int(np.gcd.reduce([n, *(shift.s - self.shifts[0].s for shift in self.shifts)]))
-        found, label, position = 2 * n, np.arange(2 * n), np.arange(n)
-        for shift, apart in self._each():
+        components, label, position = 2 * n, np.arange(2 * n), np.arange(n)
+        for shift, mask in self._each():
             counted = (self.row_weight > 0) & (shift.of(self.donor_weight) > 0)
-            counted = counted if apart is None else counted & apart
-            found, renamed = _components(label[:n][counted], label[n:][shift.of(position)[counted]], found)
+            counted = counted if mask is None else counted & mask
+            components, renamed = _components(label[:n][counted], label[n:][shift.of(position)[counted]], components)
             label = renamed[label]
-        return found - (n - r)  # positions of rows that are not asked for
+        return components - (n - r)  # positions of rows that are not among these
 
 
 def connected_pairs(donors: Indices, counted: Callable[[slice], Mask], n: int) -> int:
-    """Components of the graph of rows and n donors, donors (r, m), of which some count in the columns asked for.
+    """Components of the graph of rows and n donors, donors (r, m), of which `counted` says which count in some columns.
 
     The first columns usually connect all rows and donors: more pairs never separate what is connected.
     """
     r = len(donors)
     for some in (slice(0, FEW_COLUMNS), slice(None)):
         row, column = np.nonzero(counted(some))
-        found = _components(row, r + donors[:, some][row, column], r + n)[0]
-        if found == 1:
+        components = _components(row, r + donors[:, some][row, column], r + n)[0]
+        if components == 1:
             break
-    return found
+    return components
 
 
 def _components(row: NDArray[Any], donor: NDArray[Any], size: int) -> tuple[int, Indices]:
@@ -343,5 +343,5 @@ def _components(row: NDArray[Any], donor: NDArray[Any], size: int) -> tuple[int,
     from scipy.sparse import csgraph
 
     graph = sparse.csr_array((np.ones(len(row), np.int8), (row, donor)), shape=(size, size))
-    found, label = csgraph.connected_components(graph, directed=False)
-    return int(found), np.asarray(label, np.intp)
+    components, label = csgraph.connected_components(graph, directed=False)
+    return int(components), np.asarray(label, np.intp)

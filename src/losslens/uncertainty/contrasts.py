@@ -47,17 +47,17 @@ def of_donors(
         some, rows = counted[part], at[counted[part]]
         if isinstance(layout, CommonGrid):
             own = np.arange(sample.n) if unit is None else unit
-            lent = np.where(own[rows][:, None] != own, sample.weight, 0.0)
-            lent /= lent.sum(axis=1, keepdims=True)
-            of_unit = lent if unit is None else by_unit(lent.T, unit).T[:, np.unique(unit, return_inverse=True)[1]]
-            pull = weight[rows][:, None] * lent / np.maximum(1 - of_unit, ROUNDING)
+            share = np.where(own[rows][:, None] != own, sample.weight, 0.0)
+            share /= share.sum(axis=1, keepdims=True)
+            of_unit = share if unit is None else by_unit(share.T, unit).T[:, np.unique(unit, return_inverse=True)[1]]
+            pull = weight[rows][:, None] * share / np.maximum(1 - of_unit, ROUNDING)
             moved += np.einsum("ik,ikj->kj", pull, cells[some]) - pull.T @ means[some]
             continue
         donors = layout.donors[rows]
-        lent = layout.weights(sample, rows, donors)
-        lent /= lent.sum(axis=1, keepdims=True)
-        pull = weight[rows][:, None] * lent / np.maximum(1 - lent, ROUNDING)
-        apart = pull[:, :, None] * (cells[some] - np.einsum("im,imj->ij", lent, cells[some])[:, None])
-        np.add.at(moved, donors, apart)
-        noise += [np.square(apart.sum(axis=2)).sum(), *np.square(apart).sum(axis=(0, 1))]
+        share = layout.weights(sample, rows, donors)
+        share /= share.sum(axis=1, keepdims=True)
+        pull = weight[rows][:, None] * share / np.maximum(1 - share, ROUNDING)
+        changes = pull[:, :, None] * (cells[some] - np.einsum("im,imj->ij", share, cells[some])[:, None])
+        np.add.at(moved, donors, changes)
+        noise += [np.square(changes.sum(axis=2)).sum(), *np.square(changes).sum(axis=(0, 1))]
     return jackknifed(by_unit(moved, unit), by_unit(sample.weight, unit) > 0), noise

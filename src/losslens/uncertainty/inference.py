@@ -15,7 +15,7 @@ from losslens.tables.features import position_of
 from losslens.tables.frozen import Frozen
 from losslens.text import in_digits
 from losslens.typing import Floats
-from losslens.uncertainty.cautions import few_groups, of_estimate, skewed, small_group, told
+from losslens.uncertainty.cautions import few_groups, of_estimate, sentences, skewed, small_group
 from losslens.uncertainty.standard_errors import (
     Influence,
     check_level,
@@ -87,7 +87,7 @@ class Number:
     std_error: float  #: its standard error
     low: float  #: low end of the interval
     high: float  #: high end
-    p_value: float  #: one-sided, of the hypothesis that it is at most 0
+    p_value: float  #: of the hypothesis that it is at most 0; two-sided, that it is 0, where it may be of either sign
     level: float  #: level of the interval
     caution: str = ""  #: why the interval is to be taken with caution; empty if it is not
 
@@ -102,38 +102,39 @@ class Estimates(Frozen):
     """Numbers that are uncertain together, by name: all that intervals, tests, ranks and differences are made of.
 
     `influences` are what each row, or group of rows, moves each number: two results whose influences are of the same
-    rows can be compared. A covariance is known where differences between the names are.
+    rows can be compared. There is a covariance where there are differences between the names.
     """
 
     names: tuple[str, ...]  #: what the numbers are of
     value: Floats  #: the centres of intervals, (p,)
     std_error: Floats  #: standard errors, (p,)
-    units: float  #: the effective number of rows, groups of rows, or folds: degrees of freedom are one less
-    skewness: Floats = field(default_factory=lambda: np.zeros(0))  # (p,), or empty where it is unknown
+    #: the effective number of rows, groups of rows, or folds: degrees of freedom are one less; or that of each, (p,)
+    units: Any
+    skewness: Floats = field(default_factory=lambda: np.zeros(0))  # (p,), or empty where it was not estimated
     unit: Unit = "rows"  #: what is left out: "rows", "groups", "blocks" or "folds"
     influences: tuple[Influence, ...] = ()  # p of them, or none
     covariance: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # (p, p)
-    noise: Floats = field(
-        default_factory=lambda: np.zeros(0)
-    )  # (p,): variance from sampling donors, independent between features; empty: 0
-    cubes: Floats = field(
-        default_factory=lambda: np.zeros((0, 0))
-    )  # (p, p): the third moment of each difference, row less column; empty: not known, and not bent
+    # (p,): variance from sampling donors, independent between features; empty: 0
+    noise: Floats = field(default_factory=lambda: np.zeros(0))
+    # (p, p): the third moment of each difference, row less column; empty: intervals are not bent
+    cubes: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     doubts: tuple[str, ...] = ()  # p of them, or none: why a number, not only its interval, is to be taken with caution
     absent: Mapping[str, str] = field(default_factory=dict)  # why other names have no standard error
     scale: float = 0.0  # a number that these are parts of: differences within its rounding are 0
+    two_sided: bool = False  #: whether p-values are of the hypothesis that a number is 0, not at most 0
 
     @classmethod
     def of_influences(
         cls, names: tuple[str, ...], value: Any, influences: Sequence[Influence], units: float, unit: Unit,
-        rows: float = 0.0, *, sampled: bool = True, **known: Any,
+        rows: float = 0.0, *, sampled: bool = True, **more: Any,
     ) -> Self:  # fmt: skip
-        """From what each row or group moves each number; `rows`: how many there are, where influences are of some.
+        """Estimates from what each row or group moves each number.
 
+        rows: how many there are, where the influences are of some.
         sampled: donors may be, whose noise is independent between the numbers: it is part of the variances only.
         """
-        known |= {"skewness": np.array([one.skewness for one in influences]), "influences": tuple(influences)}
-        known |= {"unit": unit} | ({"noise": np.array([one.noise for one in influences])} if sampled else {})
+        more |= {"skewness": np.array([one.skewness for one in influences]), "influences": tuple(influences)}
+        more |= {"unit": unit} | ({"noise": np.array([one.noise for one in influences])} if sampled else {})
         variance = np.array([one.variance for one in influences])
         covariance = np.diag(variance)
         if len(influences) > 1:
@@ -142,23 +143,23 @@ class Estimates(Frozen):
             if sampled:
                 np.fill_diagonal(covariance, variance)
             if unit != "blocks":  # too few to estimate a skewness
-                known["cubes"] = cubed_differences(moved) * (np.sqrt(len(moved) / rows) if rows else 1.0)
-        return cls.of_covariance(names, np.asarray(value, float), covariance, units, **known)
+                more["cubes"] = cubed_differences(moved) * (np.sqrt(len(moved) / rows) if rows else 1.0)
+        return cls.of_covariance(names, np.asarray(value, float), covariance, units, **more)
 
     @classmethod
     def of_covariance(
-        cls, names: tuple[str, ...], value: Floats, covariance: Floats, units: float, **known: Any
+        cls, names: tuple[str, ...], value: Floats, covariance: Floats, units: float, **more: Any
     ) -> Self:
-        """From a covariance, (p, p)."""
+        """Estimates from a covariance, (p, p)."""
         std_error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-        return cls(names, value, std_error, units, covariance=covariance, **known)
+        return cls(names, value, std_error, units, covariance=covariance, **more)
 
     @classmethod
     def of_folds(cls, names: tuple[str, ...], per_fold: Floats, correction: float) -> Self:
-        """Means over folds, (M, p) -> (p,), with their covariance over the folds times the correction."""
+        """Means over folds as estimates, (M, p) -> (p,); the covariance is that over the folds times the correction."""
         mean = per_fold.mean(axis=0)
-        apart = per_fold - mean
-        covariance = cross_products(apart, correction / (len(per_fold) - 1))
+        deviations = per_fold - mean
+        covariance = cross_products(deviations, correction / (len(per_fold) - 1))
         return cls.of_covariance(names, mean, covariance, len(per_fold), unit="folds")
 
     @property
@@ -184,15 +185,15 @@ class Estimates(Frozen):
     def number(self, name: str, level: float = 0.95) -> Number:
         """One number with its interval."""
         j = self.position(name)
-        value, error, skewness = self._each[j]
-        low, high = interval(value, error, self.units, level, skewness)
-        p = p_value(value, error, self.units, skewness)
+        value, error, units, skewness = self._each[j]
+        low, high = interval(value, error, units, level, skewness)
+        p = self._p_value(value, error, units, skewness)
         return Number(self.names[j], value, error, low, high, p, level, self.cautions[j])
 
     def difference(self, first: str, second: str, level: float = 0.95) -> Difference:
         """The paired difference: errors common to both estimates cancel."""
         j, k = self.position(first), self.position(second)
-        found = difference(
+        result = difference(
             (first, second),
             float(self.value[j] - self.value[k]),
             float(self._difference_errors[j, k]),
@@ -201,12 +202,14 @@ class Estimates(Frozen):
             float(self._difference_skewness[j, k]),
             grouped=self.unit == "groups",
         )
-        doubts = told((first, second), (self.doubts[j], self.doubts[k]), "Of") if self.doubts else []
-        return replace(found, caution=" ".join(filter(None, [found.caution, *doubts])))
+        doubts = sentences((first, second), (self.doubts[j], self.doubts[k]), "Of") if self.doubts else []
+        return replace(result, caution=" ".join(filter(None, [result.caution, *doubts])))
 
     @property
     def _difference_errors(self) -> Floats:
         """Standard errors of all differences, (p, p)."""
+        if len(self.covariance) < len(self.names):
+            raise ValueError("no covariance of these numbers is known, and so no differences or ranks")
         own = np.diag(self.covariance)
         noise = self.noise if len(self.noise) else np.zeros(len(own))
         least = (noise[:, None] + noise) * (1 - np.eye(len(own)))
@@ -237,27 +240,31 @@ class Estimates(Frozen):
 
     def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Low and high ends of the confidence intervals, each at this level."""
-        ends = [interval(v, e, self.units, level, a) for v, e, a in self._each]
+        ends = [interval(v, e, units, level, a) for v, e, units, a in self._each]
         return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
 
     def p_values(self) -> Floats:
-        """One-sided p-values of the hypothesis of no importance, (p,)."""
-        return np.array([p_value(v, e, self.units, a) for v, e, a in self._each])
+        """p-values of the hypothesis of no importance, (p,): one-sided, or two-sided as `two_sided` says."""
+        return np.array([self._p_value(*one) for one in self._each])
+
+    def _p_value(self, value: float, error: float, units: float, skewness: float) -> float:
+        return (two_sided_p if self.two_sided else p_value)(value, error, units, skewness)
 
     @property
     def cautions(self) -> tuple[str, ...]:
         """Why each number or its interval is to be taken with caution, (p,); empty text if it is not."""
         doubts = self.doubts or ("",) * len(self.names)
-        if self.unit in ("blocks", "folds"):  # too few for a skewness, and no rows
+        if self.unit in ("blocks", "folds") or np.ndim(self.units):  # too few for a skewness; no number of rows
             return tuple(doubts)
-        said = [of_estimate(a, self.units, grouped=self.unit == "groups") for _, _, a in self._each]
-        return tuple(" ".join(filter(None, both)) for both in zip(said, doubts, strict=True))
+        of_each = [of_estimate(a, units, grouped=self.unit == "groups") for _, _, units, a in self._each]
+        return tuple(" ".join(filter(None, both)) for both in zip(of_each, doubts, strict=True))
 
     @property
-    def _each(self) -> list[tuple[float, float, float]]:
-        """Value, standard error and skewness of each."""
+    def _each(self) -> list[tuple[float, float, float, float]]:
+        """Value, standard error, units and skewness of each."""
         skewness = self.skewness if len(self.skewness) else np.zeros(len(self.names))
-        return list(zip(self.value.tolist(), self.std_error.tolist(), skewness.tolist(), strict=True))
+        columns = (self.value, self.std_error, np.broadcast_to(self.units, len(self.names)), skewness)
+        return list(zip(*(numbers.tolist() for numbers in columns), strict=True))
 
 
 def between(
@@ -267,8 +274,8 @@ def between(
     """A number less that of the same name of a second result, with the names of both.
 
     Their rows are the same; or others of one result, with the same donors, so that a row moves both as a donor, and one
-    at most as an observation; or they have nothing in common. `influence`: on the difference, where more is known of
-    the same rows than that on each. Degrees of freedom of different rows are Welch's.
+    at most as an observation; or they have nothing in common. `influence`: on the difference, where it is not
+    the difference of those on each. Degrees of freedom of different rows are Welch's.
     """
     (value, a), (subtracted, b) = ((one.value[j], one.influences[j]) for one, j in (
         (first, first.position(name)), (second, second.position(name))))  # fmt: skip
@@ -287,11 +294,11 @@ def between(
         size = float(max(map(abs, (value, subtracted, first.scale, second.scale))))
         few = small_group(min(first.units, second.units)) if first.unit == "rows" else ""
         doubts = [one.doubts[one.position(name)] if one.doubts else "" for one in (first, second)]
-    found = difference(
+    result = difference(
         called, float(value - subtracted), error, freedom, check_level(level), skewness, grouped=grouped, size=size
     )
-    said = filter(None, [few, found.caution, *told(called, doubts, "In")])
-    return replace(found, caution=" ".join(said))
+    cautions = filter(None, [few, result.caution, *sentences(called, doubts, "In")])
+    return replace(result, caution=" ".join(cautions))
 
 
 class Inference(Frozen):
@@ -308,8 +315,8 @@ class Inference(Frozen):
             return self._estimates
         if not hasattr(self, "given"):
             raise ValueError(f"{type(self).__name__} is of all rows: pass no rows")
-        found: Estimates = self.given(rows).estimates()
-        return found
+        estimates: Estimates = self.given(rows).estimates()
+        return estimates
 
     def _frame(self, data: dict[str, Any]) -> Any:
         """A data frame in the user's own library."""
@@ -344,16 +351,16 @@ class Inference(Frozen):
         return self._with_cautions(columns)
 
     def _with_cautions(self, columns: dict[str, Any]) -> Any:
-        said = self._said_of(columns["feature"])
-        return self._frame(columns if said is None else columns | {"caution": said})
+        cautions = self._cautions_of(columns["feature"])
+        return self._frame(columns if cautions is None else columns | {"caution": cautions})
 
     @property
     def _tested(self) -> Estimates:
         """The estimates that `test` uses."""
         return self._estimates
 
-    def _said_of(self, names: Sequence[str]) -> list[str] | None:
-        """Why the numbers of these features are to be taken with caution; None where nothing is looked at."""
+    def _cautions_of(self, names: Sequence[str]) -> list[str] | None:
+        """Why the numbers of these features are to be taken with caution; None where nothing is checked."""
         return None
 
 
@@ -366,17 +373,17 @@ def or_why(compute: Callable[[], Difference], level: float) -> Difference:
 
 
 def columns_of_differences(
-    known: Mapping[str, Sequence[Any]], found: Sequence[Difference], adjust: Adjustment | None
+    labels: Mapping[str, Sequence[Any]], differences: Sequence[Difference], adjust: Adjustment | None
 ) -> dict[str, Any]:
-    """The columns of a table of differences, the largest first; `known`: columns that say what they are of."""
-    order = np.argsort([-np.nan_to_num(abs(one.value), nan=-1.0) for one in found], kind="stable")
-    data: dict[str, Any] = {name: [values[k] for k in order] for name, values in known.items()}
+    """The columns of a table of differences, the largest first; `labels`: columns that say what they are of."""
+    order = np.argsort([-np.nan_to_num(abs(one.value), nan=-1.0) for one in differences], kind="stable")
+    data: dict[str, Any] = {name: [values[k] for k in order] for name, values in labels.items()}
     names = {"difference": "value", "std_error": "std_error", "low": "low", "high": "high"}
-    data |= {column: [getattr(found[k], name) for k in order] for column, name in names.items()}
-    data["p"] = p = np.array([found[k].p_value for k in order])
+    data |= {column: [getattr(differences[k], name) for k in order] for column, name in names.items()}
+    data["p"] = p = np.array([differences[k].p_value for k in order])
     if adjust is not None:
         data["p_adjusted"] = adjusted(p, adjust)
-    return data | {"caution": [found[k].caution for k in order]}
+    return data | {"caution": [differences[k].caution for k in order]}
 
 
 def columns_of_tests(
@@ -401,9 +408,8 @@ def adjusted(p: Floats, how: Adjustment) -> Floats:
         return out
     order, m = np.argsort(p, kind="stable"), len(p)
     out = np.empty(m)
-    if (
-        how == "holm"
-    ):  # step down: the smallest p is multiplied by m, the next by m - 1, and none is below an earlier one
+    if how == "holm":
+        # Step down: the smallest p is multiplied by m, the next by m - 1, and none is below an earlier one.
         out[order] = np.minimum(np.maximum.accumulate(p[order] * (m - np.arange(m))), 1.0)
     else:  # step up: the largest p is multiplied by 1, the k-th smallest by m / k
         scaled = p[order] * m / np.arange(1, m + 1)
@@ -429,13 +435,16 @@ def difference(
     if max(abs(value), error) <= ROUNDING * size:
         value = error = 0.0
     low, high = interval(value, error, freedom + 1, level, skewness)
-    p = (
-        float(value == 0)
-        if error == 0
-        else 2 * p_value(abs(value), error, freedom + 1, np.copysign(1, value) * skewness)
-    )
-    found = few_groups(freedom + 1) if grouped else "", skewed(skewness, freedom, level)
-    return Difference(*names, value, error, low, high, min(p, 1.0), level, " ".join(filter(None, found)))
+    p = two_sided_p(value, error, freedom + 1, skewness)
+    cautions = few_groups(freedom + 1) if grouped else "", skewed(skewness, freedom, level)
+    return Difference(*names, value, error, low, high, p, level, " ".join(filter(None, cautions)))
+
+
+def two_sided_p(value: float, error: float, units: float, skewness: float = 0.0) -> float:
+    """p-value of the hypothesis that a number is 0: the interval at level 1 - p ends there."""
+    if error == 0:
+        return float(value == 0)
+    return min(2 * p_value(abs(value), error, units, float(np.copysign(1.0, value)) * skewness), 1.0)
 
 
 @one_thread()

@@ -17,7 +17,7 @@ def leave_one_out(
 
     With T the weighted sum of the cells and M the sum of their weights, U = T / M. Without row i both lose its row and
     its column: ``U - U_(-i) = (R_i + C_i - U (M - M_(-i))) / M_(-i)``. The lost weight is split between row and
-    column in proportion to theirs, own cells apart.
+    column in proportion to theirs without own cells.
 
     ``whole_groups``: the same for each group of rows (`groups=`), (G,) each. No pair inside a group counts, so that
     the sums over its rows and over its donors have no cell in common.
@@ -27,25 +27,27 @@ def leave_one_out(
             "no row_influence: values were drawn given the other columns, so the effect of leaving out a donor is no "
             "sum of cells; use drop(rows), which averages the remaining cells"
         )
-    if means.local is None or means.caused is None or means.lent is None:
+    if means.local is None or means.caused is None or means.donor_weight is None:
         raise ValueError("no row_influence: the mean of each donor's cells was not kept")
     weight, total = sample.weight, means.mass.sum()
     mass, row = np.zeros(sample.n), np.zeros(sample.n)
     mass[rows], row[rows] = means.mass, means.mass * np.where(means.mass > 0, means.local, 0.0)
-    lent = means.lent * total
-    column = lent * np.where(lent > 0, means.caused, 0.0)
+    donor_mass = means.donor_weight * total
+    column = donor_mass * np.where(donor_mass > 0, means.caused, 0.0)
     own, squares = _own(layout, sample, rows)  # own cells have weight, but their change is 0
     if whole_groups:
-        mass, row, lent, column, own, squares = (sample.by_unit(x) for x in (mass, row, lent, column, own, squares))
-    left, whole = total - mass - lent + own, total
+        mass, row, donor_mass, column, own, squares = (
+            sample.by_unit(x) for x in (mass, row, donor_mass, column, own, squares)
+        )
+    left, pair_mass = total - mass - donor_mass + own, total
     if sample.block is None and not layout.leaves_out_own:  # from V up to U, as `unbiased` does
         inside = mass @ weight - mass * weight - squares + own * weight
-        whole = total - float(mass @ weight)
+        pair_mass = total - float(mass @ weight)
         left = left - np.divide(inside, 1 - weight, out=np.zeros(sample.n), where=weight < 1)
-    left = np.where(left > 1e-12 * whole, left, np.nan)  # NaN: no cell is left
-    lost = unbiased * (whole - left)
-    others = mass + lent - 2 * own
-    part = np.divide(mass - own, others, out=np.zeros(len(mass)), where=others > 1e-12 * whole)
+    left = np.where(left > 1e-12 * pair_mass, left, np.nan)  # NaN: no cell is left
+    lost = unbiased * (pair_mass - left)
+    others = mass + donor_mass - 2 * own
+    part = np.divide(mass - own, others, out=np.zeros(len(mass)), where=others > 1e-12 * pair_mass)
     return (row - lost * part) / left, (column - lost * (1 - part)) / left
 
 

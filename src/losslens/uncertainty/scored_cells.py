@@ -126,23 +126,23 @@ class ReplacedColumn:
 class ScoredCells:
     """Predictions of the cells of a feature, and the columns that its design makes of them."""
 
-    meeting: Layout
+    layout: Layout
     predictions: NDArray[Any]  # (n, c) or (n, c, K)
     has_columns: bool  # with one donor of each row
 
     def columns(self, own: ScoredRows) -> list[ReplacedColumn]:
         """The columns of the design, of the rows that are scored; for all pairs the n cyclic shifts."""
-        return list(self._columns(own)) if self.has_columns and self.meeting.has_mass else []
+        return list(self._columns(own)) if self.has_columns and self.layout.has_mass else []
 
     def _columns(self, own: ScoredRows) -> Iterator[ReplacedColumn]:
-        meeting, weight, block, at = self.meeting, own.weight, own.sample.block, own.at
+        layout, weight, block, at = self.layout, own.weight, own.sample.block, own.at
         n = own.sample.n
-        drawn = None if isinstance(meeting, CommonGrid) else np.asarray(meeting.donors[:])
+        drawn = None if isinstance(layout, CommonGrid) else np.asarray(layout.donors[:])
         # Rows of a group often follow each other: a short shift leaves few pairs, one along a random order doesn't.
         order = np.arange(n) if block is None else np.random.default_rng(n).permutation(n)
         place = np.argsort(order)
-        for t in range(int(meeting.leaves_out_own and drawn is None), n if drawn is None else drawn.shape[1]):
-            cell = np.full(n, t) if drawn is None else _cell_of(meeting.donors, t)
+        for t in range(int(layout.leaves_out_own and drawn is None), n if drawn is None else drawn.shape[1]):
+            cell = np.full(n, t) if drawn is None else _cell_of(layout.donors, t)
             donors, rows = order[(place[at] + t) % n] if drawn is None else drawn[at, cell[at]], at
             if block is not None:  # no donors of the own group
                 apart = block[rows] != block[donors]
@@ -150,7 +150,7 @@ class ScoredCells:
             pair = None if weight is None else weight[rows] * weight[donors]
             if not len(rows) or (pair is not None and not pair.any()):
                 continue  # no pair has weight
-            cells = (rows, meeting.own[donors] if isinstance(meeting, CommonGrid) else cell[rows])
+            cells = (rows, layout.own[donors] if isinstance(layout, CommonGrid) else cell[rows])
             share = float(len(rows) if pair is None else pair.sum())
             yield ReplacedColumn(rows, donors, cells, pair, share)
 
@@ -161,12 +161,12 @@ class ScoredCells:
 
     def curve(self, own: ScoredRows) -> Floats | None:
         """The score with every row at each value, (g,); None where rows have donors of their own."""
-        if not isinstance(self.meeting, CommonGrid):
+        if not isinstance(self.layout, CommonGrid):
             return None
         rows = None if len(own.at) == own.sample.n else own.at
         weight = own.weight if own.weight is None else own.weight[own.at]
         cells = self.predictions[own.at]
-        return np.array([own.judge.of_rows(cells[:, v], own.y, weight, rows) for v in range(self.meeting.size)])
+        return np.array([own.judge.of_rows(cells[:, v], own.y, weight, rows) for v in range(self.layout.size)])
 
     def scores(self, own: ScoredRows) -> Floats | None:
         """The score of each column; None where the design has none."""

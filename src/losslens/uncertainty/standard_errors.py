@@ -93,7 +93,7 @@ def influence(
     its influence is ``w_i a_i + u_i c_i``, with a and c its effects in both roles (cell ~ PFI + a_i + c_k) and w and u
     its weights among rows and donors; sampling donors adds noise to both effects, whose excess is subtracted. The
     effects need a design in which all rows, and all donors, have as many cells: `_deleted_from_sampled` has the others.
-    fit: that of `fit_effects`, where it is known.
+    fit: that of `fit_effects`, where it was computed before.
     """
     units, used = sample.units(), sample.units(rows)
     check_units(used, sample)
@@ -133,15 +133,16 @@ def _by_all_rows(means: Means, layout: CommonGrid, sample: Sample) -> tuple[Mean
     Its donors are no sample of m rows: they are where they are because of all rows. A row moves the quantiles beside
     its own value, and so the mean over them as far as the curve rises there; beyond the last quantile no farther.
     """
-    if layout.steps is None or means.caused is None or means.lent is None or not layout.has_mass:
+    if layout.steps is None or means.caused is None or means.donor_weight is None or not layout.has_mass:
         return means, layout
     curve, place = np.full(layout.size, np.nan), layout.own[layout.donors]
     curve[place] = means.caused[layout.donors]
-    known = np.flatnonzero(np.isfinite(curve))
-    caused, lent = np.interp(layout.steps, known, curve[known]), sample.weight / sample.weight.sum()
-    somewhere = lent * np.isfinite(caused)
-    caused = _centred(np.where(somewhere > 0, caused, 0.0), somewhere) + means.pfi
-    return replace(means, caused=caused, lent=lent), replace(layout, donors=np.arange(sample.n))
+    with_donors = np.flatnonzero(np.isfinite(curve))
+    caused = np.interp(layout.steps, with_donors, curve[with_donors])
+    weight = sample.weight / sample.weight.sum()
+    on_grid = weight * np.isfinite(caused)
+    caused = _centred(np.where(on_grid > 0, caused, 0.0), on_grid) + means.pfi
+    return replace(means, caused=caused, donor_weight=weight), replace(layout, donors=np.arange(sample.n))
 
 
 def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Floats:
@@ -150,18 +151,18 @@ def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Flo
     `given` leaves r units as observations and all as donors, a grid may have few donors: the roles are samples of
     different sizes, and each has the jackknife's factor of its own size. With all rows in both roles it is one factor.
     """
-    if means.local is None or means.caused is None or means.lent is None:
+    if means.local is None or means.caused is None or means.donor_weight is None:
         raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
     mass = np.zeros(sample.n)
     mass[rows] = means.mass
-    observed, lends = sample.by_unit(mass) > 0, sample.by_unit(means.lent) > 0
-    if lends.sum() < 2:
+    observed, donors = sample.by_unit(mass) > 0, sample.by_unit(means.donor_weight) > 0
+    if donors.sum() < 2:
         raise ValueError(ONE_DONOR)
     up = 1.0
     if sample.block is None and not layout.leaves_out_own:
         up = sample.others_share(rows, means.mass)
     roles = leave_one_out(means, layout, sample, rows, means.pfi / up, whole_groups=True)
-    return _jackknife(roles[0], observed) + _jackknife(roles[1], lends)
+    return _jackknife(roles[0], observed) + _jackknife(roles[1], donors)
 
 
 def _is_uneven(layout: OwnDonors, sample: Sample, rows: Indices) -> bool:
@@ -174,7 +175,7 @@ def _is_uneven(layout: OwnDonors, sample: Sample, rows: Indices) -> bool:
 def _deleted_from_sampled(means: Means, layout: OwnDonors, sample: Sample, rows: Indices, noise: float) -> Influence:
     """Exact deletion, less what sampling adds to the squares.
 
-    No effect is fitted: the rows of `given` meet a donor once or twice, too little for an effect of its own. Let cells
+    No effect is fitted: the rows of `given` have a donor once or twice, too little for an effect of its own. Let cells
     be ``a_i + c_k + e_ik`` with weights W. Without unit g, of weight ``s_g = W_g. + W_.g`` in both roles, the mean
     moves by ``W_g. a_g + W_.g c_g``, as it should, plus ``(W_ig - s_g W_i.) / (1 - s_g)`` times each other a_i,
     likewise each other c_k, and W_ik times each e_ik of its cells, which so counts in its row and in its donor. What
@@ -223,7 +224,7 @@ def influence_on_mean(values: Floats, weight: Floats, block: Indices | None = No
 
 
 def jackknifed(changes: Floats, counted: Mask) -> Floats:
-    """The same for the columns of a matrix."""
+    """Changes by deletion of each unit, (u, p), about their mean and scaled: `_jackknife` of each column."""
     return np.stack([_jackknife(column, counted) for column in changes.T], axis=1)
 
 
@@ -240,9 +241,9 @@ def influence_on_error(sample: Sample, rows: Indices) -> Influence:
 
 def _of_all_rows(means: Means, sums: InfluenceSums, units: int) -> Influence:
     """Sums over all rows of files; influences of the kept rows are scaled so that their squares sum to the variance."""
-    if means.local is None or means.caused is None or means.lent is None:
+    if means.local is None or means.caused is None or means.donor_weight is None:
         raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
-    moved = means.lent * (means.caused - means.pfi) + means.mass / means.mass.sum() * (means.local - means.pfi)
+    moved = means.donor_weight * (means.caused - means.pfi) + means.mass / means.mass.sum() * (means.local - means.pfi)
     factor = jackknife_factor(units)
     variance, square = factor * sums.square + sums.noise, float(moved @ moved)
     return Influence(
@@ -255,7 +256,7 @@ def _of_all_rows(means: Means, sums: InfluenceSums, units: int) -> Influence:
 
 
 def _of_a_mean(units: int) -> float:
-    """The factor from a sum of squared influences to the variance of a mean over rows."""
+    """The factor from a sum of squared influences to the variance of a mean over rows, or groups."""
     return units / (units - 1)
 
 
@@ -296,14 +297,14 @@ def grid_influence(means: Means, design: Design, sample: Sample) -> Influence:
     """Influence of each donor of a grid on the PFI: donors are sampled from the rows without replacement."""
     if design.ranked:
         raise ValueError(f"no Monte-Carlo error: {design!r} is not random; use Latin(m) or Grid(m)")
-    if means.caused is None or means.lent is None:
+    if means.caused is None or means.donor_weight is None:
         raise ValueError("no Monte-Carlo error: the mean of each donor's cells was not kept")
-    donors = means.lent > 0
+    donors = means.donor_weight > 0
     d = int(donors.sum())
     if d < 2:
         raise ValueError("no Monte-Carlo error: there is one donor only, and donors must be compared; use more")
     left = max(1 - d / sample.units(), 0.0)
-    return Influence(np.sqrt(d / (d - 1) * left) * means.lent[donors] * (means.caused[donors] - means.pfi))
+    return Influence(np.sqrt(d / (d - 1) * left) * means.donor_weight[donors] * (means.caused[donors] - means.pfi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,12 +327,12 @@ def _influence_of(fit: RowColumnFit, means: Means, sample: Sample, rows: Indices
     shares: beside it each unit is scaled by ``(1 - 1/u) / (1 - s_g)``. A role of u < n units, such as the rows of
     `given`, has the variance of a mean of u, larger than that of n by ``u (n - 1) / ((u - 1) n)``.
     """
-    assert means.lent is not None  # `Averages` sets it for OwnDonors
+    assert means.donor_weight is not None  # `Averages` sets it for OwnDonors
     mass, row = np.zeros(sample.n), np.zeros(sample.n)
     mass[rows], row[rows] = means.mass / means.mass.sum(), fit.row  # a row without donors has effect 0
     n = sample.units()
     moved = np.zeros(len(sample.by_unit(mass)))
-    for share, effect in ((mass, row), (means.lent, fit.donor)):
+    for share, effect in ((mass, row), (means.donor_weight, fit.donor)):
         each, pull = sample.by_unit(share), sample.by_unit(share * effect)
         u = int(np.sum(each > 0))
         if u < 2:
@@ -395,9 +396,8 @@ def _fitted(
     unexplained = max(float(means.square - means.pfi**2 - effects.explained), 0.0)
     residual = unexplained * cells / freedom if freedom > 0 else np.nan  # D2
     complete = not layout.repeats and layout.width >= sample.n - 1
-    left = (
-        1.0 if layout.repeats else 1 - (layout.width - 1) / (sample.n - 1)
-    )  # with all distinct shifts there is no noise
+    # With all distinct shifts there is no noise.
+    left = 1.0 if layout.repeats else 1 - (layout.width - 1) / (sample.n - 1)
     balanced = complete or layout.binned or components > 1
     if balanced:
         row, donor = inverse(by_row) * totals.row, inverse(by_donor) * (totals.donor if complete else effects.left)
@@ -449,7 +449,7 @@ def p_value(estimate: float, error: float, units: float, skewness: float = 0.0) 
 
 
 def degrees_of_freedom(units: float) -> float:
-    """Of Student's t, from the effective number of rows or groups."""
+    """Degrees of freedom of Student's t, from the effective number of rows or groups."""
     return max(units - 1, 1.0)
 
 
@@ -469,9 +469,8 @@ def skewness_limit(t: Any) -> Any:
     return 3 * (np.sqrt(t**2 + 0.5) - t)
 
 
-REACH = 2 * (
-    1 - 0.25 ** (1 / 3)
-)  # Hall's at the limit is (3 / a)(1 - cbrt(1 - a t - a^2 / 6)) = (3 / a)(1 - cbrt(1/4))
+# Hall's at the limit is (3 / a)(1 - cbrt(1 - a t - a^2 / 6)) = (3 / a)(1 - cbrt(1/4)).
+REACH = 2 * (1 - 0.25 ** (1 / 3))
 
 
 def reach(t: Any, skewness: Any) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ FEWEST = 6  # rows, or groups, on either side
 
 @dataclass(frozen=True)
 class LargestStep:
-    """Where the mean estimate before differs most from that afterwards, in standard errors."""
+    """The place where the mean estimate before differs most from that afterwards, in standard errors."""
 
     at: int  # the first estimate after it
     p: float  # of no step anywhere
@@ -29,14 +29,14 @@ def largest_step(
 ) -> LargestStep | None:
     """The largest step of estimates in order, each with its influences and its share of the data.
 
-    `units` tells how many effective rows, or groups, several of them rest on: a group may have rows in all of them.
+    `units` gives the effective number of rows, or groups, of several of them: a group may have rows in all of them.
     Every place is tried. The difference of the weighted means on both sides is tested as any other, with Welch's
     degrees of freedom; the smallest p is compared with the smallest of normal variables of the same correlations.
     None where no place has enough rows, or groups, on either side.
     """
     from scipy.stats import norm
 
-    places, found, apart = [], [], []
+    places, p_values, directions = [], [], []
     for at in range(1, len(value)):
         sides = (np.arange(at), np.arange(at, len(value)))
         counts = np.array([units(side) for side in sides])
@@ -52,16 +52,16 @@ def largest_step(
         places.append(at)
         step = second[0] - first[0]
         skewness = np.copysign(1.0, step) * difference.skewness
-        found.append(min(1.0, 2 * p_value(abs(step), np.sqrt(variance), freedom + 1, skewness)))
-        apart.append(difference.moved / np.sqrt(float(difference.moved @ difference.moved)))
+        p_values.append(min(1.0, 2 * p_value(abs(step), np.sqrt(variance), freedom + 1, skewness)))
+        directions.append(difference.moved / np.sqrt(float(difference.moved @ difference.moved)))
     if not places:
         return None
-    best = int(np.argmin(found))
+    best = int(np.argmin(p_values))
     rng = np.random.default_rng(20180417)  # a fixed seed: the same result always has the same p
-    size, axes = np.linalg.eigh(np.array(apart) @ np.array(apart).T)
+    size, axes = np.linalg.eigh(np.array(directions) @ np.array(directions).T)
     largest = np.abs(rng.normal(size=(DRAWS, len(size))) @ (axes * np.sqrt(np.maximum(size, 0.0))).T).max(axis=1)
-    as_large = (1 + np.sum(largest >= norm.isf(found[best] / 2))) / (1 + DRAWS)
-    p = min(float(as_large), len(places) * found[best])  # Bonferroni's is finer where p is tiny
+    as_large = (1 + np.sum(largest >= norm.isf(p_values[best] / 2))) / (1 + DRAWS)
+    p = min(float(as_large), len(places) * p_values[best])  # Bonferroni's is finer where p is tiny
     return LargestStep(places[best], p)
 
 

@@ -45,7 +45,7 @@ def compare(
 ) -> Comparison:
     """Importances of several models on the same rows and donors, or of one model on several sets of rows.
 
-    Of several sets of rows, the result also tells how far the values of each feature are apart in them (`moved`).
+    Of several sets of rows, the result also has how much the values of each feature differ between them (`moved`).
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ def compare(
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 0]}
-    >>> found = ll.compare(models, X, X[:, 0] + X[:, 1], loss="squared_error", shapley=False)
-    >>> found.difference("x1", "both", "one").low > 0
+    >>> comparison = ll.compare(models, X, X[:, 0] + X[:, 1], loss="squared_error", shapley=False)
+    >>> comparison.difference("x1", "both", "one").low > 0
     True
 
     One model on two sets of rows:
@@ -118,12 +118,12 @@ class Case(NamedTuple):
 
 
 def _shifts(cases: Mapping[str, Case], features: Importances) -> dict[str, dict[str, tuple[DistributionShift, ...]]]:
-    """How far the values of each feature are apart in every two sets of rows; of several columns the farthest."""
+    """How much the values of each feature differ between every two sets of rows; of several columns the most."""
     tables = {name: as_table(case.X) for name, case in cases.items()}
     weights = {name: row_weights(case.weight, tables[name].n) for name, case in cases.items()}
     blocks = {name: group_numbers(case.groups, tables[name].n) for name, case in cases.items()}
     units = {name: effective_number(by_unit(weights[name], blocks[name])) for name in cases}
-    found: dict[str, dict[str, tuple[DistributionShift, ...]]] = {}
+    shifts: dict[str, dict[str, tuple[DistributionShift, ...]]] = {}
     for pair in combinations(cases, 2):
         of_column = {
             column: shift_of(
@@ -133,11 +133,11 @@ def _shifts(cases: Mapping[str, Case], features: Importances) -> dict[str, dict[
             for j, column in enumerate(tables[pair[0]].names)
             if any(column in feature.columns for feature in features.values())
         }  # fmt: skip
-        found.setdefault(pair[0], {})[pair[1]] = tuple(
+        shifts.setdefault(pair[0], {})[pair[1]] = tuple(
             max((of_column[column] for column in feature.columns), key=lambda one: one.distance)
             for feature in features.values()
         )
-    return found
+    return shifts
 
 
 def checked_cases(
@@ -154,7 +154,7 @@ def checked_cases(
 
 
 def options_of_each(options: Options, cases: int) -> Options:
-    """The options of the importances of one of so many cases: all results are held together."""
+    """The options of the importances of one of so many cases: all results share the memory."""
     return replace(options, memory=options.memory // cases)
 
 
@@ -163,13 +163,13 @@ def _cases(models: Any, X: Any, y: Any, weight: Any, groups: Any) -> dict[str, C
     if isinstance(X, Mapping):
         if isinstance(models, Mapping) and set(models) != set(X):
             raise ValueError(f"models {list(models)!r} and sets of rows {list(X)!r} must have the same names")
-        of_each = models if isinstance(models, Mapping) else dict.fromkeys(X, models)
+        by_name = models if isinstance(models, Mapping) else dict.fromkeys(X, models)
         given = {"y": y, "sample_weight": weight, "groups": groups}
         parts = {name: dict.fromkeys(X) if part is None and name != "y" else part for name, part in given.items()}
         for name, part in parts.items():
             if not isinstance(part, Mapping) or set(part) != set(X):
                 raise ValueError(f"X has the sets of rows {list(X)!r}: {name} must be a mapping with the same names")
-        cases = {str(name): Case(of_each[name], X[name], *(part[name] for part in parts.values())) for name in X}
+        cases = {str(name): Case(by_name[name], X[name], *(part[name] for part in parts.values())) for name in X}
     elif any(isinstance(part, Mapping) for part in (y, weight, groups)):
         raise ValueError(
             "y, sample_weight or groups is a mapping, but X is one table: with one set of rows pass one of each"

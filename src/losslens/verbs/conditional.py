@@ -9,7 +9,7 @@ import numpy as np
 
 from losslens.donors.conditional import BoundSampler, Conditioning, bound
 from losslens.donors.questions import Subject
-from losslens.donors.samplers import Sampler
+from losslens.donors.samplers import Sampler, Within
 from losslens.losses import Loss
 from losslens.models import as_model
 from losslens.passes.task import Options, Task, default_loss, prepare
@@ -22,13 +22,15 @@ from losslens.tables.leaked_target import warn_of_target
 from losslens.typing import Floats
 from losslens.verbs.running import verb
 
+WITHIN_LEAVES = Within()
+
 
 @verb
 def conditional_predictive_impact(
     model: Any,
     X: Any,
     y: Any,
-    sampler: Sampler,
+    sampler: Sampler = WITHIN_LEAVES,
     *,
     loss: str | Loss | Callable[..., Any] | None = None,
     features: Any = None,
@@ -54,8 +56,8 @@ def conditional_predictive_impact(
     model, X, y, loss, features, sample_weight
         As in `feature_importance`.
     sampler
-        `Within`, `Residual`, or a function ``(X, columns, rng) -> a table like X`` whose named columns are drawn given
-        the others.
+        `Within`, the default, `Residual`, or a function ``(X, columns, rng) -> a table like X`` whose named columns are
+        drawn given the others.
     draws
         Draws for each row; more of them reduce the Monte-Carlo noise.
 
@@ -113,7 +115,7 @@ def mean_changes(
     """The mean change of each row's loss over the draws, (n,), and how values were drawn."""
     columns, base = subject.feature.columns, setup.sample.loss
     assert base is not None
-    lent = design.lend_to(columns, subject.generator(task.entropy), m=draws)
+    lent = design.draw_values(columns, subject.generator(task.entropy), m=draws)
     losses = drawn_losses(setup, columns, lent, tick)
     counted = draw_weights(lent, setup.sample.weight)
     with np.errstate(invalid="ignore"):  # a row without a donor: NaN

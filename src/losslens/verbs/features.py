@@ -14,6 +14,7 @@ Files that don't fit into memory take the same steps part by part (passes/parts)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, overload
 
 from losslens.donors.designs import Design
@@ -29,6 +30,7 @@ from losslens.results.effects import Effects, FeatureEffect, of_class
 from losslens.results.importances import Importances
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.sources import as_source
+from losslens.tables.training_rows import training_rows
 from losslens.verbs.running import verb
 
 
@@ -91,8 +93,10 @@ def feature_importance(
     X, y
         A table (NumPy, pandas, polars, pyarrow) and the true values, unseen by the model if possible. Or data larger
         than memory: Parquet files (a path, a list, a folder, a pattern), a pyarrow dataset, a polars lazy frame, a dask
-        data frame; then `y` and `sample_weight` may be names of columns. Row labels of a pandas frame are kept: results
-        name rows by them, and a `y` with the same labels in another order is refused.
+        data frame. `y`, `sample_weight` and `groups` may be names of columns, which then leave X, unless the model was
+        fitted on them. An array has the names that the model was fitted with. A list, an array or a series of strings
+        is one column of texts, for pipelines that take these. Row labels of a pandas frame are kept: results name rows
+        by them, and a `y` with the same labels in another order is refused.
     loss
         A name such as ``"squared_error"``, or a function ``(y, prediction) -> one loss a row``. Or a score of all rows,
         with its standard error and the PI curve, but nothing of single rows: a name of scikit-learn's such as
@@ -168,7 +172,8 @@ def importances_by_loss(
         results |= {name: score_importance(checked, X, y, one, options, shared) for name, one in scorers.items()}
     for name, (_, scale) in means.items():
         results[name] = as_scores(results[name], title_of(as_scorer(losses[name], checked.native)), scale)
-    return {name: results[name] for name in losses}
+    told = "" if source is not None else training_rows(checked.native, X, y)
+    return {name: replace(results[name], remarks=(told,)) if told else results[name] for name in losses}
 
 
 def _of_one_response(losses: Mapping[str, Loss]) -> list[list[str]]:

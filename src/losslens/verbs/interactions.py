@@ -120,7 +120,7 @@ def _result(names: tuple[str, ...], found: InCommon, backend: str) -> Interactio
             absent=absent, skewness=_matrix(of, "skewness", names), grouped=found.grouped, **more,
         )  # fmt: skip
 
-    missing = dict.fromkeys(found.whole, PairMean(np.nan, np.nan))
+    missing = dict.fromkeys(found.total, PairMean(np.nan, np.nan))
     scale = "" if found.scale is None else f"of {found.scale.value}"
     kinds = {
         "shared": ("shared information" if found.quadratic else "overlap", found.part_title),
@@ -134,7 +134,7 @@ def _result(names: tuple[str, ...], found: InCommon, backend: str) -> Interactio
         parts[part] = matrices(kind, title or found.title, of, _absent(of) or found.absent)
     kind = f"{KIND}, values drawn {found.condition}" if found.condition else KIND
     return matrices(
-        kind, found.title, found.whole, _absent(found.whole), n_predictions=found.n_predictions, parts=parts
+        kind, found.title, found.total, _absent(found.total), n_predictions=found.n_predictions, parts=parts
     )
 
 

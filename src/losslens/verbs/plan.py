@@ -24,7 +24,7 @@ from losslens.models import Model, as_model, one_output
 from losslens.passes import in_common, ways
 from losslens.passes.counts import DRAWING, count, count_importances
 from losslens.passes.parts import call
-from losslens.passes.rehearsal import FEW, WITHIN, Arguments, OnFew, Share, rehearse, some_rows
+from losslens.passes.rehearsal import FEW, TIME_LIMIT, Arguments, OnFew, Share, rehearse, some_rows
 from losslens.passes.scored import check_budget, curves_besides, in_steps, mean_score, prepare_scored, scored_features
 from losslens.passes.task import Options, Task, default_loss, effect_of, picked, prepare
 from losslens.passes.ways import design_of, route
@@ -51,6 +51,7 @@ from losslens.verbs.conditional import checked_task, conditional_predictive_impa
 from losslens.verbs.features import feature_effect, feature_importance
 from losslens.verbs.interactions import pair_interactions, wanted_pairs
 from losslens.verbs.report import affordable_pairs, checked_report, report
+from losslens.verbs.running import in_own_words, refuse_foreign
 from losslens.verbs.segments import checked_segments, weak_segments
 from losslens.verbs.shapley import checked_effects, shapley_effect, shapley_importance
 from losslens.verbs.time_blocks import time_blocks
@@ -86,6 +87,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     """
     if not callable(verb) or verb not in PLANNED:
         raise ValueError(_refusal(verb))
+    refuse_foreign(verb.__name__, options)
     return _planned(model, X, y, verb, **_arguments(verb, y, options))
 
 
@@ -107,16 +109,18 @@ def _arguments(verb: Callable[..., Any], y: Any, options: Arguments) -> Argument
     named.pop("y", None)
     if unknown := options.keys() - named.keys():
         raise TypeError(f"{verb.__name__} has no argument {min(unknown)!r}")
-    given = {name: parameter.default for name, parameter in named.items()} | options
-    if missing := [name for name, value in given.items() if value is inspect.Parameter.empty]:
+    values = {name: parameter.default for name, parameter in named.items()} | options
+    if missing := [name for name, value in values.items() if value is inspect.Parameter.empty]:
         raise TypeError(f"{verb.__name__} needs the argument {missing[0]!r}: pass {missing[0]}=")
-    return {"executor": None} | given
+    return {"executor": None} | values
 
 
 @with_executor
 def _planned(model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: Any, **arguments: Any) -> Plan:
     """The plan; on the cluster of `executor` whatever predicts, fits or reads files there, and what is faster so."""
-    plan, cluster = PLANNED[verb](model, X, y, arguments, WITHIN), active()
+    resolved = in_own_words({**arguments, "model": model, "X": X, "y": y}, "model")
+    model, X, y = (resolved.pop(name) for name in ("model", "X", "y"))
+    plan, cluster = PLANNED[verb](model, X, y, resolved, TIME_LIMIT), active()
     if cluster is None or plan.workers:
         return plan
     tasks = plan.fits or ceil((plan.calls or 1) / cluster.grain)
@@ -126,65 +130,64 @@ def _planned(model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: 
     return plan
 
 
-# Importances, effects and pairs: one model on one table. Planners take the arguments of a verb, and the seconds that
-# their rehearsals may take.
+# Importances, effects and pairs: one model on one table. Planners take the arguments of a verb, and `time_limit`, the
+# seconds that their rehearsals may take.
 
 
-def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
+def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
     """`feature_importance` or `shapley_importance`, by a loss, a score, or each of several."""
-    known, loss = as_model(model), given["loss"]
+    model, loss = as_model(model), arguments["loss"]
     if isinstance(loss, (list, tuple)):  # those that share predictions take fewer
-        within /= max(1, len(loss))
-        each = {
-            name: _by_loss(verb, known, X, y, given | {"loss": one}, within) for name, one in names_of(loss).items()
-        }
-        return _held_together(each, upper=True)
+        time_limit /= max(1, len(loss))
+        named = names_of(loss).items()
+        plans = {name: _by_loss(verb, model, X, y, arguments | {"loss": one}, time_limit) for name, one in named}
+        return _kept_together(plans, upper=True)
     in_memory, by_score = PLANNED_BY_LOSS[verb]
-    mean = mean_score(known, loss, y) if verb is feature_importance else None
+    mean = mean_score(model, loss, y) if verb is feature_importance else None
     if is_scorer(loss) and mean is None:
-        return by_score(known, X, y, given, within)
-    chosen = default_loss(known, loss, y) if mean is None else mean[0]
-    given = given if mean is None else given | {"loss": chosen}
+        return by_score(model, X, y, arguments, time_limit)
+    chosen = default_loss(model, loss, y) if mean is None else mean[0]
+    arguments = arguments if mean is None else arguments | {"loss": chosen}
     if isinstance(chosen, OutputsLoss) and chosen.each:
-        of_one, times = y if checks.output_names(y) is None else np.asarray(y)[:, 0], len(chosen.outputs)
-        first = _by_loss(verb, one_output(known, 0, times), X, of_one, given | {"loss": chosen.each[0]}, within)
+        of_one, count = y if checks.output_names(y) is None else np.asarray(y)[:, 0], len(chosen.outputs)
+        first = _by_loss(verb, one_output(model, 0, count), X, of_one, arguments | {"loss": chosen.each[0]}, time_limit)
         if not any(first.predictions or ()) and first.n_predictions <= CHECKED:  # an engine, which takes one by one
-            return _repeated(first, times, memory=times * first.memory)
-    X, y, given, data = _data(known, X, y, given)
+            return _repeated(first, count, memory=count * first.memory)
+    X, y, arguments, data = _data(model, X, y, arguments)
     if data is None:
-        return in_memory(known, X, y, given, within)
+        return in_memory(model, X, y, arguments, time_limit)
     if verb is feature_importance:
-        return _in_parts(call.importance_stream(known, data, chosen, picked(Options, given)), data, call.summed)
+        return _in_parts(call.importance_stream(model, data, chosen, picked(Options, arguments)), data, call.summed)
     from losslens.shapley import parts  # imports compiled engines
 
-    settings = picked(ShapleySettings, given)
-    return _in_parts(parts.share_stream(known, data, chosen, settings, picked(Options, given)), data, parts.run)
+    settings = picked(ShapleySettings, arguments)
+    return _in_parts(parts.share_stream(model, data, chosen, settings, picked(Options, arguments)), data, parts.run)
 
 
-def _importances(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Plan:
-    chosen = default_loss(known, given["loss"], y)
-    task = prepare(known, X, y, picked(Options, given), loss=chosen, response=chosen.reads)
-    few = partial(_on_few, feature_importance, known, task, y)
+def _importances(model: Model, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
+    chosen = default_loss(model, arguments["loss"], y)
+    task = prepare(model, X, y, picked(Options, arguments), loss=chosen, response=chosen.reads)
+    few = partial(_on_few, feature_importance, model, task, y)
     if isinstance(task.design, BoundSampler):
-        first = few(given | {"features": _first(task, 1)})
-        seconds = _seconds(task, task.n * (1 + task.design.draws), first, within)
+        first = few(arguments | {"features": _first(task, 1)})
+        seconds = _seconds(task, task.n * (1 + task.design.draws), first, time_limit)
         counted = count_importances(task, draws=seconds < DRAWING)  # slow samplers draw for no count
         return replace(counted, seconds=len(task.subjects) * seconds)
     counted = count_importances(task)
     if not counted.grows:
-        return _of_cells(task, counted, few(given), within)
-    return _until_precise(task, counted, few(given | {"donors": Latin(ways.FIRST_DRAW)}), within)
+        return _of_cells(task, counted, few(arguments), time_limit)
+    return _until_precise(task, counted, few(arguments | {"donors": Latin(ways.FIRST_DRAW)}), time_limit)
 
 
-def _until_precise(task: Task, counted: Plan, first_draw: OnFew, within: float) -> Plan:
-    """With the seconds of the donors that features turn out to need on few rows; of a slow model three first draws."""
+def _until_precise(task: Task, counted: Plan, first_draw: OnFew, time_limit: float) -> Plan:
+    """The counts with the seconds of the donors that features need on few rows; of a slow model three first draws."""
     results = []
 
     def share(rows: int, result: Any) -> float:
         results.append(result)
         return float(result.n_predictions / counted.n_predictions)
 
-    seconds, more = _seconds(task, counted.n_predictions, first_draw, within, share), 0.0
+    seconds, more = _seconds(task, counted.n_predictions, first_draw, time_limit, share), 0.0
     for name, predictions in zip(counted.features, counted.predictions or (), strict=True):
         if name in (counted.grows or ()):
             one = results[-1][name] if results else None
@@ -193,79 +196,81 @@ def _until_precise(task: Task, counted: Plan, first_draw: OnFew, within: float) 
     return replace(counted, seconds=seconds * (1 + more / counted.n_predictions))
 
 
-def _scores(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Plan:
+def _scores(model: Model, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
     """Predictions of the design, of the grid of a sampled feature's curve, and those that the scorer reads first."""
-    method, task = prepare_scored(known, X, y, given["loss"], picked(Options, given))
-    asked = scored_features(task, method)
-    on_grid = curves_besides(task, asked)
-    cells = [one for one in asked if not in_steps(task, method, *one)]
+    method, task = prepare_scored(model, X, y, arguments["loss"], picked(Options, arguments))
+    designs = scored_features(task, method)
+    on_grid = curves_besides(task, designs)
+    cells = [one for one in designs if not in_steps(task, method, *one)]
     check_budget(task, [pose(*one, task.n, task.entropy) for one in (*cells, *on_grid)])
-    counted = count(task, asked)
+    counted = count(task, designs)
     if on_grid:
         curves = count(task, on_grid)
         more = dict(zip(curves.features, curves.predictions or (), strict=True))
-        each = zip(counted.features, counted.predictions or (), strict=True)
-        again = curves.n_predictions - (min(task.n, CHECKED) if set(curves.engines) != {BlackBox.name} else 0)
+        pairs = zip(counted.features, counted.predictions or (), strict=True)
+        checked = min(task.n, CHECKED) if set(curves.engines) != {task.engine.name} else 0
+        of_curves = curves.n_predictions - checked
         counted = replace(
-            counted, predictions=tuple(many + more.get(name, 0) for name, many in each),
-            n_predictions=counted.n_predictions + again, calls=(counted.calls or 0) + (curves.calls or 0),
+            counted, predictions=tuple(many + more.get(name, 0) for name, many in pairs),
+            n_predictions=counted.n_predictions + of_curves, calls=(counted.calls or 0) + (curves.calls or 0),
             memory=counted.memory + curves.memory, upper=counted.upper or curves.upper,
         )  # fmt: skip
     counted = replace(counted, n_predictions=counted.n_predictions + method.probed)
     some = _first(task, SOME_PLAYERS)
-    few, times = _on_few(feature_importance, known, task, y, given | {"features": some}), len(asked) / len(some)
-    by_model = BlackBox.name in counted.engines
-    seconds = _seconds(task, int(counted.n_predictions * by_model / times), few, within)
+    few, times = _on_few(feature_importance, model, task, y, arguments | {"features": some}), len(designs) / len(some)
+    by_model = task.engine.name in counted.engines
+    seconds = _seconds(task, int(counted.n_predictions * by_model / times), few, time_limit)
     return replace(counted, seconds=times * seconds)  # in proportion to rows: the scorer takes longer than predictions
 
 
-def _effects(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
-    known, response = effect_of(as_model(model), given["target"])
-    X, _, given, data = _data(known, X, None, given)
+def _effects(model: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
+    wrapped, response = effect_of(as_model(model), arguments["target"])
+    X, _, arguments, data = _data(wrapped, X, None, arguments)
     if data is not None:
-        stream = call.effect_stream(known, data, response, given["target"], picked(Options, given))
+        stream = call.effect_stream(wrapped, data, response, arguments["target"], picked(Options, arguments))
         return _in_parts(stream, data, call.summed)
-    task = prepare(known, X, None, picked(Options, given), loss=None, response=response)
+    task = prepare(wrapped, X, None, picked(Options, arguments), loss=None, response=response)
     counted = count(task, [(s, design_of(task, s, ways.effect_design)) for s in task.subjects])
-    return _of_cells(task, counted, _on_few(feature_effect, model, task, None, given), within)
+    return _of_cells(task, counted, _on_few(feature_effect, model, task, None, arguments), time_limit)
 
 
-def _pairs(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
-    table, known = as_table(X), as_model(model)
-    wanted = wanted_pairs(table, given["features"], given["pairs"])
-    every = given | {"features": wanted.features}
-    if is_scorer(given["loss"]):
-        return _scores(known, table, y, every, within)
-    chosen, pairs = default_loss(known, given["loss"], y), list(wanted.together)
-    task = in_common.by_cells(prepare(known, table, y, picked(Options, every), loss=chosen, response=chosen.reads))
+def _pairs(model: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
+    table, wrapped = as_table(X), as_model(model)
+    chosen_pairs = wanted_pairs(table, arguments["features"], arguments["pairs"])
+    every = arguments | {"features": chosen_pairs.features}
+    if is_scorer(arguments["loss"]):
+        return _scores(wrapped, table, y, every, time_limit)
+    chosen, pairs = default_loss(wrapped, arguments["loss"], y), list(chosen_pairs.together)
+    options = picked(Options, every)
+    task = in_common.by_cells(prepare(wrapped, table, y, options, loss=chosen, response=chosen.reads, all_pairs=True))
     counted = count_importances(task)
     if counted.grows:  # the pairs have a fixed number of donors
         counted = count_importances(replace(task, design=Latin(ways.FIXED_DONORS)))
     some = pairs[:: ceil(len(pairs) / SOME_PAIRS)]
-    few = _on_few(pair_interactions, known, task, y, given | {"pairs": some})
-    times = 1.0 if BlackBox.name in counted.engines else len(pairs) / len(some)
-    counted = _of_cells(task, counted, few, within)
+    few = _on_few(pair_interactions, wrapped, task, y, arguments | {"pairs": some})
+    times = 1.0 if task.engine.name in counted.engines else len(pairs) / len(some)
+    counted = _of_cells(task, counted, few, time_limit)
     return replace(counted, seconds=times * counted.seconds)
 
 
-def _of_cells(task: Task, counted: Plan, few: OnFew, within: float) -> Plan:
-    """With seconds in proportion to predictions; of engines to rows, or to pairs where these fill all cells."""
-    by_model, predictions = BlackBox.name in counted.engines, counted.n_predictions
+def _of_cells(task: Task, counted: Plan, few: OnFew, time_limit: float) -> Plan:
+    """The counts with seconds in proportion to predictions; of engines to rows, or to pairs where they fill cells."""
+    by_model, predictions = task.engine.name in counted.engines, counted.n_predictions
     all_pairs = task.design is None or task.design.all_pairs
     power = 1 + (all_pairs and any(route(task, subject).way == "cells" for subject in task.subjects))
 
     def share(rows: int, result: Any) -> float:
         return float(result.n_predictions / predictions if by_model else (rows / task.n) ** power)
 
-    return replace(counted, seconds=_seconds(task, predictions * by_model, few, within, share))
+    return replace(counted, seconds=_seconds(task, predictions * by_model, few, time_limit, share))
 
 
-def _conditional(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
-    sampler, draws = given["sampler"], given["draws"]
-    task = checked_task(model, X, y, sampler, given["loss"], draws, picked(Options, given))
+def _conditional(model: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
+    sampler, draws = arguments["sampler"], arguments["draws"]
+    task = checked_task(model, X, y, sampler, arguments["loss"], draws, picked(Options, arguments))
     p, n, words = len(task.subjects), task.n, f"{sampler!r}, {draws} draw{'s' * (draws != 1)}"
-    few = _on_few(conditional_predictive_impact, model, task, y, given | {"features": _first(task, 1)})
-    seconds = p * _seconds(task, n * (1 + draws), few, within)
+    few = _on_few(conditional_predictive_impact, model, task, y, arguments | {"features": _first(task, 1)})
+    seconds = p * _seconds(task, n * (1 + draws), few, time_limit)
     return _counted(
         task, n * (1 + draws * p), kept_bytes=8 * n * (p + 3 * draws), seconds=seconds,
         designs=(words,) * p, predictions=(n * draws,) * p, kept=n, complete=True, grows=(),
@@ -273,32 +278,33 @@ def _conditional(model: Any, X: Any, y: Any, given: Arguments, within: float) ->
     )  # fmt: skip
 
 
-def _weak_segments(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
+def _weak_segments(model: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
     """Every row is predicted once, and some of them are searched."""
-    task = checked_segments(model, X, y, given["loss"], given["level"], given["depth"], picked(Options, given))
-    few, searched = _on_few(weak_segments, model, task, y, given), min(task.n, 2 * MOST_ROWS)
+    loss, level, depth = (arguments[name] for name in ("loss", "level", "depth"))
+    task = checked_segments(model, X, y, loss, level, depth, picked(Options, arguments))
+    few, searched = _on_few(weak_segments, model, task, y, arguments), min(task.n, 2 * MOST_ROWS)
     return _counted(
         task, task.n, kept_bytes=task.n * (8 * (len(task.subjects) + 6) + 64), exact=False,
-        way="found on one half, judged on the other", seconds=_seconds(task, task.n, few, within, n=searched),
+        way="found on one half, judged on the other", seconds=_seconds(task, task.n, few, time_limit, n=searched),
     )  # fmt: skip
 
 
 # Shapley values.
 
 
-def _shares(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Plan:
-    settings = picked(ShapleySettings, given)
-    request = check_request(known, X, y, given["loss"], settings, picked(Options, given))
+def _shares(model: Model, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
+    settings = picked(ShapleySettings, arguments)
+    request = check_request(model, X, y, arguments["loss"], settings, picked(Options, arguments))
     task, (way, cost) = request.task, choose(request)
     (least, most), times = way.predictions(request), 1.0
     if way is CONDITIONAL:  # of two players the sampler draws one in each of two coalitions, of all half in each
         times = max(1.0, drawn_coalitions(request) * request.p / 4)
-        given = given | {"features": _first(task, 2)}
+        arguments = arguments | {"features": _first(task, 2)}
 
     def in_this_way(model: Any, X: Any, y: Any, **arguments: Any) -> Any:
         budget = None if settings.budget is None else max(20 * X.n * request.p, settings.budget * X.n // task.n)
         some = replace(settings, budget=budget)
-        few = check_request(model, X, y, given["loss"], some, picked(Options, arguments))
+        few = check_request(model, X, y, arguments["loss"], some, picked(Options, arguments))
         return few, result_by(way, few)
 
     def share(rows: int, ran: Any) -> float:
@@ -313,27 +319,27 @@ def _shares(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Pl
         fewest = predicted <= 1.05 * way.predictions(few)[0]
         return float(predicted / ((least * needed) ** 0.5 if fewest else needed))
 
-    few = _on_few(in_this_way, known, task, y, given)
+    few = _on_few(in_this_way, model, task, y, arguments)
     return _counted(
         task, least, most, way.kept_bytes(request), way=way.words, exact=way.exact and request.all_pairs,
         engines=(engine_name(request, way),) * request.p,
-        seconds=times * _seconds(task, int(least * way.by_model / times), few, within, share),
+        seconds=times * _seconds(task, int(least * way.by_model / times), few, time_limit, share),
     )  # fmt: skip
 
 
-def _score_shares(known: Model, X: Any, y: Any, given: Arguments, within: float) -> Plan:
+def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
     """All coalitions, or those along orders: at most as many different ones as the orders pass."""
-    settings = picked(ShapleySettings, given)
-    request = check_scores(known, X, y, given["loss"], settings, picked(Options, given))
+    settings = picked(ShapleySettings, arguments)
+    request = check_scores(model, X, y, arguments["loss"], settings, picked(Options, arguments))
     task, exact, p, n = request.task, request.exact, len(request.task.subjects), request.task.n
     m, a_round, first = donors_a_row(task, n), max(1, p * (p - 1)), n + request.method.probed
     least = most = coalition_count(p) - 2
     if not request.by_coalitions:
-        left = np.inf if settings.budget is None else (settings.budget - first) // (a_round * n * m)
-        least, most = (min(most, a_round * max(1, min(rounds, left))) for rounds in (MIN_ROUNDS, MAX_ROUNDS))
+        rounds_left = np.inf if settings.budget is None else (settings.budget - first) // (a_round * n * m)
+        least, most = (min(most, a_round * max(1, min(rounds, rounds_left))) for rounds in (MIN_ROUNDS, MAX_ROUNDS))
     # A coalition takes as long in an order; all of those of some players are rehearsed.
     some = _first(task, SOME_PLAYERS)
-    few = _on_few(shapley_importance, known, task, y, given | {"features": some, "method": "exact", "budget": None})
+    few = _on_few(shapley_importance, model, task, y, arguments | {"features": some, "method": "exact", "budget": None})
     times = max(1.0, least / (coalition_count(len(some)) - 2 or 1))
 
     def share(rows: int, result: Any) -> float:
@@ -346,19 +352,21 @@ def _score_shares(known: Model, X: Any, y: Any, given: Arguments, within: float)
         task, least, most, 16 * n * m, exact=request.by_coalitions and m == n, upper=not request.by_coalitions,
         way=f"all coalitions{', by the model' * (exact is None)}" if request.by_coalitions else "orders",
         engines=((exact or task.engine).name,) * p,
-        seconds=times * _seconds(task, int(least * (exact is None) / times), few, within, share),
+        seconds=times * _seconds(task, int(least * (exact is None) / times), few, time_limit, share),
     )  # fmt: skip
 
 
-def _shapley_effects(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
-    rows, target, method, budget, weight = (given[k] for k in ("rows", "target", "method", "budget", "sample_weight"))
+def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
+    names = ("rows", "target", "scale", "method", "budget", "sample_weight")
+    rows, target, scale, method, budget, weight = (arguments[name] for name in names)
     started = time.perf_counter()
-    options = picked(Options, given | {"sample_weight": None})
-    request = checked_effects(model, X, rows, target, method, budget, weight, options)
+    options = picked(Options, arguments | {"sample_weight": None})
+    request = checked_effects(model, X, rows, target, scale, method, budget, weight, options)
     checking = time.perf_counter() - started
     task, r, (way, predictions) = request.task, len(request.rows), effects.choose(request)
     by_model = way in (effects.by_coalitions, effects.by_walks)
     least = most = task.n + predictions - r if by_model else min(task.n, CHECKED)
+    walks = way in (effects.by_walks, effects.by_linked_walks)
     if way is effects.by_walks:
         sweeps = FIRST_EFFECT_SWEEPS if budget is None else (budget - task.n) // max(1, request.steps)
         least = task.n + sweeps * request.steps
@@ -371,25 +379,25 @@ def _shapley_effects(model: Any, X: Any, y: Any, given: Arguments, within: float
         return partial(effects.explain_by, way, rows, of_few)
 
     return _counted(
-        task, least, most, 8 * r * len(request.players), exact=way is not effects.by_walks,
-        way="walks" if way is effects.by_walks else "all coalitions, by the model" if by_model else "by the engine",
+        task, least, most, 8 * r * len(request.players), exact=not walks,
+        way="walks" if walks else "all coalitions, by the model" if by_model else "by the engine",
         engines=((task.engine if by_model else task.exact).name,) * len(request.players),
-        seconds=checking + _seconds(task, least * by_model, few, within, n=r),
+        seconds=checking + _seconds(task, least * by_model, few, time_limit, n=r),
     )  # fmt: skip
 
 
-# What they share.
+# What planners share.
 
 
-def _data(known: Model, X: Any, y: Any, given: Arguments) -> tuple[Any, Any, Arguments, loading.Opened | None]:
+def _data(model: Model, X: Any, y: Any, arguments: Arguments) -> tuple[Any, Any, Arguments, loading.Opened | None]:
     """X, y and the arguments, of data in memory; or the data, if they are read in parts."""
     if (source := as_source(X)) is None:
-        return X, y, given, None
-    data = loading.opened(known, source, y, given["sample_weight"])
-    if loading.streams(data, checks.memory_bytes(given["memory"])):
-        return source, y, given, data
+        return X, y, arguments, None
+    data = loading.opened(model, source, y, arguments["sample_weight"])
+    if loading.streams(data, checks.memory_bytes(arguments["memory"])):
+        return source, y, arguments, data
     X, y, weight = data.load()
-    return X, y, given | {"sample_weight": weight}, None
+    return X, y, arguments | {"sample_weight": weight}, None
 
 
 def _in_parts(stream: Any, data: loading.Opened, run: Callable[..., Any]) -> Plan:
@@ -398,24 +406,24 @@ def _in_parts(stream: Any, data: loading.Opened, run: Callable[..., Any]) -> Pla
     return plan_stream(stream, data, run)
 
 
-def _on_few(verb: Callable[..., Any], model: Any, task: Task, y: Any, given: Arguments) -> OnFew:
+def _on_few(verb: Callable[..., Any], model: Any, task: Task, y: Any, arguments: Arguments) -> OnFew:
     """The call on some of its rows."""
 
     def prepared(rows: int) -> Callable[[], Any]:
-        X, some, arguments = some_rows(task.table, y, given, rows)
-        return partial(verb, model, X, *([] if y is None else [some]), **arguments)
+        X, some, of_few = some_rows(task.table, y, arguments, rows)
+        return partial(verb, model, X, *([] if y is None else [some]), **of_few)
 
     return prepared
 
 
 def _first(task: Task, count: int) -> dict[str, list[Any]]:
-    """Some features, which stand for all."""
+    """The first features, which represent all of them."""
     labels = task.table.labels
     return {s.feature.name: [labels[j] for j in s.feature.columns] for s in task.subjects[:count]}
 
 
 def _seconds(
-    task: Task, predictions: int, few: OnFew, within: float, share: Share | None = None, n: int | None = None
+    task: Task, predictions: int, few: OnFew, time_limit: float, share: Share | None = None, n: int | None = None
 ) -> float:
     """Seconds of a call in which the model predicts so many rows: of a slow model those of its calls alone.
 
@@ -423,16 +431,16 @@ def _seconds(
     """
     n = n or task.n
     if predictions:
-        seconds, call = _model_seconds(task, predictions, within)
-        if max(call, seconds * min(1, FEW / n)) > within / 2:
+        seconds, call = _model_seconds(task, predictions, time_limit)
+        if max(call, seconds * min(1, FEW / n)) > time_limit / 2:
             return seconds
-    return rehearse(few, n, within, share)
+    return rehearse(few, n, time_limit, share)
 
 
-def _model_seconds(task: Task, predictions: int, within: float) -> tuple[float, float]:
+def _model_seconds(task: Task, predictions: int, time_limit: float) -> tuple[float, float]:
     """Seconds of the model alone for so many predictions in full batches, and of a call of few rows."""
     batch = min(predictions, task.engine.rows_a_call(task.n))
-    model = task.engine.timed(batch, within)
+    model = task.engine.timed(batch, time_limit)
     return model.seconds(ceil(predictions / batch), predictions), model.call
 
 
@@ -449,7 +457,7 @@ def _counted(task: Task, least: int, most: int | None = None, kept_bytes: int = 
 
 
 def _repeated(plan: Plan, times: float, **fields: Any) -> Plan:
-    """The same call so many times."""
+    """The plan of so many calls like this one."""
     counts: Arguments = {name: round(times * (getattr(plan, name) or 0)) for name in ("n_predictions", "calls", "most")}
     return replace(plan, seconds=times * plan.seconds, **counts, **fields)
 
@@ -468,37 +476,39 @@ def _sum(plans: Mapping[str, Plan], **fields: Any) -> Plan:
     return replace(first, predictions=None, way=None, stages=stages, **totals | fields)
 
 
-def _held_together(plans: Mapping[str, Plan], **fields: Any) -> Plan:
-    """The same of results that are all kept."""
+def _kept_together(plans: Mapping[str, Plan], **fields: Any) -> Plan:
+    """The plan of calls one after the other, whose results are all kept."""
     return _sum(plans, memory=sum(one.memory for one in plans.values()), **fields)
 
 
-def _compared(models: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
-    shapley, plans = given["shapley"], dict[str, Plan]()
-    cases, loss = checked_cases(models, X, y, given["loss"], shapley, given["sample_weight"], given["groups"])
-    shared = picked(Options, given | {"sample_weight": None, "groups": None})
-    within /= len(cases) * (1 + shapley)
+def _compared(models: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
+    loss, shapley, weight, groups = (arguments[name] for name in ("loss", "shapley", "sample_weight", "groups"))
+    cases, loss = checked_cases(models, X, y, loss, shapley, weight, groups)
+    shared = picked(Options, arguments | {"sample_weight": None, "groups": None})
+    time_limit /= len(cases) * (1 + shapley)
+    plans: dict[str, Plan] = {}
     for name, case in cases.items():
         rows, options = (case.model, case.X, case.y), case.options(shared)
         each = vars(options_of_each(options, len(cases))) | {"loss": loss}
-        plans[f"{name}: importances"] = _by_loss(feature_importance, *rows, each, within)
+        plans[f"{name}: importances"] = _by_loss(feature_importance, *rows, each, time_limit)
         if shapley:
             every = vars(options) | {"loss": loss}
-            plans[f"{name}: Shapley shares"] = _by_loss(shapley_importance, *rows, every, within)
-    return _held_together(plans)
+            plans[f"{name}: Shapley shares"] = _by_loss(shapley_importance, *rows, every, time_limit)
+    return _kept_together(plans)
 
 
-def _reported(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
-    shapley, asked = given["shapley"], {name: given[name] for name in ("models", "loss", "by", "interactions", "rows")}
-    models, data, most = checked_report(model, X, y, **asked, shapley=shapley, options=picked(Options, given))
+def _reported(model: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
+    shapley, names = arguments["shapley"], ("models", "loss", "by", "shapley", "interactions", "rows")
+    of_report = {name: arguments[name] for name in names}
+    models, data, most = checked_report(model, X, y, **of_report, options=picked(Options, arguments))
     by_loss, by_score = (vars(data.options) | {"loss": loss} for loss in (data.loss, data.scorer))
     steps: list[tuple[str, Any, Arguments]] = [("importances", feature_importance, by_loss)]
     steps += [("importances by the score", feature_importance, by_score)] * (data.scorer is not None)
     steps += [("Shapley shares", shapley_importance, by_loss)] * shapley
-    within /= len(models) * len(steps) + 1
+    time_limit /= len(models) * len(steps) + 1
     plans = {
-        f"{name}: {step}": _by_loss(verb, each, data.X, data.y, arguments, within)
-        for step, verb, arguments in steps
+        f"{name}: {step}": _by_loss(verb, each, data.X, data.y, of_step, time_limit)
+        for step, verb, of_step in steps
         for name, each in models.items()
     }
     table, (first, *_) = as_table(data.X), plans.values()
@@ -506,22 +516,22 @@ def _reported(model: Any, X: Any, y: Any, given: Arguments, within: float) -> Pl
     chosen = {one.name: [table.labels[j] for j in one.columns] for one in named[:most]}
     paired = affordable_pairs(model, data, chosen, first.n_predictions) if len(chosen) > 1 else None
     if paired is not None:
-        plans["pairs of features"] = _pairs(model, data.X, data.y, by_loss | vars(paired) | {"pairs": None}, within)
+        plans["pairs of features"] = _pairs(model, data.X, data.y, by_loss | vars(paired) | {"pairs": None}, time_limit)
     values = min(table.n, PAGE_ROWS) * PAGE["value"]
     page = Stage("the page", PAGE["report"] + len(first.features) * (PAGE["feature"] + values))
-    whole = _sum(plans)
-    return replace(whole, seconds=whole.seconds + page.seconds, stages=(*(whole.stages or ()), page))
+    total = _sum(plans)
+    return replace(total, seconds=total.seconds + page.seconds, stages=(*(total.stages or ()), page))
 
 
 # Learners.
 
 
 def _refits(
-    verb: Callable[..., Any], estimator: Any, X: Any, y: Any, given: Arguments, within: float, times: int = 1
+    verb: Callable[..., Any], estimator: Any, X: Any, y: Any, arguments: Arguments, time_limit: float, times: int = 1
 ) -> Plan:
     """Fits and explanations of all folds, so many times, and of pairs; from fits on some rows, and the first fold."""
-    known, models = _learner(estimator, X, y, given), list[Any]()
-    pairs = known.pairs
+    learner, models = _learner(estimator, X, y, arguments), list[Any]()
+    pairs = learner.pairs
 
     def fit(few: Learner) -> None:
         models[:] = [few.fitted(few.splits[0][0], few.y)]
@@ -530,59 +540,59 @@ def _refits(
             raise ValueError("these rows lack a class")
 
     def explain(model: Any, X: Any, y: Any, options: Options) -> Plan:
-        arguments = {name: given[name] for name in inspect.signature(verb).parameters if name in given}
-        return _by_loss(verb, model, X, y, arguments | vars(options), within)
+        of_verb = {name: arguments[name] for name in inspect.signature(verb).parameters if name in arguments}
+        return _by_loss(verb, model, X, y, of_verb | vars(options), time_limit)
 
-    trained, tested = ([len(pair[side]) for pair in known.splits] for side in (0, 1))
+    trained, tested = ([len(pair[side]) for pair in learner.splits] for side in (0, 1))
     rows = times * sum(trained) + sum(trained[first] - tested[second] for first, second in pairs)
     fits = times * len(trained) + len(pairs)
-    fitting = Stage("fits", rows * _seconds_a_row(known, fit), fits=fits)
+    fitting = Stage("fits", rows * _seconds_a_row(learner, fit), fits=fits)
     with here():
-        first: Plan = known.explained_by(models[0], 0, explain)
+        first: Plan = learner.explained_by(models[0], 0, explain)
     folds = times * sum(tested) / tested[0] + 2 * len(pairs)  # a fit without a pair is explained on both
-    whole = _sum({"explanations": _repeated(first, round(folds) if max(tested) - min(tested) <= 1 else folds)})
-    return replace(whole, seconds=whole.seconds + fitting.seconds, stages=(fitting, *(whole.stages or ())), fits=fits)
+    total = _sum({"explanations": _repeated(first, round(folds) if max(tested) - min(tested) <= 1 else folds)})
+    return replace(total, seconds=total.seconds + fitting.seconds, stages=(fitting, *(total.stages or ())), fits=fits)
 
 
-def _seconds_a_row(known: Learner, fit: Callable[[Learner], Any]) -> float:
+def _seconds_a_row(learner: Learner, fit: Callable[[Learner], Any]) -> float:
     """Seconds of a fit for each of its rows, from fits on more and more rows of the first fold."""
-    train, test = known.splits[0]
+    train, test = learner.splits[0]
 
     def on_few(rows: int) -> Callable[[], Any]:
         some = train[np.unique(np.linspace(0, len(train) - 1, rows).astype(np.intp))]
-        return partial(fit, replace(known, splits=((some, test[:: max(1, len(train) // rows)]),)))
+        return partial(fit, replace(learner, splits=((some, test[:: max(1, len(train) // rows)]),)))
 
     return rehearse(on_few, len(train), steep=True) / len(train)
 
 
-def _learner(estimator: Any, X: Any, y: Any, given: Arguments) -> Learner:
-    variance = given.get("variance", "corrected")
-    return checked_learner(estimator, X, y, given["cv"], given["fit_params"], picked(Options, given), variance)
+def _learner(estimator: Any, X: Any, y: Any, arguments: Arguments) -> Learner:
+    cv, fit_params, variance = arguments["cv"], arguments["fit_params"], arguments.get("variance", "corrected")
+    return checked_learner(estimator, X, y, cv, fit_params, picked(Options, arguments), variance)
 
 
-def _permuted_targets(estimator: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
-    checks.check_whole(given["permutations"], "permutations")
-    return _refits(feature_importance, estimator, X, y, given, within, 1 + given["permutations"])
+def _permuted_targets(estimator: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
+    checks.check_whole(arguments["permutations"], "permutations")
+    return _refits(feature_importance, estimator, X, y, arguments, time_limit, 1 + arguments["permutations"])
 
 
-def _left_out(estimator: Any, X: Any, y: Any, given: Arguments, within: float) -> Plan:
+def _left_out(estimator: Any, X: Any, y: Any, arguments: Arguments, time_limit: float) -> Plan:
     """Fits, predictions and losses of the first fold, as often as there are folds and features, and one more."""
-    known = _learner(as_estimator(estimator), X, y, given)
-    without = leave_out_fits(known, given["features"], given["how"], given["loss"])
-    left, tested, table = without.left, without.tested, known.table
+    learner = _learner(as_estimator(estimator), X, y, arguments)
+    without_each = leave_out_fits(learner, arguments["features"], arguments["how"], arguments["loss"])
+    features, tested, table = without_each.features, without_each.tested, learner.table
 
     def first(few: Learner) -> Any:
         """Of all tested rows as many are predicted as there are training rows of all of these."""
         train = few.splits[0][0]
-        splits = ((train, tested[:: max(1, len(known.splits[0][0]) // len(train))]),)
-        return replace(without, known=replace(few, splits=splits)).one((0, 0), silent)
+        splits = ((train, tested[:: max(1, len(learner.splits[0][0]) // len(train))]),)
+        return replace(without_each, learner=replace(few, splits=splits)).one((0, 0), silent)
 
-    fits = (1 + len(left)) * len(known.splits)
-    seconds = (1 + len(left)) * _seconds_a_row(known, first) * sum(len(train) for train, _ in known.splits)
+    fits = (1 + len(features)) * len(learner.splits)
+    seconds = (1 + len(features)) * _seconds_a_row(learner, first) * sum(len(train) for train, _ in learner.splits)
     return Plan(
-        features=tuple(one.name for one in left), engines=(BlackBox.name,) * len(left),
+        features=tuple(one.name for one in features), engines=(BlackBox.name,) * len(features),
         n_predictions=fits * len(tested), calls=fits, fits=fits, seconds=seconds, backend=table.backend,
-        memory=table.n * (8 * (2 + 4 * len(left)) + 2 * table.row_bytes),
+        memory=table.n * (8 * (2 + 4 * len(features)) + 2 * table.row_bytes),
         stages=(Stage("fits and predictions", seconds, fits * len(tested), fits, fits),),
     )  # fmt: skip
 

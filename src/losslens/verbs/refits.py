@@ -80,8 +80,8 @@ def feature_importance_cv(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
-    known = checked_learner(estimator, X, y, cv, fit_params, options, variance)
-    return known.explained(partial(importances, loss=for_folds(estimator, loss, y)))
+    learner = checked_learner(estimator, X, y, cv, fit_params, options, variance)
+    return learner.explained(partial(importances, loss=for_folds(estimator, loss, y)))
 
 
 @verb
@@ -130,8 +130,8 @@ def shapley_importance_cv(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
-    wanted = ShapleySettings(method, aggregate, precision, budget, rows=rows)
-    explain = partial(share_out, loss=for_folds(estimator, loss, y), wanted=wanted)
+    settings = ShapleySettings(method, aggregate, precision, budget, rows=rows)
+    explain = partial(share_out, loss=for_folds(estimator, loss, y), wanted=settings)
     return checked_learner(estimator, X, y, cv, fit_params, options, variance).explained(explain)
 
 
@@ -218,7 +218,7 @@ def leave_one_covariate_out(
     Permutation importance measures what a model *uses*; this measures what it cannot replace by other features. Rows
     of one fold share their training rows, so standard errors, intervals and tests hold for these fits on new rows;
     ``interval(target="learner")`` is about refits. Every fit predicts all tested rows: how much the fits differ on a
-    row tells what the chance in their training rows adds to the variance.
+    row estimates what the chance in their training rows adds to the variance.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def leave_one_covariate_out(
         features=features, sample_weight=sample_weight, groups=groups, random_state=random_state, n_jobs=n_jobs,
         progress=progress,
     )  # fmt: skip
-    known = checked_learner(as_estimator(learner), X, y, cv, fit_params, options)
-    return leave_out_fits(known, features, how, for_folds(known.estimator, loss, y)).result(
-        checks.group_numbers(groups, known.table.n, known.table.index)
+    checked = checked_learner(as_estimator(learner), X, y, cv, fit_params, options)
+    return leave_out_fits(checked, features, how, for_folds(checked.estimator, loss, y)).result(
+        checks.group_numbers(groups, checked.table.n, checked.table.index)
     )

@@ -32,7 +32,7 @@ from losslens.results.table import or_else
 from losslens.rows.regions import RegionSearch
 from losslens.shapley.stopping import ShapleySettings
 from losslens.tables import checks
-from losslens.tables.columns import Distinct, array_column
+from losslens.tables.columns import Distinct, array_column, is_missing
 from losslens.tables.frames import Table, as_table
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.row_labels import row_names
@@ -80,12 +80,12 @@ def report(
     Parameters
     ----------
     model, X, y, loss, features, sample_weight
-        As in `feature_importance`, without pairs. By a score (``"roc_auc"``) the page tells how well the model does and
-        what it depends on; curves, subgroups and rows, which have no score, are told by the default loss.
+        As in `feature_importance`, without pairs. By a score (``"roc_auc"``) the page shows how well the model does and
+        what it depends on; curves, subgroups and rows, which have no score, are shown by the default loss.
     models
         Further models by name, shown beside the first on the same rows.
     by
-        A column's name, or a label for each row: groups that the page shows side by side, compares, and offers to
+        A column, its name, or a label for each row: groups that the page shows side by side, compares, and offers to
         select. Many numbers become ranges; of more than 12 values the rarest are joined.
     shapley
         Also compute Shapley shares and the gain of each row; False saves that cost.
@@ -124,20 +124,20 @@ def report(
     target = target_in_words(target_name, y, as_table(X).names)
     named, data, most = checked_report(model, X, y, models, loss, by, shapley, interactions, rows, options)
     warn_of_target(X, y)
-    known = as_model(model)
+    wrapped = as_model(model)
     scores: dict[str, Scores] = {}
     if data.scorer is not None:
         by_score = replace(data, loss=data.scorer)
-        scores = {name: _called(name, importances, each, by_score) for name, each in named.items()}
-    results = {name: _explained(name, each, data) for name, each in named.items()}
+        scores = {name: _call_named(name, importances, each, by_score) for name, each in named.items()}
+    results = {name: _importances(name, each, data) for name, each in named.items()}
     shares: dict[str, ShapleyImportance] = {}
     if shapley:
         share = partial(share_out, wanted=ShapleySettings())
-        shares = {name: _called(name, share, each, data) for name, each in named.items()}
+        shares = {name: _call_named(name, share, each, data) for name, each in named.items()}
     from importlib.metadata import version  # a fifth of the time of `import losslens`
 
     shown = ShownModel(
-        title or f"What {known.name} rests on", f"losslens {version('losslens')}", data.columns, data.index,
+        title or f"What {wrapped.name} rests on", f"losslens {version('losslens')}", data.columns, data.index,
         data.n_given, data.y, data.by, target, as_table(X),
     )  # fmt: skip
 
@@ -145,7 +145,7 @@ def report(
     findings = _findings(model, data, first, next(iter(shares.values()), None), most)
 
     def complete(one: FeatureImportance) -> FeatureImportance:
-        return one if one.complete else _again(one, model, data)
+        return one if one.complete else _with_all_cells(one, model, data)
 
     with bar(len(first), "writing the report", progress, "features") as tick:
         summary = summarise(shown, results, shares, findings, complete, tick, scores)
@@ -153,15 +153,15 @@ def report(
 
 
 def target_in_words(target_name: str | None, y: Any, columns: Collection[str] = ()) -> str:
-    """What is predicted: as given, or the name of a series, unless it says no more than "target", or is a column's.
+    """What is predicted: `target_name`, or the name of the series y unless that is a column's or only "target" or "y".
 
     >>> target_in_words("bikes per hour", [1.0]), target_in_words(None, [1.0])
     ('bikes per hour', 'the target')
     """
     if target_name is None:
         name = getattr(y, "name", None)
-        told = isinstance(name, str) and name.strip() and name not in ("target", "y", *columns)
-        return str(name) if told else UNNAMED
+        says_more = isinstance(name, str) and name.strip() and name not in ("target", "y", *columns)
+        return str(name) if says_more else UNNAMED
     if not isinstance(target_name, str) or not target_name.strip():
         raise ValueError(f"target_name is text, such as 'bikes per hour'; got {target_name!r}")
     return target_name
@@ -174,16 +174,16 @@ def checked_report(
     """The models by name, the rows that are explained, and the number of features whose pairs are computed."""
     checks.check_whole(rows, "rows", least=3)
     checks.check_flag(shapley, "shapley")
-    most, known, others = _paired_features(interactions), as_model(model), _named(models)
+    most, wrapped, others = _paired_features(interactions), as_model(model), _named(models)
     scorer = loss if is_scorer(loss) else None
-    chosen = default_loss(known, None if is_scorer(loss) else loss, y)
+    chosen = default_loss(wrapped, None if is_scorer(loss) else loss, y)
     if chosen.reads == "outputs":
         raise ValueError(
             f"a report shows one prediction a row, but {chosen.title} reads several; pass one output, or use "
             "feature_importance, whose result has .outputs"
         )
     data = _sampled(as_table(X), y, by, int(rows), chosen, options, scorer)
-    return {FIRST if others else known.name: model, **others}, data, most
+    return {FIRST if others else wrapped.name: model, **others}, data, most
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,10 +230,17 @@ def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
         from losslens.tables.features import unknown_feature
 
         raise ValueError(unknown_feature(by, table.names, "columns"))
-    name = str(getattr(by, "name", None) or "group")
+    name, labels = str(getattr(by, "name", None) or "group"), checks.vector(by, table.n, "by", table.index)
+    if name in table.names and _same_values(table.column(table.names.index(name)).array, labels):
+        return None, name
     if name in table.names:
-        raise ValueError(f"by has the name {name!r} of a column of X; pass the column's name, or rename the labels")
-    return checks.vector(by, table.n, "by", table.index), name
+        raise ValueError(f"by has the name {name!r} of a column of X, and other values; rename the labels")
+    return labels, name
+
+
+def _same_values(own: NDArray[Any], others: NDArray[Any]) -> bool:
+    first, second = ([None if is_missing(value) else value for value in values.tolist()] for values in (own, others))
+    return first == second
 
 
 def _named(models: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -242,18 +249,18 @@ def _named(models: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
     if not isinstance(models, Mapping):
         raise TypeError(f"models must be a mapping, {{'name': model, ...}}; got {type(models).__name__}")
-    found = {str(name): model for name, model in models.items()}
-    if len(found) < len(models) or FIRST in found:
+    by_name = {str(name): model for name, model in models.items()}
+    if len(by_name) < len(models) or FIRST in by_name:
         raise ValueError(f"models need different names, other than {FIRST!r}; got {list(models)!r}")
-    return found
+    return by_name
 
 
-def _explained(name: str, model: Any, data: ExplainedRows) -> Importances:
-    found: Importances = _called(name, importances, model, data)
-    for feature in found.values():
+def _importances(name: str, model: Any, data: ExplainedRows) -> Importances:
+    result: Importances = _call_named(name, importances, model, data)
+    for feature in result.values():
         if not feature.means.has_weights:
             raise ValueError(f"{feature.name!r} has curves only; a report needs columns or groups of columns")
-    return found
+    return result
 
 
 def _paired_features(interactions: bool | int) -> int:
@@ -274,57 +281,59 @@ def _findings(
         for one in first.values():
             or_else(partial(getattr, one, "extrapolation"), None)  # cached by the result
             tick(1)
-    pairs, how = (None, "") if most == 0 else _pairs(model, data, first, most)
+    pairs, pairs_note = (None, "") if most == 0 else _pairs(model, data, first, most)
     rows = None
     if share is not None:
         rows = or_else(lambda: share.rank_rows(first), None) or or_else(share.rank_rows, None)
-    parts = None if share is None else or_else(lambda: share.clusters(table, random_state=seed), None)
+    clusters = None if share is None else or_else(lambda: share.clusters(table, random_state=seed), None)
 
-    return Findings(pairs, how, rows, parts, *_where(table, first), *_weak(table, first, data))
+    return Findings(
+        pairs, pairs_note, rows, clusters, *_region_finder(table, first), *_weak_segments(table, first, data)
+    )
 
 
-def _weak(table: Table, first: Importances, data: ExplainedRows) -> tuple[WeakSegments, str]:
-    """Where the first model is worst, and a sentence if not all rows or columns can tell it."""
-    leading = dict.fromkeys(name for one in first._ranked[:SEGMENT_FEATURES] for name in one.columns)
+def _weak_segments(table: Table, first: Importances, data: ExplainedRows) -> tuple[WeakSegments, str]:
+    """Where the first model is worst, and a sentence if not all rows or columns were searched."""
+    columns = dict.fromkeys(name for one in first._ranked[:SEGMENT_FEATURES] for name in one.columns)
     options = replace(data.options, random_state=0)  # the same segments for every seed
-    found = segments_of(
-        table, first._first.sample, data.loss, options=options, columns=tuple(leading), most_rows=SEGMENT_ROWS
+    segments = segments_of(
+        table, first._first.sample, data.loss, options=options, columns=tuple(columns), most_rows=SEGMENT_ROWS
     )
     limits, count = [], min(len(first), SEGMENT_FEATURES)
-    if len(leading) < len(table.names):
+    if len(columns) < len(table.names):
         most = f"the {count} most important features" if count < len(first) else "the explained features"
-        limits.append(f"conditions on {len(leading)} of {len(table.names)} columns, those of {most}")
+        limits.append(f"conditions on {len(columns)} of {len(table.names)} columns, those of {most}")
     if table.n > 2 * SEGMENT_ROWS:
         limits.append(f"random samples of {SEGMENT_ROWS:,} rows of each half")
-    return found, f"Where the model is worst is searched by {' and '.join(limits)} only." if limits else ""
+    return segments, f"Where the model is worst is searched by {' and '.join(limits)} only." if limits else ""
 
 
-def _where(table: Table, first: Importances) -> tuple[Callable[[FeatureImportance], Regions | None], str]:
+def _region_finder(table: Table, first: Importances) -> tuple[Callable[[FeatureImportance], Regions | None], str]:
     """A function that finds the regions of a feature, and a sentence if not all rows or features are searched."""
     some = np.arange(table.n)
     if table.n > REGION_ROWS:  # the same for every seed: so are the regions
         some = np.sort(np.random.default_rng(13).choice(table.n, REGION_ROWS, replace=False))
     part = table if len(some) == table.n else as_table(table.rows(some))
-    cells = np.cumsum([len(some) * one.meeting.size for one in first._ranked])
+    cells = np.cumsum([len(some) * one.layout.size for one in first._ranked])
     count = max(1, int(np.sum(cells <= REGION_CELLS)))
-    looked = {one.name for one in first._ranked[:count]}
+    searched = {one.name for one in first._ranked[:count]}
 
-    def where(one: FeatureImportance) -> Regions | None:
-        if one.name not in looked:
+    def regions_of(one: FeatureImportance) -> Regions | None:
+        if one.name not in searched:
             return None
         rows = one if part is table else one.at_positions(some)
         search = RegionSearch.over(part, rows, count)  # all features of the page share the level
-        found: list[Region] = or_else(lambda: search.of(rows, "interaction"), [])
-        return Regions(tuple(found), {one.name: rows}, "interaction") if found else None
+        regions: list[Region] = or_else(lambda: search.of(rows, "interaction"), [])
+        return Regions(tuple(regions), {one.name: rows}, "interaction") if regions else None
 
     limits = "" if count == len(first) else f" for the {count} most important feature{'s' if count > 1 else ''}"
     limits += "" if part is table else f", on a random sample of {len(some):,} rows"
-    return where, f"Regions were searched{limits}." if limits else ""
+    return regions_of, f"Regions were searched{limits}." if limits else ""
 
 
 def _pairs(model: Any, data: ExplainedRows, first: Importances, most: int) -> tuple[Interactions | None, str]:
     """Interactions of the most important features, and how: exact where that is cheap, else with sampled donors."""
-    chosen = _apart(data, first, most)
+    chosen = _disjoint_features(data, first, most)
     if len(chosen) < 2:
         return None, ""
     options = affordable_pairs(model, data, chosen, first.n_predictions)
@@ -332,21 +341,23 @@ def _pairs(model: Any, data: ExplainedRows, first: Importances, most: int) -> tu
         allowed = max(first.n_predictions, PAIR_PREDICTIONS)
         return None, f"Pairs of features were not computed: they take more than {allowed:,} predictions."
     count, donors = len(options.features), options.donors
-    ask = partial(pair_interactions, model, data.X, data.y, loss=data.loss, **vars(options))
-    found: Interactions | None = or_else(ask, None)
-    how = "exact over all pairs of rows" if donors == "auto" else f"sampled with {donors}"
-    what = f"The {count} most important features" if count < len(first) else f"The {count} features"
-    return found, "" if found is None else f"{what} in pairs: {how}, {found.n_predictions:,} predictions."
+    compute = partial(pair_interactions, model, data.X, data.y, loss=data.loss, **vars(options))
+    interactions: Interactions | None = or_else(compute, None)
+    design = "exact over all pairs of rows" if donors == "auto" else f"sampled with {donors}"
+    subject = f"The {count} most important features" if count < len(first) else f"The {count} features"
+    if interactions is None:
+        return None, ""
+    return interactions, f"{subject} in pairs: {design}, {interactions.n_predictions:,} predictions."
 
 
-def _apart(data: ExplainedRows, first: Importances, most: int) -> dict[str, list[Any]]:
+def _disjoint_features(data: ExplainedRows, first: Importances, most: int) -> dict[str, list[Any]]:
     """The most important features and their columns; of features that share columns only the more important one."""
     table = as_table(data.X)
     label = dict(zip(table.names, table.labels, strict=True))
     chosen: dict[str, list[Any]] = {}
     for one in first._ranked:
         columns = [label[name] for name in one.columns]
-        if len(chosen) < most and not any(column in taken for taken in chosen.values() for column in columns):
+        if len(chosen) < most and not any(column in used for used in chosen.values() for column in columns):
             chosen[one.name] = columns
     return chosen
 
@@ -354,25 +365,25 @@ def _apart(data: ExplainedRows, first: Importances, most: int) -> dict[str, list
 def affordable_pairs(
     model: Any, data: ExplainedRows, chosen: Mapping[str, list[Any]], predicted: int
 ) -> Options | None:
-    """Which of the features, and which donors: as many features as can be afforded, with all donors or a sample.
+    """Options with as many of the features as can be afforded in pairs, with all donors or a sample.
 
     As many predictions can be afforded as were made before; None if even two features take more.
     """
     allowed = max(predicted, PAIR_PREDICTIONS)
     for count in range(len(chosen), 1, -1):
         some = dict(list(chosen.items())[:count])
-        both = wanted_pairs(as_table(data.X), some, None).features
-        options = replace(data.options, features=both, progress=False)
+        pairs = wanted_pairs(as_table(data.X), some, None).features
+        options = replace(data.options, features=pairs, progress=False)
         task = prepare(model, data.X, data.y, options, loss=data.loss, response=data.loss.reads)
         cells = count_importances(task)
         if not cells.grows and cells.n_predictions <= allowed:
             return replace(data.options, features=some)
-        if (m := allowed // len(both) // len(data.y)) >= PAIR_DONORS:
+        if (m := allowed // len(pairs) // len(data.y)) >= PAIR_DONORS:
             return replace(data.options, features=some, donors=Latin(min(m, len(data.y))))
     return None
 
 
-def _called(name: str, verb: Callable[..., Any], model: Any, data: ExplainedRows) -> Any:
+def _call_named(name: str, verb: Callable[..., Any], model: Any, data: ExplainedRows) -> Any:
     """The result of a verb; an error gets the model's name."""
     try:
         return verb(model, data.X, data.y, loss=data.loss, options=data.options)
@@ -381,8 +392,8 @@ def _called(name: str, verb: Callable[..., Any], model: Any, data: ExplainedRows
         raise kind(f"{name}: {error}") from error
 
 
-def _again(one: FeatureImportance, model: Any, data: ExplainedRows) -> FeatureImportance:
-    """One feature explained again, alone, so that all of its cells are kept."""
+def _with_all_cells(one: FeatureImportance, model: Any, data: ExplainedRows) -> FeatureImportance:
+    """One feature explained again, without the others, so that all of its cells are kept."""
     memory = max(data.options.memory, one.full_size)
     if not one.design.all_pairs or memory > 4 * data.options.memory:
         return one

@@ -1,12 +1,17 @@
-"""The arguments of verbs that say how to run: described once, and shown in the docstring of each verb."""
+"""What all verbs share: how their arguments may be written, and those that say how to run, described once."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, TypeVar
 
+from losslens.models import as_model, on_texts
+from losslens.tables.frames import as_table, is_texts
+from losslens.tables.roles import ROLES, fitted_names, with_roles
+from losslens.tables.sources import in_files
 from losslens.workers import with_executor
 
 Verb = TypeVar("Verb", bound=Callable[..., object])
@@ -29,12 +34,58 @@ OF_LEARNERS = OF_MODELS | {
 }
 
 
+# What other libraries call it, and what to write here.
+ELSEWHERE = {
+    "scoring": "name the score or loss in loss=, such as loss='roc_auc' or loss='squared_error'",
+    "n_repeats": "repeats aren't needed: every pair of rows counts, or as many as the sampling error requires, and "
+    "std_error and interval() say how sure the numbers are; leave it out, or pass a design such as donors=Latin(5)",
+    "max_samples": "all rows are used, fast where an exact engine reads the model; leave it out, or pass fewer rows",
+    "kind": "a result has both the average and the curve of each row: .pd and .ice, .pi and .ici; leave it out",
+    "grid_resolution": "pass donors=Grid(50) for a grid of 50 values, or leave it out for all values",
+    "background": "the background data are X, and of shapley_effect rows= are the rows to explain",
+}
+
+
 def verb(function: Verb) -> Verb:
-    """Decorator of verbs: their work runs on ``executor=``, and their docstrings describe how to run them."""
-    names = inspect.signature(function).parameters
-    run = with_executor(function)
+    """Decorator of verbs.
+
+    Their arguments may be columns of X by name, their work runs on ``executor=``, and their docstrings describe how to
+    run them.
+    """
+    signature = inspect.signature(function)
+    names = list(signature.parameters)
+
+    @wraps(function)
+    def ask(*args: Any, **kwargs: Any) -> Any:
+        refuse_foreign(function.__name__, [name for name in kwargs if name not in names])
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:  # Python says it in its own words
+            return function(*args, **kwargs)
+        given |= given.pop("options", {})
+        return function(**in_own_words(given, names[0]))
+
+    run = with_executor(ask)
     run.__doc__ = with_running(inspect.getdoc(function) or "", names)
     return run  # type: ignore[return-value]  # it has the signature of the verb
+
+
+def refuse_foreign(name: str, unknown: Iterable[str]) -> None:
+    """Raise TypeError where an argument is called as in another library."""
+    for one in unknown:
+        if one in ELSEWHERE:
+            raise TypeError(f"{name} has no argument {one!r}: {ELSEWHERE[one]}")
+
+
+def in_own_words(given: Mapping[str, Any], first: str) -> dict[str, Any]:
+    """The arguments of a verb with columns of X in the place of their names; `first` is the name of the model."""
+    model, X = given[first], given["X"]
+    roles = {name: given[name] for name in ROLES if name in given}
+    texts = not in_files(X) and is_texts(X)
+    if texts and not hasattr(model, "get_params"):  # an estimator of texts is known as one
+        model = on_texts(as_model(model))
+    X, roles = with_roles(as_table(X) if texts else X, fitted_names(model), roles)
+    return {**given, **roles, first: model, "X": X}
 
 
 def with_running(doc: str, names: Iterable[str]) -> str:

@@ -48,8 +48,8 @@ def weak_segments(
 
     The test permutes which rows are in the segment, and is exact if losses have nothing to do with the columns, however
     skewed they are; in large samples it needs equal means only. p-values are multiplied by the number of rules that
-    are tested (12): in at most 5% of the calls any segment is found where there is none. Clustered rows (`groups`) stay
-    together in a half, and signs of groups are drawn in place of permutations.
+    are tested (12): in at most 5% of the calls any segment is reported where there is none. Clustered rows (`groups`)
+    stay together in a half, and signs of groups are drawn in place of permutations.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ def weak_segments(
     >>> rng = np.random.default_rng(0)
     >>> X, noise = rng.normal(size=(1000, 4)), rng.normal(size=1000)
     >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3.0, 1.0) * noise
-    >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
-    >>> found.segments[0].columns, found.segments[0].n
+    >>> weak = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
+    >>> weak.segments[0].columns, weak.segments[0].n
     (('x1',), 153)
     """
     options = Options(
@@ -88,7 +88,7 @@ def weak_segments(
 
 
 def checked_segments(model: Any, X: Any, y: Any, loss: Any, level: float, depth: int, options: Options) -> Task:
-    """Every argument checked."""
+    """A task without an exact engine, every argument checked."""
     if is_scorer(loss):
         raise ValueError("a scorer gives one number for all rows together; weak_segments needs a loss of each row")
     check_level(level)
@@ -97,19 +97,19 @@ def checked_segments(model: Any, X: Any, y: Any, loss: Any, level: float, depth:
         raise ValueError(
             f"depth is at most {MOST_CONDITIONS}: longer rules are hard to read and to confirm; got {depth}"
         )
-    known = as_model(model)
-    chosen = default_loss(known, loss, y)
-    return prepare(known, X, y, options, loss=chosen, response=chosen.reads, exact=False)
+    wrapped = as_model(model)
+    chosen = default_loss(wrapped, loss, y)
+    return prepare(wrapped, X, y, options, loss=chosen, response=chosen.reads, exact=False)
 
 
 def segments_of(
     table: Table, sample: Sample, loss: Loss, level: float = 0.05, depth: int = 2, *, options: Options,
     columns: Sequence[str] | None = None, most_rows: int = MOST_ROWS,
 ) -> WeakSegments:  # fmt: skip
-    """The segments of rows whose losses are known, by rules on all columns or on these; rows are of each half."""
-    read = {n: table.column(j).distinct for j, n in enumerate(table.names) if columns is None or n in columns}
-    search = SegmentSearch(read, sample, depth, level, options.random_state, loss.custom, most_rows)
+    """Weak segments of rows with losses, by rules on all columns or on these; `most_rows` of each half are searched."""
+    values = {n: table.column(j).distinct for j, n in enumerate(table.names) if columns is None or n in columns}
+    search = SegmentSearch(values, sample, depth, level, options.random_state, loss.custom, most_rows)
     with bar(2 * HALVINGS, "looking for segments", options.progress, "halves") as tick:
-        found, why = search.find(tick)
+        segments, why = search.find(tick)
     error, low, high = mean_interval(sample, search.counted, signed=loss.custom)
-    return WeakSegments(found, why, error, low, high, table.n, level, loss.title, table.backend, table.row_labels)
+    return WeakSegments(segments, why, error, low, high, table.n, level, loss.title, table.backend, table.row_labels)

@@ -144,6 +144,7 @@ def shapley_effect(
     *,
     features: Any = None,
     target: Any = None,
+    scale: Literal["response", "raw"] = "response",
     method: Literal["auto", "exact", "walk"] = "auto",
     donors: str | Design = "auto",
     budget: int | None = None,
@@ -168,9 +169,15 @@ def shapley_effect(
         The rows to explain: positions in X (a mask, a list, one number), or a table with the columns of X.
     target
         The class whose probability is explained; for two classes the second by default.
+    scale
+        ``"response"``: what the model predicts, of classifiers probabilities. ``"raw"``: of classifiers the scores that
+        they turn into probabilities, log-odds of two classes for most. On this scale boosted trees and linear
+        classifiers add, so that values are exact at any number of features; it is the scale of most SHAP values.
     method
         ``"auto"``: exact where that is cheap (additive models and trees in closed form; all coalitions where that takes
-        at most a million predictions a feature, or `budget`), otherwise walks.
+        at most a million predictions a feature, or `budget`), otherwise walks. Of trees and linear models inside a
+        link (probabilities of boosted trees and of logistic regression) the walks know the exact values on the raw
+        scale, and subtract what these explain.
     donors
         ``"auto"`` or ``"all"``: every row of X; ``Grid(m)``: m of them, drawn at random.
     budget
@@ -184,18 +191,28 @@ def shapley_effect(
     >>> X = np.array([[0.0, 0.0], [2.0, 4.0]])
     >>> ll.shapley_effect(lambda X: X[:, 0] + X[:, 0] * X[:, 1], X, 1).local
     array([[3., 2.]])
+
+    Of a classifier on the scale of log-odds, where a logistic regression adds up columns times coefficients:
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> model = LogisticRegression().fit(X, [0, 1])
+    >>> log_odds = ll.shapley_effect(model, X, 1, scale="raw")
+    >>> log_odds.response, bool(np.allclose(log_odds.local, (X[1] - X.mean(axis=0)) * model.coef_))
+    ('log-odds', True)
     """
     options = Options(
         features=features, donors=donors, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress
     )
-    return effects.explain(checked_effects(model, X, rows, target, method, budget, sample_weight, options))
+    return effects.explain(checked_effects(model, X, rows, target, scale, method, budget, sample_weight, options))
 
 
 def checked_effects(
-    model: Any, X: Any, rows: Any, target: Any, method: Any, budget: Any, weight: Any, options: Options
+    model: Any, X: Any, rows: Any, target: Any, scale: Any, method: Any, budget: Any, weight: Any, options: Options
 ) -> effects.EffectRequest:
     """A call of `shapley_effect`, with all of its arguments checked."""
     if not is_one_of(method, ("auto", "exact", "walk")):
         raise ValueError(f"method is 'auto', 'exact' or 'walk'; got {method!r}")
+    if not is_one_of(scale, ("response", "raw")):
+        raise ValueError(f"scale is 'response' or 'raw'; got {scale!r}")
     stopping.check(None, budget)
-    return effects.check_request(as_model(model), X, rows, target, method, budget, weight, options)
+    return effects.check_request(as_model(model), X, rows, target, scale, method, budget, weight, options)

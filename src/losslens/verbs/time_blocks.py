@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
@@ -14,17 +15,19 @@ from losslens.results.shapley import ShapleyImportance
 from losslens.results.time_blocks import TimeBlocks
 from losslens.tables.row_labels import check_order
 from losslens.tables.times import Length, Times, read_length, read_times
+from losslens.tracebacks import brief
 from losslens.typing import Floats
-from losslens.uncertainty.block_length import IN_A_ROW, block_length
+from losslens.uncertainty.block_length import IN_A_ROW, NEIGHBOURS, block_length, length_unseen
 
 FEWEST = 3  # blocks that a standard error needs
 
 
+@brief
 def time_blocks(times: Any, length: Any = None, like: Any = None) -> TimeBlocks:
     """Blocks of time, for ``groups=`` of the verbs: rows close in time are no independent observations.
 
-    Donors then come from other blocks, and standard errors leave out whole blocks. Rows may be in any order, and
-    several may have the same time; stretches of time without rows make no block.
+    Donors then come from other blocks, and standard errors leave out one block at a time. Rows may be in any order, and
+    several may have the same time; periods without rows make no block.
 
     Parameters
     ----------
@@ -34,7 +37,8 @@ def time_blocks(times: Any, length: Any = None, like: Any = None) -> TimeBlocks:
     length
         How long a block is, in the unit of `times`: a number, or for dates a duration such as ``"7D"``, ``"12h"``,
         ``"2W"``, ``"1M"`` (calendar months) or a timedelta. Days begin at midnight, weeks on Monday. Choose it longer
-        than values remain correlated.
+        than values remain correlated. Without it, and without `like`, the length is what the rule of `like` gives where
+        values correlate by 0.5 from one time to the next; the result says so.
     like
         In place of `length`: an importance of the same rows, computed without groups, whose local values have the
         autocorrelation that the length is chosen by. It is 1.5 times Politis and White's length for the circular
@@ -49,18 +53,16 @@ def time_blocks(times: Any, length: Any = None, like: Any = None) -> TimeBlocks:
     TimeBlocks: 2,400 rows in 50 blocks of 2 days, 48 rows each
       from 2024-03-01 to 2024-06-08 23:00
     """
-    known, chosen = read_times(times), ""
-    if (length is None) == (like is None):
-        came = "neither" if length is None else "both"
-        raise ValueError(
-            "time_blocks needs a length, in the unit of times, or like=, an importance of these rows from which one is "
-            f"chosen; got {came}"
-        )
-    if like is None:
-        span = read_length(length, known, "length")
+    row_times, chosen = read_times(times), ""
+    if length is not None and like is not None:
+        raise ValueError("length, and like=, an importance of these rows by which it is chosen, exclude each other")
+    if length is None and like is None:
+        span, chosen = _unseen(row_times)
+    elif like is None:
+        span = read_length(length, row_times, "length")
     else:
-        span, chosen = _chosen(known, _local(like, times, len(known)))
-    number = span.number(known)
+        span, chosen = _chosen(row_times, _local(like, times, len(row_times)))
+    number = span.number(row_times)
     labels = np.unique(number, return_inverse=True)[1].reshape(-1)
     if labels.max() + 1 < FEWEST:
         blocks = "2 blocks" if labels.any() else "1 block"
@@ -68,19 +70,38 @@ def time_blocks(times: Any, length: Any = None, like: Any = None) -> TimeBlocks:
             f"a length of {span} divides these times into {blocks}; standard errors need at least {FEWEST}, and 30 or "
             "more to be trusted: pass a shorter length"
         )
-    order = np.lexsort((known.at, labels))
+    order = np.lexsort((row_times.at, labels))
     first = np.searchsorted(labels[order], np.arange(labels.max() + 1))
     last = np.append(first[1:], len(order)) - 1
-    return TimeBlocks(labels, known.at[order[first]], known.at[order[last]], span, chosen, known.row_order)
+    return TimeBlocks(labels, row_times.at[order[first]], row_times.at[order[last]], span, chosen, row_times.row_order)
+
+
+def _unseen(times: Times) -> tuple[Length, str]:
+    """A length where no values are known whose autocorrelation it could be chosen by, and what it rests on in words."""
+    moments = np.unique(times.at)
+    if len(moments) < 2:
+        raise ValueError("all times are the same: they make no blocks")
+    steps = int(np.ceil(length_unseen(len(moments)) - 1e-9))
+    return _span(moments, steps), (
+        f"chosen: {steps} times in a row, by the rule of like= for a correlation of {NEIGHBOURS:g} from one time to "
+        "the next, as nothing is known but the times; pass like=, an importance of these rows, or a length"
+    )
+
+
+def _span(moments: NDArray[Any], steps: int) -> Length:
+    """As long as so many consecutive times take, in the median: an outage, or a weekend, is no part of it."""
+    return Length(
+        float(np.median((moments[steps:] - moments[:-steps]).astype(float))), of_dates=moments.dtype.kind in "mM"
+    )
 
 
 def _local(like: Any, times: Any, n: int) -> dict[str, Floats]:
     """The local values of each feature of an importance of these rows."""
     one = like._first if isinstance(like, Importances) else like
     if not any(isinstance(one, kind) for kind in (FeatureImportance, FeatureScore, ShapleyImportance)):
-        came = type(like).__name__
+        kind = type(like).__name__
         raise TypeError(
-            f"like is an importance of these rows: feature_importance(...) or one feature of it; got {came}"
+            f"like is an importance of these rows: feature_importance(...) or one feature of it; got {kind}"
         )
     if isinstance(one, FeatureImportance):
         one._need_rows("time_blocks")
@@ -103,19 +124,17 @@ def _chosen(times: Times, local: dict[str, Floats]) -> tuple[Length, str]:
             "pass a length"
         )
     place = place.reshape(-1)
-    found = {}
+    lengths = {}
     for name, values in local.items():
         some = np.isfinite(values)
         count = np.bincount(place[some], minlength=len(moments))
         mean = np.bincount(place[some], values[some], len(moments))[count > 0] / count[count > 0]
-        found[name] = block_length(mean)
-    name = max(found, key=lambda one: found[one][0])
-    steps = int(np.ceil(found[name][0] - 1e-9))
-    # As long as so many consecutive times take, in the median: an outage, or a weekend, is no part of it.
-    length = np.median((moments[steps:] - moments[:-steps]).astype(float))
-    span = Length(float(length), of_dates=times.at.dtype.kind in "mM")
-    told = f"chosen: {steps} times in a row, by the autocorrelation of the local importances"
-    told += f" of {name}, the longest of {len(found)} features" if len(found) > 1 else f" of {name}"
-    if any(longer for _, longer in found.values()):
-        told += "; some stay correlated for longer (a trend, or a season?): standard errors may be too small"
-    return span, told
+        lengths[name] = block_length(mean)
+    name = max(lengths, key=lambda one: lengths[one][0])
+    steps = int(np.ceil(lengths[name][0] - 1e-9))
+    span = _span(moments, steps)
+    sentence = f"chosen: {steps} times in a row, by the autocorrelation of the local importances"
+    sentence += f" of {name}, the longest of {len(lengths)} features" if len(lengths) > 1 else f" of {name}"
+    if any(longer for _, longer in lengths.values()):
+        sentence += "; some stay correlated for longer (a trend, or a season?): standard errors may be too small"
+    return span, sentence

@@ -732,11 +732,11 @@ def test_the_pieces_together():
     unwrapped = unwrap(model, table)
     assert isinstance(unwrapped, UnwrappedModel)
     linear = read_linear(unwrapped.estimator, "values")
-    total = np.full(N, linear.intercept)
+    total = np.full(N, linear.intercept[0])
     for j in range(6):
         distinct = table.column(j).distinct
         columns, values = unwrapped.image(table, j, distinct.first)
-        total += (values @ linear.coef[columns])[distinct.codes]
+        total += (values @ linear.coef[0, columns])[distinct.codes]
     np.testing.assert_allclose(total, model.predict(FRAME), **rounding(Y))
 
 

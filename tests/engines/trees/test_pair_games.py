@@ -21,7 +21,7 @@ import brute
 from losslens.engines.readers import read
 from losslens.engines.trees import pair_games, pair_kernels, pair_losses
 from losslens.engines.trees.bound import bind
-from losslens.engines.trees.pair_games import cost, over_pairs, pack_rows, pair_predictions
+from losslens.engines.trees.pair_games import cost, over_pairs, pack_rows, pair_predictions, walk_sums
 from losslens.losses import pointwise, resolve
 from losslens.models import as_model
 from losslens.tables import sample
@@ -375,3 +375,16 @@ def test_log_losses_are_those_of_numpy(scores, mine, theirs):
         # Where 1 - p has few digits left, the last one of p decides.
         slack = 1e-14 + 2e-16 / np.maximum(p if y else 1 - p, 1e-16)
         assert np.all(np.abs(got[: len(p)] - wanted) <= slack * np.maximum(1, wanted))
+
+
+@pytest.mark.parametrize("players", PLAYERS)
+@pytest.mark.parametrize("name", CASES)
+def test_walks_pass_through_coalitions(name, players):
+    """Along an order the players join one by one: the sums are those of the coalitions on the way, to the last bit."""
+    bound, players = Case(*CASES[name]).bound, PLAYERS[players]
+    packed, rng, p = pack_rows(bound, players), np.random.default_rng(0), len(players)
+    rows, donors = (part.ravel() for part in np.indices((N, N)))
+    orders = rng.permuted(np.tile(np.arange(p), (N * N, 1)), axis=1)
+    walked, table = walk_sums(bound, packed, rows, donors, orders), pair_predictions(bound, packed, rows, donors)
+    numbers = np.cumsum(np.column_stack([np.zeros(N * N, int), 1 << orders]), axis=1)
+    np.testing.assert_array_equal(walked, np.take_along_axis(table, numbers[:, :, None], axis=1))

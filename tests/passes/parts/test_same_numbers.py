@@ -383,13 +383,13 @@ def test_a_file_that_changes_between_passes(folder, tmp_path, monkeypatch, remov
 
     plain = results.with_checksums
 
-    def meddling(stretches, counted):
+    def meddling(jobs, counted):
         victim = tmp_path / "3.parquet"
         frame = pd.read_parquet(victim)
         os.remove(victim)  # noqa: PTH107
         if not removed:
             frame.assign(many=frame["many"] + 1).to_parquet(victim)
-        return plain(stretches, counted)
+        return plain(jobs, counted)
 
     monkeypatch.setattr(results, "with_checksums", meddling)
     model = MODELS["forest"]().fit(X[NUMBERS], Y)
@@ -410,11 +410,11 @@ def test_values_that_change_between_passes(folder, monkeypatch):
         ll.feature_importance(model, frame, "y", memory=SMALL)
 
 
-def test_stretches_are_a_matter_of_counts(monkeypatch, folder):
+def test_jobs_are_a_matter_of_counts(monkeypatch, folder):
     """However many parts make a stretch, the numbers are the same."""
     model = MODELS["boosting"]().fit(X[NUMBERS], Y)
     alone = ll.feature_importance(model, folder, "y", memory=SMALL)
-    monkeypatch.setattr(reading, "TASKS", 2)
+    monkeypatch.setattr(reading, "MOST_JOBS", 2)
     together = ll.feature_importance(model, folder, "y", memory=SMALL, n_jobs=2)
     assert [together[name].pfi for name in NUMBERS] == pytest.approx([alone[name].pfi for name in NUMBERS], rel=1e-12)
 

@@ -33,7 +33,7 @@ class DeviceArrays:
         return torch.empty(tuple(shape), dtype=_DTYPES.get(dtype, dtype), device=self.device)
 
     def zeros(self, shape: Any, dtype: Any = float) -> Any:
-        """The same, all 0."""
+        """Zeros, as `empty`."""
         return torch.zeros(shape, dtype=_DTYPES.get(dtype, dtype), device=self.device)
 
     def arange(self, *ends: int) -> Any:
@@ -99,7 +99,7 @@ class SumsByKey:
         self.lengths = torch.diff(ends, prepend=ends.new_zeros(1))
 
     def __call__(self, numbers: Any) -> Any:
-        """Of each key, of numbers with the shape of the keys, or with one more axis."""
+        """The sum for each key of numbers with the shape of the keys, or with one more axis."""
         numbers = numbers.reshape(len(self.order), *numbers.shape[self.axes :])
         return torch.segment_reduce(numbers[self.order], "sum", lengths=self.lengths, unsafe=True)
 

@@ -126,7 +126,7 @@ class Modules(BlackBox):
 
     def averages(self, ask: Ask) -> bool:
         """Whether `averaged` takes a feature: rows have donors of their own, and every cell is predicted."""
-        return self.is_remote and ask.met is not None and not is_sparing(ask)
+        return self.is_remote and ask.donor_values is not None and not is_sparing(ask)
 
     def averaged(
         self, rows: Indices, questions: Sequence[Question], sample: Sample, loss: Loss | None, tick: Tick, *, kept: bool
@@ -136,13 +136,14 @@ class Modules(BlackBox):
         kept: with the cells. None where the model returned something unusual, which the black box will explain.
         """
         cells = OwnDonorCells(self.on_device, rows, questions, sample, loss)
-        found = cells.predict(self.batch_rows, tick)
-        if found is None:
+        predicted = cells.predict(self.batch_rows, tick)
+        if predicted is None:
             return None
-        averaged = cells.averaged(questions, *found.predictions, kept=kept)  # launched before anything is waited for
-        if not bool(found.usual):
+        # Sums are launched before anything is waited for.
+        averaged = cells.averaged(questions, *predicted.predictions, kept=kept)
+        if not bool(predicted.usual):
             return None
-        return self.on_device.check(host(found.predictions[0]), len(rows)), (one() for one in averaged)
+        return self.on_device.check(host(predicted.predictions[0]), len(rows)), (one() for one in averaged)
 
     def mixer(self, players: Sequence[tuple[int, ...]], columns: dict[int, Column]) -> Mixer:
         """Mixed rows are assembled on the device, too."""
@@ -213,15 +214,15 @@ class _BatchBuilder:
 
     def __init__(self, on_device: DeviceTable, rows: Indices) -> None:
         self.on_device, self.rows = on_device, rows
-        self.wanted: Indices | None = None
+        self.positions: Indices | None = None
         self.held: Any = None
 
     def part(self, parts: _Parts, asks: Sequence[Ask], part: slice) -> Any:
         """Rows of a part of a batch, with values replaced."""
         batch, on_device = parts[part], self.on_device
-        if len(batch) > 1 or self.wanted is not batch[0].rows:
-            self.wanted = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
-            self.held = on_device.rows.index_select(0, on_device.index(self.rows[self.wanted]))
+        if len(batch) > 1 or self.positions is not batch[0].rows:
+            self.positions = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
+            self.held = on_device.rows.index_select(0, on_device.index(self.rows[self.positions]))
         rows = self.held.clone()  # a module may work in place
         for edit in edits(batch, asks):
             values = on_device.values(edit.source).index_select(0, on_device.index(edit.index))
@@ -257,26 +258,26 @@ class _ModuleMixer(Mixer):
                 output = on_device.predict.output(torch.where(every[part][:, player], own, of_donors))
                 return on_device.as_predictions(output, part.stop - part.start)
 
-            found = [numbers for _, numbers in on_device.sizes.over(len(rows), mixed)]
-            if not all(one is not None and one.shape[1:] == base.shape[1:] for one in found):
+            parts = [numbers for _, numbers in on_device.sizes.over(len(rows), mixed)]
+            if not all(one is not None and one.shape[1:] == base.shape[1:] for one in parts):
                 return xp.asarray(again(rows, donors, kept))
-            answers = torch.cat(found)
+            answers = torch.cat(parts)
             check(1)
             unchecked.append((Copied(on_device.usual(answers)), rows, donors, kept))
             tick(len(rows))
             return answers.to(base.dtype)
 
         def check(most: int = 0) -> None:
-            """All but the last, for which the processor would have to wait."""
+            """Check all predictions but the last, for which the processor would have to wait."""
             while len(unchecked) > most:
-                usual, *asked = unchecked.popleft()
+                usual, *mixed_rows = unchecked.popleft()
                 if not bool(usual.wait()):
-                    again(*asked)
+                    again(*mixed_rows)
 
-        def again(*asked: Any) -> NDArray[Any]:
-            """By the black box, which says what is wrong."""
-            here: Any = [host(one) for one in asked]
-            return self.predict(here[0], here[1], here[2], tick)
+        def again(*mixed_rows: Any) -> NDArray[Any]:
+            """Predict by the black box, which says what is wrong."""
+            on_host: Any = [host(one) for one in mixed_rows]
+            return self.predict(on_host[0], on_host[1], on_host[2], tick)
 
         return GameArrays(
             xp, xp.asarray(codes), base, predict, lambda rows, some: judge(y[rows], some),

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from losslens.cells.matrix import NEARLY, CellSums, has_own_values
-from losslens.donors.designs import Lending, Shifts
+from losslens.donors.designs import DonorMatrix, Shifts
 from losslens.donors.layout import OwnDonors
 from losslens.donors.questions import Ask, Question
 from losslens.engines.base import Averaged
@@ -43,7 +43,7 @@ class DeviceRows:
 
     @classmethod
     def of(cls, on_device: DeviceTable, rows: Indices, sample: Sample) -> DeviceRows:
-        """Sent to the device."""
+        """These rows, sent to the device."""
         y = None if sample.y is None or sample.y.dtype.kind not in "biuf" else on_device.numbers(sample.y[rows])
         block = None if sample.block is None else on_device.index(sample.block)
         return cls(on_device.index(rows), on_device.numbers(sample.weight), block, y)
@@ -69,20 +69,20 @@ class DeviceCells:
 
     def sums(self, rows: DeviceRows, ceiling: float | None) -> list[DeviceSums]:
         """Sums over the cells of each feature, as `Averages` adds them."""
-        lent, changes, features = row_weights(self.layouts[0], rows, self.donors), self.changes, len(self.layouts)
-        weight = rows.weight[rows.rows][:, None, None] * lent
+        donor_weight, features = row_weights(self.layouts[0], rows, self.donors), len(self.layouts)
+        weight, changes = rows.weight[rows.rows][:, None, None] * donor_weight, self.changes
         by_value = self._by_value(rows)
         outputs = [self.predictions] if self.predictions.ndim == 3 else self.predictions.unbind(3)
         pd = [by_value(weight * one) for one in outputs]
         parts = {
-            "row_mass": lent.sum(2).unbind(1),
+            "row_mass": donor_weight.sum(2).unbind(1),
             "value_mass": by_value(weight),
-            "pd": pd[0] if self.predictions.ndim == 3 else [torch.stack(of, dim=1) for of in zip(*pd, strict=True)],
+            "pd": pd[0] if self.predictions.ndim == 3 else [torch.stack(one, dim=1) for one in zip(*pd, strict=True)],
         }
         if changes is not None:
             weighted = weight * changes
             parts |= {
-                "row": (lent * changes).sum(2).unbind(1),
+                "row": (donor_weight * changes).sum(2).unbind(1),
                 "curve": by_value(weighted),
                 "square": (weighted * changes).sum((0, 2)).unbind(0),
             }
@@ -153,16 +153,16 @@ class DeviceSums:
         )
 
     def _at_values(self, sums: Floats) -> Floats:
-        """At each grid value, in an array that may be added to; the columns of rank bins are at one value each."""
+        """Sums at each grid value, in an array of its own; the columns of rank bins are at one value each."""
         if not self.layout.binned:
             return sums.copy()
-        found = np.zeros((self.layout.size, *sums.shape[1:]))
-        np.add.at(found, self.layout.place, sums)
-        return found
+        at_values = np.zeros((self.layout.size, *sums.shape[1:]))
+        np.add.at(at_values, self.layout.place, sums)
+        return at_values
 
 
 def row_weights(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Any:
-    """As `OwnDonors.weights`, for donors (b, ..., m)."""
+    """The weights of donors (b, ..., m), as `OwnDonors.weights` has them."""
     counted = donors >= 0
     if rows.block is not None and not layout.alone:
         own = rows.block[rows.rows]
@@ -174,23 +174,23 @@ def row_weights(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Any:
     return torch.where(total > 0, weight / total, 0.0)
 
 
-def lent_to(on_device: DeviceTable, lending: Lending, rows: Indices) -> Any:
+def donors_of(on_device: DeviceTable, donors: DonorMatrix, rows: Indices) -> Any:
     """The donors of these rows, (b, m); shifts are computed on the device."""
-    if not isinstance(lending, Shifts):
-        return on_device.index(np.asarray(lending[rows]))
-    n, donor = len(lending.donor), on_device.index(lending.donor)
-    places = on_device.index(lending.places[rows])[:, None] + on_device.index(lending.shifts)
+    if not isinstance(donors, Shifts):
+        return on_device.index(np.asarray(donors[rows]))
+    n, donor = len(donors.donor), on_device.index(donors.donor)
+    places = on_device.index(donors.places[rows])[:, None] + on_device.index(donors.shifts)
     places = torch.where(places >= n, places - n, places)
-    return donor[places.sort(1)[0] if lending.ascending else places]
+    return donor[places.sort(1)[0] if donors.ascending else places]
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """A feature's cells of some rows, column by column: the values that they take."""
+class _DrawnCells:
+    """One feature's cells of some rows, donor by donor, and the values that they take."""
 
     ask: Ask
-    met: Any  # (m * b,): the value of each cell
-    values: tuple[Any, ...]  # of each column of the feature, its numbers at every value
+    value: Any  # (m * b,): the value's position for each cell
+    numbers: tuple[Any, ...]  # of each column of the feature, its numbers at every value
     same: Any  # (b, m): whether a cell holds the row's own value
 
 
@@ -214,51 +214,53 @@ class OwnDonorCells:
         self.on_device, self.b, self.sample, self.loss = on_device, len(rows), sample, loss
         self.sent = DeviceRows.of(on_device, rows, sample)
         self.rows = on_device.rows.index_select(0, self.sent.rows)
-        self.donors, self.asked = [], []
+        self.donors, self.features = [], []
         for question in questions:
-            assert question.ask.met is not None
-            assert isinstance(question.meeting, OwnDonors)
-            ask, met, lent = question.ask, question.ask.met, question.meeting.donors
-            donors = lent_to(on_device, lent, rows)
-            drawn = donors if met.donors is lent else lent_to(on_device, met.donors, rows)
-            values = on_device.index(met.codes)[drawn]
-            same = values == on_device.index(ask.own[rows])[:, None]
-            lookup = tuple(
+            assert question.ask.donor_values is not None
+            assert isinstance(question.layout, OwnDonors)
+            ask, drawn, layout = question.ask, question.ask.donor_values, question.layout
+            donors = donors_of(on_device, layout.donors, rows)
+            sources = donors if drawn.donors is layout.donors else donors_of(on_device, drawn.donors, rows)
+            value = on_device.index(drawn.codes)[sources]
+            same = value == on_device.index(ask.own[rows])[:, None]
+            numbers = tuple(
                 on_device.values(source)[on_device.index(index)]
                 for source, index in zip(ask.sources, ask.index, strict=True)
             )
             self.donors.append(donors)
-            self.asked.append(_Asked(ask, values.T.reshape(-1), lookup, same))
-        self.ends = np.cumsum([self.b, *(len(one.met) for one in self.asked)])
+            self.features.append(_DrawnCells(ask, value.T.reshape(-1), numbers, same))
+        self.ends = np.cumsum([self.b, *(len(one.value) for one in self.features)])
 
     def predict(self, batch_rows: int, tick: Tick) -> _Predicted | None:
-        """Launched, batch by batch. None where the model returns what needs a closer look, as where predictions are
-        not usual: the black box then says what is wrong."""
-        total, found, usual = int(self.ends[-1]), None, None
+        """All predictions, launched batch by batch; None where the model returns something unusual.
+
+        Also where a prediction is not `usual`, the caller asks the black box, which says what is wrong.
+        """
+        total, predictions, usual = int(self.ends[-1]), None, None
         sizes = self.on_device.sizes
         sizes.size = min(sizes.size, ceil(total / ceil(total / batch_rows)))
         for part, output in sizes.over(total, lambda part: self.on_device.predict.output(self._part(part))):
             numbers = self.on_device.as_predictions(output, part.stop - part.start)
-            if numbers is None or (found is not None and numbers.shape[1:] != found.shape[1:]):
+            if numbers is None or (predictions is not None and numbers.shape[1:] != predictions.shape[1:]):
                 return None
-            if found is None:
-                found = torch.empty((total, *numbers.shape[1:]), dtype=numbers.dtype, device=numbers.device)
-            found[part] = numbers
+            if predictions is None:
+                predictions = torch.empty((total, *numbers.shape[1:]), dtype=numbers.dtype, device=numbers.device)
+            predictions[part] = numbers
             fine = self.on_device.usual(numbers)
             usual = fine if usual is None else usual & fine
             tick(part.stop - part.start)
-        assert found is not None
-        base, cells = found[: self.b], []
-        for one, (start, stop) in zip(self.asked, pairwise(self.ends), strict=True):
-            mine = found[start:stop].reshape(-1, self.b, *found.shape[1:]).transpose(0, 1)
-            same = one.same.reshape(*one.same.shape, *[1] * (mine.ndim - 2))
-            cells.append(torch.where(same, base[:, None], mine))
+        assert predictions is not None
+        base, cells = predictions[: self.b], []
+        for one, (start, stop) in zip(self.features, pairwise(self.ends), strict=True):
+            of_feature = predictions[start:stop].reshape(-1, self.b, *base.shape[1:]).transpose(0, 1)
+            same = one.same.reshape(*one.same.shape, *[1] * (of_feature.ndim - 2))
+            cells.append(torch.where(same, base[:, None], of_feature))
         return _Predicted((base, cells), usual)
 
     def averaged(
         self, questions: Sequence[Question], base: Any, cells: list[Any], *, kept: bool
     ) -> list[Callable[[], Averaged]]:
-        """The cells that `predict` returned, summed feature by feature, where the device knows the loss.
+        """The cells that `predict` returned, summed feature by feature, where the device computes the loss.
 
         All sums are launched; each is waited for when it is called for.
         """
@@ -270,7 +272,7 @@ class OwnDonorCells:
         own = 0.0 if judge is None else judge(self.sent.y, base[:, None])[:, :, None]
         averaged: dict[int, Callable[[], Averaged]] = {}
         for alike in _alike(questions):
-            layouts: Any = tuple(questions[k].meeting for k in alike)
+            layouts: Any = tuple(questions[k].layout for k in alike)
             donors, predictions = (torch.stack([part[k] for k in alike], dim=1) for part in (self.donors, cells))
             losses = None
             if judge is not None:
@@ -282,14 +284,14 @@ class OwnDonorCells:
 
     def _part(self, part: slice) -> Any:
         """Rows with values replaced: the unchanged rows, then each feature's cells."""
-        at = torch.arange(part.start, part.stop, device=self.rows.device) % self.b
-        rows = self.rows.index_select(0, at)
-        for one, (start, stop) in zip(self.asked, pairwise(self.ends), strict=True):
+        positions = torch.arange(part.start, part.stop, device=self.rows.device) % self.b
+        rows = self.rows.index_select(0, positions)
+        for one, (start, stop) in zip(self.features, pairwise(self.ends), strict=True):
             low, high = max(start, part.start), min(stop, part.stop)
             if low < high:
-                met = one.met[low - start : high - start]
-                for column, values in zip(one.ask.columns, one.values, strict=True):
-                    rows[low - part.start : high - part.start, column] = values[met]
+                value = one.value[low - start : high - start]
+                for column, numbers in zip(one.ask.columns, one.numbers, strict=True):
+                    rows[low - part.start : high - part.start, column] = numbers[value]
         return rows
 
 
@@ -308,10 +310,10 @@ def _averaged(cells: DeviceCells, f: int, sums: DeviceSums, loss: Loss | None, *
 
 def _alike(questions: Sequence[Question]) -> list[list[int]]:
     """Positions of questions whose cells can be read together."""
-    found: dict[tuple[Any, ...], list[int]] = {}
+    positions: dict[tuple[Any, ...], list[int]] = {}
     for k, question in enumerate(questions):
-        layout = question.meeting
+        layout = question.layout
         assert isinstance(layout, OwnDonors)
         kind = (layout.width, layout.binned, layout.alone, layout.even, has_own_values(layout))
-        found.setdefault(kind, []).append(k)
-    return list(found.values())
+        positions.setdefault(kind, []).append(k)
+    return list(positions.values())

@@ -43,25 +43,27 @@ class WalkPairs:
         return _PairWeights(self)
 
     def means(self) -> list[Means]:
-        """As `Shares.means`, of each player."""
+        """The means of each player, as `Shares.means` has them."""
         changes, layout, every = self.cells, self.layout, np.arange(self.sample.n)
         if layout.mirrored:
             m = changes.shape[1]
             changes = (changes + changes[self.donors, torch.arange(m, device=changes.device).roll(m // 2)]) / 2
-        lent = row_weights(layout, self.rows, self.donors)
-        weight = (self.rows.weight[:, None] * lent)[:, :, None]
+        donor_weight = row_weights(layout, self.rows, self.donors)
+        weight = (self.rows.weight[:, None] * donor_weight)[:, :, None]
         weighted = weight * changes
-        rows, donors = (lent[:, :, None] * changes).sum(1), self._of_donors(weighted)
-        squares, row_mass, donor_mass = (weighted * changes).sum((0, 1)), lent.sum(1), self._of_donors(weight)
+        rows, donors = (donor_weight[:, :, None] * changes).sum(1), self._of_donors(weighted)
+        squares = (weighted * changes).sum((0, 1))
         by_player = [host(sums).T.copy() for sums in (rows, donors, squares[None])]
-        mass, lent_mass = host(row_mass), host(donor_mass)[:, 0]
-        found = []
+        row_mass, donor_mass = host(donor_weight.sum(1)), host(self._of_donors(weight))[:, 0]
+        means = []
         for row, curve, square in zip(*by_player, strict=True):
             averages = Averages(layout, self.sample)
-            sums = CellSums(row_mass=mass, value_mass=lent_mass, pd=None, row=row, curve=curve, square=float(square[0]))
+            sums = CellSums(
+                row_mass=row_mass, value_mass=donor_mass, pd=None, row=row, curve=curve, square=float(square[0])
+            )
             averages.add_sums(every, sums)
-            found.append(averages.finish(every))
-        return found
+            means.append(averages.finish(every))
+        return means
 
     def _of_donors(self, pairs: Any) -> Any:
         """Sums over the pairs of each donor: where these were measured both ways, they are the row's own pairs."""
@@ -73,9 +75,9 @@ class _PairWeights(CellWeights):
 
     def __init__(self, pairs: WalkPairs) -> None:
         self.pairs, weight = pairs, pairs.rows.weight
-        lent = weight[pairs.donors] * weight[:, None]
-        counted = lent > 0
-        self.cells, self.share = int(counted.sum()), lent / lent.sum()
+        product = weight[pairs.donors] * weight[:, None]
+        counted = product > 0
+        self.cells, self.share = int(counted.sum()), product / product.sum()
         self._check(self.cells, int(counted.any(1).sum()))
         self.squares = float((self.share * self.share).sum())
         if pairs.layout.mirrored:  # all donors are rows
@@ -103,7 +105,7 @@ class _PairWeights(CellWeights):
         return self.pairs.by_donor(self.share[:, :, None] * row[:, None])
 
     def effects(self, several: Sequence[EffectTotals]) -> list[DonorEffects]:
-        """Of all means at once, by conjugate gradients, without sending a vector at each step."""
+        """The donor effects of all means at once, by conjugate gradients, without sending a vector at each step."""
         rows, donors = (
             self._sent(np.stack(part, axis=1))
             for part in ([one.row for one in several], [one.donor for one in several])
@@ -127,9 +129,10 @@ class _PairWeights(CellWeights):
             before, square = square, torch.where(going, (residual * residual).sum(0), square)
             direction = residual + torch.where(going, square / before, 0.0) * direction
         row, explained = per_row * (rows - self._times(effect)), (row_mean * rows + effect * left).sum(0)
-        found = (host(part).T.copy() for part in (effect, left, explained, row))
+        vectors = (host(part).T.copy() for part in (effect, left, explained, row))
         return [
-            DonorEffects(donor, rest, float(square), of_row) for donor, rest, square, of_row in zip(*found, strict=True)
+            DonorEffects(donor, rest, float(square), of_row)
+            for donor, rest, square, of_row in zip(*vectors, strict=True)
         ]
 
     def _sent(self, vector: Floats) -> Any:

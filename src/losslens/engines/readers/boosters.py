@@ -194,7 +194,7 @@ def _encode_xgboost(
 ) -> Floats:
     if values.dtype == object and not _is_boolean(values):
         code = category_codes.get(column)
-        if code is None:  # before 3.1 XGBoost uses the codes of the table, which can't be known from the values
+        if code is None:  # before 3.1 XGBoost uses the codes of the table, which the values don't tell
             raise Declined("a column holds categories, but the booster does not save their codes")
         if missing >= 0 and missing == int(missing):  # by its place in the table's list, which values don't tell
             raise Declined(f"missing={missing:g} makes the category with this code in the table a missing value")

@@ -1,8 +1,8 @@
 """CatBoost, read from the JSON in which it saves a model.
 
-An oblivious tree asks the same question at all nodes of a level; the answers are the bits of the leaf's number. It is
-written out as an ordinary tree. A question is whether a number is above a border, or whether a category is a certain
-one, which is known by its hash.
+An oblivious tree tests the same condition at all nodes of a level; the results are the bits of the leaf's number. It is
+written out as an ordinary tree. A condition is that a number is above a border, or that a category is a certain one,
+which the model stores by its hash.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _link(info: Mapping[str, Any], response: Response) -> Link:
 
 
 @dataclass(frozen=True)
-class _Question:
+class _Condition:
     """Whether a number is above the border, or a category has this hash."""
 
     column: int
@@ -127,22 +127,22 @@ class _FeatureColumns:
             x["flat_feature_index"] for x in numeric if x["nan_value_treatment"] == "AsTrue"
         )
         self.categorical = frozenset(self.of_category.values())
-        self.known: dict[int, _Question] = {}
+        self.by_split: dict[int, _Condition] = {}
 
-    def question(self, split: Mapping[str, Any]) -> _Question:
-        """Trees ask the same questions again and again: each is read once."""
-        found = self.known.get(split["split_index"])
-        if found is None:
-            found = self.known[split["split_index"]] = self._read(split)
-        return found
+    def condition(self, split: Mapping[str, Any]) -> _Condition:
+        """The condition of a split; trees repeat their splits, and each is read once."""
+        index = split["split_index"]
+        if index not in self.by_split:
+            self.by_split[index] = self._read(split)
+        return self.by_split[index]
 
-    def _read(self, split: Mapping[str, Any]) -> _Question:
+    def _read(self, split: Mapping[str, Any]) -> _Condition:
         kind = split["split_type"]
         if kind == "FloatFeature":
-            at = split["float_feature_index"]
-            return _Question(self.of_number[at], split["border"])
+            index = split["float_feature_index"]
+            return _Condition(self.of_number[index], split["border"])
         if kind == "OneHotFeature":
-            return _Question(self.of_category[split["cat_feature_index"]], category=split["value"])
+            return _Condition(self.of_category[split["cat_feature_index"]], category=split["value"])
         raise Declined(STATISTICS)
 
 
@@ -150,23 +150,23 @@ class _FeatureColumns:
 class _Tree:
     """A tree in preorder. Above a border is right, but the category itself is left: `Ensemble` has it so."""
 
-    asked: Sequence[_Question]
-    question: Ints  # (nodes,): the position in `asked`; -1 at leaves
+    conditions: Sequence[_Condition]
+    position: Ints  # (nodes,): the position in `conditions`; -1 at leaves
     right: Ints  # (nodes,)
     value: Floats  # (nodes, outputs), of leaves
 
 
 def _oblivious(tree: Mapping[str, Any], columns: _FeatureColumns, outputs: int) -> _Tree:
-    asked = [columns.question(split) for split in tree["splits"]]  # the first is the lowest bit
-    level, right, number = complete_tree(len(asked))
-    turned = sum(1 << bit for bit, question in enumerate(asked) if question.category is not None)
-    return _Tree(asked, level, right, np.array(tree["leaf_values"]).reshape(-1, outputs)[number ^ turned])
+    conditions = [columns.condition(split) for split in tree["splits"]]  # the first is the lowest bit
+    level, right, number = complete_tree(len(conditions))
+    turned = sum(1 << bit for bit, condition in enumerate(conditions) if condition.category is not None)
+    return _Tree(conditions, level, right, np.array(tree["leaf_values"]).reshape(-1, outputs)[number ^ turned])
 
 
 def _grown(tree: Mapping[str, Any], columns: _FeatureColumns, outputs: int) -> _Tree:
     """A tree that is not oblivious."""
-    asked: list[_Question] = []
-    question: list[int] = []
+    conditions: list[_Condition] = []
+    position: list[int] = []
     right: list[int] = []
     value = []
     waiting = [(tree, -1)]  # nodes, each with the one whose right child it is
@@ -175,39 +175,39 @@ def _grown(tree: Mapping[str, Any], columns: _FeatureColumns, outputs: int) -> _
         if above >= 0:
             right[above] = len(right)
         leaf = "split" not in node
-        question.append(-1 if leaf else len(asked))
+        position.append(-1 if leaf else len(conditions))
         value.append(np.broadcast_to(node["value"] if leaf else 0.0, outputs))
         right.append(-1)
         if not leaf:
-            asked.append(columns.question(node["split"]))
-            first, second = ("left", "right") if asked[-1].category is None else ("right", "left")
+            conditions.append(columns.condition(node["split"]))
+            first, second = ("left", "right") if conditions[-1].category is None else ("right", "left")
             waiting += [(node[second], len(right) - 1), (node[first], -1)]
-    return _Tree(asked, np.array(question), np.array(right), np.array(value, np.float64))
+    return _Tree(conditions, np.array(position), np.array(right), np.array(value, np.float64))
 
 
 def _gathered(trees: Sequence[_Tree]) -> PreorderForest:
-    asked = [question for tree in trees for question in tree.asked]
-    counts = np.array([len(tree.question) for tree in trees])
-    starts, first = starts_of(counts), starts_of(np.array([len(tree.asked) for tree in trees]))
-    question = np.concatenate([tree.question for tree in trees])
-    leaf = question < 0
-    question = np.where(leaf, 0, question + np.repeat(first, counts))
+    conditions = [condition for tree in trees for condition in tree.conditions]
+    counts = np.array([len(tree.position) for tree in trees])
+    starts, first = starts_of(counts), starts_of(np.array([len(tree.conditions) for tree in trees]))
+    position = np.concatenate([tree.position for tree in trees])
+    leaf = position < 0
+    position = np.where(leaf, 0, position + np.repeat(first, counts))
     right = np.concatenate([tree.right for tree in trees])
-    hashes = {one.category: 0 for one in asked if one.category is not None}
+    hashes = {one.category: 0 for one in conditions if one.category is not None}
     place = {None: -1} | {category: place for place, category in enumerate(hashes)}
 
     def at_nodes(values: Sequence[Any], kind: Any) -> Array:
-        return np.asarray(np.array([*values, 0], kind)[question])  # a forest of leaves asks nothing
+        return np.asarray(np.array([*values, 0], kind)[position])  # a forest of leaves has no conditions
 
     return in_preorder(
         Nodes(
             roots=starts,
             left=np.where(leaf, -1, np.arange(1, len(leaf) + 1)),
             right=np.where(leaf, -1, right + np.repeat(starts, counts)),
-            feature=at_nodes([one.column for one in asked], np.int32),
-            threshold=at_nodes([one.border for one in asked], np.float64),
+            feature=at_nodes([one.column for one in conditions], np.int32),
+            threshold=at_nodes([one.border for one in conditions], np.float64),
             missing_left=np.zeros(len(leaf), np.bool_),
-            in_set=at_nodes([place[one.category] for one in asked], np.int32) if hashes else None,
+            in_set=at_nodes([place[one.category] for one in conditions], np.int32) if hashes else None,
             sets=tuple(np.array([category]) for category in hashes),
         )
     )

@@ -1,4 +1,4 @@
-"""CityHash64 in its first version, by which CatBoost knows categories: Pike and Alakuijala (2011).
+"""CityHash64 in its first version, by which CatBoost stores categories: Pike and Alakuijala (2011).
 
 Only the last 32 bits are compared, so other categories may have the same hash; then CatBoost takes them for the same.
 """

@@ -52,7 +52,7 @@ class Ensemble(ReadModel):
     in_set: NDArray[np.int32] | None = None  # (N,): -1 at nodes with a threshold
     sets: tuple[NDArray[np.int64], ...] = ()  # categories that go left
     encode: Encode | None = None  # (column, values) -> the numbers that trees compare
-    level: bool = False  # the link is level on stretches: comparisons of responses tie
+    level: bool = False  # the link is constant on intervals: comparisons of responses tie
     copies: int = 1  # of the table's columns that trees compare: models of a mean may encode them differently
 
     kind: ClassVar[str] = "trees"
@@ -70,19 +70,19 @@ class Ensemble(ReadModel):
         return Trees.of(self, unwrapped, site)
 
     def precise(self) -> Ensemble:
-        """With two outputs for each where leaf values are orders of magnitude apart."""
+        """The same sums, by two outputs for each output whose leaf values differ by orders of magnitude."""
         from losslens.engines.trees.fixed_point import in_digits  # which makes ensembles
 
         return in_digits(self)
 
     def slope(self, loss: Loss) -> float | None:
-        """Where the link leads to the loss's scale."""
+        """The slope of the loss's scale in the sums; None where the link does not lead to that scale."""
         return slope_on_sums(loss, self.link, self.outputs) if self.is_tried else None
 
     @property
     def is_tried(self) -> bool:
-        """Whether a few trials tell which link it is: not if it has a function of the user's choice in it."""
-        return given(self.link)[0] not in (_chained, mean_of_links, most_votes, sum_of_digits)
+        """Whether a few trials can identify the link: not if it holds a function of the user's choice."""
+        return func_and_args(self.link)[0] not in (_chained, mean_of_links, most_votes, sum_of_digits)
 
     @property
     def sums_are(self) -> Literal["values", "second class", "classes"] | None:
@@ -102,19 +102,19 @@ class Ensemble(ReadModel):
         return "classes" if response.shape == trial.shape and np.allclose(response, trial, rtol=1e-6) else None
 
     def check_parts(self, loss: Loss | None) -> None:
-        """Any loss."""
+        """Trees support every loss of data in parts."""
 
     def then(self, wrapped: Wrapped) -> Ensemble:
-        """With a further link; labels of several trees only if their sums can't tie up to rounding."""
+        """The trees with a further link; labels of several trees only if their sums can't tie up to rounding."""
         after = wrapped.after
         assert after is not None
         if wrapped.labels and len(self.roots) == 1:  # the label is a function of the leaf, ties included
             raw = np.zeros((len(self.value), self.outputs))
             raw[:, self.output[0] : self.output[0] + self.value.shape[1]] = self.value
-            found = after(self.link((self.offset + raw) / self.divisor)).astype(np.float64)
+            labels = after(self.link((self.offset + raw) / self.divisor)).astype(np.float64)
             zero = np.zeros(1)
             return replace(
-                self, value=found[:, None], output=zero.astype(np.int32), offset=zero, divisor=1.0, link=label
+                self, value=labels[:, None], output=zero.astype(np.int32), offset=zero, divisor=1.0, link=label
             )
         if wrapped.labels and not self._is_vote:
             response = self.link(_trial(self.outputs))
@@ -125,16 +125,16 @@ class Ensemble(ReadModel):
 
     @property
     def _is_vote(self) -> bool:
-        """Whether sums are whole numbers, which have no rounding errors."""
-        whole = np.isin(self.value, (0.0, 1.0)).all() and not self.offset.any()
-        return bool(whole and is_affine(self.link, self.outputs))
+        """Whether sums are integers, which have no rounding errors."""
+        integers = np.isin(self.value, (0.0, 1.0)).all() and not self.offset.any()
+        return bool(integers and is_affine(self.link, self.outputs))
 
     @classmethod
-    def mean(cls, parts: Sequence[Ensemble], of: Mean) -> Ensemble:
+    def mean(cls, parts: Sequence[Ensemble], spec: Mean) -> Ensemble:
         """All trees together, see `tree_means`."""
         from losslens.engines.readers.tree_means import mean_of  # which makes ensembles
 
-        return mean_of(parts, of)
+        return mean_of(parts, spec)
 
     @property
     def outputs(self) -> int:
@@ -253,11 +253,11 @@ def sign_label(compare: np.ufunc, raw: Floats) -> NDArray[np.intp]:
 
 # Links that are tried, and links made of others.
 
-Stretch = tuple[slice, float, Callable[[Floats], Array]]  # a model's raw outputs among several, its divisor, its link
+Section = tuple[slice, float, Callable[[Floats], Array]]  # a model's raw outputs among several, its divisor, its link
 
 
-def given(function: Any) -> tuple[Any, ...]:
-    """A function and the arguments that it was given before: partial functions are compared by these."""
+def func_and_args(function: Any) -> tuple[Any, ...]:
+    """A partial function and its arguments, by which links are compared; other functions alone."""
     return (function.func, *function.args) if isinstance(function, partial) else (function,)
 
 
@@ -268,22 +268,22 @@ def _trial(outputs: int) -> Floats:
 def is_affine(link: Callable[[Floats], Array], outputs: int) -> bool:
     """Whether a link is linear but for a constant; it is tried on a few sums."""
     first, second = np.split(_trial(outputs), 2)
-    found, expected = link((first + 3 * second) / 4), (link(first) + 3.0 * link(second)) / 4
-    if found.dtype.kind != "f":
+    response, expected = link((first + 3 * second) / 4), (link(first) + 3.0 * link(second)) / 4
+    if response.dtype.kind != "f":
         return False
-    return bool(np.allclose(found, expected, rtol=0, atol=1e-5 if found.dtype == np.float32 else 1e-12))
+    return bool(np.allclose(response, expected, rtol=0, atol=1e-5 if response.dtype == np.float32 else 1e-12))
 
 
-def mean_of_links(stretches: Sequence[Stretch], weights: Floats, raw: Floats) -> Array:
+def mean_of_links(sections: Sequence[Section], weights: Floats, raw: Floats) -> Array:
     """The mean of the responses of several models."""
-    each = [link(raw[:, outputs] / divisor) for outputs, divisor, link in stretches]
+    each = [link(raw[:, outputs] / divisor) for outputs, divisor, link in sections]
     return np.asarray(sum(weight * response for weight, response in zip(weights.tolist(), each, strict=True)))
 
 
-def most_votes(stretches: Sequence[Stretch], weights: Floats, classes: int, raw: Floats) -> NDArray[np.intp]:
+def most_votes(sections: Sequence[Section], weights: Floats, classes: int, raw: Floats) -> NDArray[np.intp]:
     """The class that several models vote for."""
     votes, rows = np.zeros((len(raw), classes)), np.arange(len(raw))
-    for weight, (outputs, divisor, link) in zip(weights.tolist(), stretches, strict=True):
+    for weight, (outputs, divisor, link) in zip(weights.tolist(), sections, strict=True):
         votes[rows, link(raw[:, outputs] / divisor)] += weight
     return largest(votes)
 

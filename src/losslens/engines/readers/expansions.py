@@ -35,10 +35,10 @@ class Expansion:
 
 def expansion_at(steps: Sequence[Any]) -> int | None:
     """Which of the steps before an estimator mixes columns, if that and all later ones can be read; else None."""
-    for at, step in enumerate(steps):
+    for place, step in enumerate(steps):
         if kind_of(step) in _FORMS and _mixes(step):
             alone = getattr(steps[0], "n_features_in_", 2) == 1  # functions of one column add up
-            return at if not alone and all(_scaling(later) is not None for later in steps[at + 1 :]) else None
+            return place if not alone and all(_scaling(later) is not None for later in steps[place + 1 :]) else None
     return None
 
 
@@ -47,7 +47,7 @@ def read_expansion(expansion: Expansion, response: Response) -> ProductForm:
     step, name = type(expansion.step).__name__, type(expansion.estimator).__name__
     if (linear := read_linear(expansion.estimator, response)) is None:
         raise Declined(f"its step {step} mixes columns, and the {response} of {name} are no linear function of these")
-    coef, intercept = linear.coef, linear.intercept
+    coef, intercept = linear.coef[0], float(linear.intercept[0])
     for later in reversed(expansion.scalings):
         if (scaling := _scaling(later)) is None:  # as in expansion_at
             raise Declined(f"its step {type(later).__name__} after {step} is not known to scale columns")
@@ -102,36 +102,36 @@ def _scaling(step: Any) -> Scaling | None:
 
 def _selected(step: Any, coef: Floats) -> tuple[Floats, float]:
     kept = step.get_support()
-    whole = np.zeros(len(kept))
-    whole[kept] = coef
-    return whole, 0.0
+    before = np.zeros(len(kept))
+    before[kept] = coef
+    return before, 0.0
 
 
 def _standard(step: Any, coef: Floats) -> tuple[Floats, float]:
-    return _less(coef, step.mean_ if step.with_mean else None, step.scale_ if step.with_std else None)
+    return _scaled(coef, step.mean_ if step.with_mean else None, step.scale_ if step.with_std else None)
 
 
 def _robust(step: Any, coef: Floats) -> tuple[Floats, float]:
-    return _less(coef, step.center_ if step.with_centering else None, step.scale_ if step.with_scaling else None)
+    return _scaled(coef, step.center_ if step.with_centering else None, step.scale_ if step.with_scaling else None)
 
 
-def _by_largest(step: Any, coef: Floats) -> tuple[Floats, float]:
-    return _less(coef, None, step.scale_)
+def _max_abs(step: Any, coef: Floats) -> tuple[Floats, float]:
+    return _scaled(coef, None, step.scale_)
 
 
-def _less(coef: Floats, middle: Floats | None, scale: Floats | None) -> tuple[Floats, float]:
+def _scaled(coef: Floats, middle: Floats | None, scale: Floats | None) -> tuple[Floats, float]:
     """Columns minus a middle, divided by a scale."""
     coef = coef if scale is None else coef / scale
     return coef, 0.0 if middle is None else -float(coef @ middle)
 
 
-def _by_range(step: Any, coef: Floats) -> tuple[Floats, float]:
+def _min_max(step: Any, coef: Floats) -> tuple[Floats, float]:
     return coef * step.scale_, float(coef @ step.min_)
 
 
 _SCALINGS: dict[str, Scaling] = {
     "sklearn.StandardScaler": _standard,
     "sklearn.RobustScaler": _robust,
-    "sklearn.MaxAbsScaler": _by_largest,
-    "sklearn.MinMaxScaler": _by_range,
+    "sklearn.MaxAbsScaler": _max_abs,
+    "sklearn.MinMaxScaler": _min_max,
 }

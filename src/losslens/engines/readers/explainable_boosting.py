@@ -63,7 +63,7 @@ def _read(machine: Any, response: Response) -> ReadModel:
 
 @dataclass(frozen=True, eq=False)
 class _Axes:
-    """Where the bins of columns are cut, in tables of so many columns."""
+    """The cuts between the bins of each column, which depend on how many columns a table has."""
 
     bins: Sequence[Sequence[Any]]
     types: Sequence[str]
@@ -78,11 +78,11 @@ class _Axes:
         return self.types[column] == "continuous" or all(key.isdecimal() for key in self.categories(column))
 
     def categories(self, column: int) -> list[str]:
-        """Those of all levels: one may know more of them than another."""
+        """The categories of a column, of all levels: one level may have more of them than another."""
         return list(dict.fromkeys(key for level in self.bins[column] for key in level))
 
     def leaves(self, column: int, dimensions: int) -> tuple[Floats, Ints]:
-        """Between which numbers of `encode` bins change, and the bin of each stretch, that of missing values last."""
+        """The numbers of `encode` at which bins change, and the bin on each side, that of missing values last."""
         level = self.level(column, dimensions)
         if self.types[column] == "continuous":
             return np.asarray(level, np.float64), np.append(np.arange(1, len(level) + 2), 0)
@@ -96,10 +96,10 @@ class _Axes:
         if values.dtype.kind in "mM" or (values.dtype.kind == "f" and values.dtype != np.float64):
             raise Declined(f"a column of categories holds {values.dtype}")
         place = {key: float(position) for position, key in enumerate(self.categories(column))}
-        some, at = np.unique(values, return_inverse=True) if values.dtype.kind in "biuf" else (values, slice(None))
+        some, inverse = np.unique(values, return_inverse=True) if values.dtype.kind in "biuf" else (values, slice(None))
         keys = np.empty(len(some), object)
         keys[:] = [_key(value) for value in some.tolist()]
-        return codes(keys, place, np.nan, float(len(place)))[at]
+        return codes(keys, place, np.nan, float(len(place)))[inverse]
 
 
 def _key(value: Any) -> Any:
@@ -122,19 +122,19 @@ Term = tuple[Sequence[int], Floats]
 
 
 def _sums(terms: Sequence[Term], axes: _Axes, link: str, offset: Floats, response: Response) -> ReadModel:
-    of = np.array([columns[0] for columns, _ in terms], np.intp)
+    column = np.array([columns[0] for columns, _ in terms], np.intp)
     tables = [(*axes.leaves(columns[0], 1), np.asarray(scores, np.float64).reshape(-1)) for columns, scores in terms]
-    functions = ColumnFunctions(of, partial(_scores, axes, of, tables))
+    functions = ColumnFunctions(column, partial(_scores, axes, column, tables))
     if response == "labels":
-        return LinkedLinear(np.ones((1, len(of))), offset, "sign", response, functions)
+        return LinkedLinear(np.ones((1, len(column))), offset, "sign", response, functions)
     if link == "identity" or response == "scores":
-        return Linear(np.ones(len(of)), float(offset[0]), functions)
-    return LinkedLinear(np.ones((1, len(of))), offset, _LINKS[link], response, functions)
+        return Linear(np.ones((1, len(column))), offset, functions=functions)
+    return LinkedLinear(np.ones((1, len(column))), offset, _LINKS[link], response, functions)
 
 
-def _scores(axes: _Axes, of: Ints, tables: Sequence[tuple[Floats, Ints, Floats]], X: Floats) -> Floats:
-    added = np.empty((len(X), len(of)))
-    for k, (j, (cuts, bins, scores)) in enumerate(zip(of, tables, strict=True)):
+def _scores(axes: _Axes, column_of: Ints, tables: Sequence[tuple[Floats, Ints, Floats]], X: Floats) -> Floats:
+    added = np.empty((len(X), len(column_of)))
+    for k, (j, (cuts, bins, scores)) in enumerate(zip(column_of, tables, strict=True)):
         x = axes.encode(int(j), X[:, j])
         leaf = np.where(np.isnan(x), len(bins) - 1, np.searchsorted(cuts, x, side="right"))
         added[:, k] = scores[bins[leaf]]
@@ -187,10 +187,10 @@ def _search(column: int, cuts: Floats) -> _SearchTree:
 def _trees(terms: Sequence[Term], axes: _Axes, link: str, offset: Floats, response: Response) -> ensemble.Ensemble:
     trees, values = [], []
     for columns, scores in terms:
-        found = [axes.leaves(column, len(columns)) for column in columns]
-        searches = [_search(int(column), cuts) for column, (cuts, _) in zip(columns, found, strict=True)]
+        leaves = [axes.leaves(column, len(columns)) for column in columns]
+        searches = [_search(int(column), cuts) for column, (cuts, _) in zip(columns, leaves, strict=True)]
         trees.append(reduce(_SearchTree.then, searches))
-        values.append(np.asarray(scores, np.float64)[np.ix_(*(bins for _, bins in found))].reshape(-1, len(offset)))
+        values.append(np.asarray(scores, np.float64)[np.ix_(*(bins for _, bins in leaves))].reshape(-1, len(offset)))
     roots = np.cumsum([0, *(len(tree.feature) for tree in trees)])[:-1]
     feature = np.concatenate([tree.feature for tree in trees])
     inner, first = feature >= 0, np.repeat(roots, [len(tree.feature) for tree in trees])

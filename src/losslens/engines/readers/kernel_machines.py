@@ -54,19 +54,17 @@ def _read_machine(machine: Any) -> GaussianSum:
 def _read_process(process: Any) -> GaussianSum:
     """Each kernel of the sum at each training row; a constant adds the same to all predictions."""
     kernels, weight = _read_covariance(process.kernel_), process._y_train_std * process.alpha_
-    whole = gaussian_sum(process.X_train_, weight, 0.0, process._y_train_mean)
-    added = sum(scale * float(whole.coef.sum()) for scale, gamma in kernels if not np.any(gamma))
-    wide = [(scale, np.broadcast_to(gamma, whole.width)) for scale, gamma in kernels if np.any(gamma)]
+    base = gaussian_sum(process.X_train_, weight, 0.0, process._y_train_mean)
+    added = sum(scale * float(base.coef.sum()) for scale, gamma in kernels if not np.any(gamma))
+    wide = [(scale, np.broadcast_to(gamma, base.width)) for scale, gamma in kernels if np.any(gamma)]
     if len(wide) == 1:
-        (scale, gamma), centres = wide[0], whole.centres
-        return GaussianSum(scale * whole.coef, whole.intercept + added, centres, np.array(gamma))
+        (scale, gamma), centres = wide[0], base.centres
+        return GaussianSum(scale * base.coef, base.intercept + added, centres, np.array(gamma))
     # A constant is one kernel without a width.
-    coef = np.concatenate([np.empty(0), *(scale * whole.coef for scale, _ in wide)])
-    gammas = np.asfortranarray(
-        np.repeat([gamma for _, gamma in wide], len(whole.coef), axis=0).reshape(-1, whole.width)
-    )
-    centres = np.asfortranarray(np.tile(whole.centres, (len(wide), 1)))
-    return GaussianSum(coef, whole.intercept + added, centres, gammas)
+    coef = np.concatenate([np.empty(0), *(scale * base.coef for scale, _ in wide)])
+    gammas = np.asfortranarray(np.repeat([gamma for _, gamma in wide], len(base.coef), axis=0).reshape(-1, base.width))
+    centres = np.asfortranarray(np.tile(base.centres, (len(wide), 1)))
+    return GaussianSum(coef, base.intercept + added, centres, gammas)
 
 
 def _read_covariance(kernel: Any) -> list[tuple[float, Floats]]:

@@ -10,75 +10,51 @@ import numpy as np
 
 from losslens.engines.additive import Additive
 from losslens.engines.base import Declined, Mean, ReadModel, Site, Wrapped
-from losslens.engines.linked_sums import SEVERAL_CLASSES, ColumnFunctions, LinkedLinear
+from losslens.engines.linked_sums import SEVERAL_CLASSES, LinkedLinear
 from losslens.engines.readers.recognition import class_names
 from losslens.engines.readers.unwrapped import UnwrappedModel, is_single
-from losslens.engines.sum_losses import LOSSES
-from losslens.losses import Loss, Response, squared_error
+from losslens.engines.sum_losses import Link
+from losslens.losses import Loss, Response
 from losslens.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Linear(ReadModel):
-    """``intercept + matrix @ coef``, where matrix is the estimator's input, or functions of it."""
+class Linear(LinkedLinear):
+    """A single sum without a link: ``intercept + matrix @ coef.T`` is the prediction."""
 
-    coef: Floats  # (C,)
-    intercept: float
-    functions: ColumnFunctions | None = None
-    single: bool = False  # whether coefficients are float32
+    link: Link = "identity"
+    response: Response = "values"
     kind: ClassVar[str] = "additive"
     donor_sums: ClassVar[str] = "moments"
 
-    @property
-    def linked(self) -> LinkedLinear:
-        """As a sum inside the identity link."""
-        return LinkedLinear(self.coef[None], np.array([self.intercept]), "identity", "values", self.functions)
-
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Additive:
         """What each column adds."""
-        if self.functions is not None:
-            unwrapped = self.functions.after(unwrapped)
-        engine = Additive.of(self.coef, self.intercept, unwrapped, site.table)
-        return replace(engine, in_single=self.single and unwrapped.gives_single(site.table))
-
-    def check_loss(self, loss: Loss | None, response: Response) -> None:
-        """The losses whose means have a closed form."""
-        if loss is not None and (loss.custom or loss.name not in LOSSES["identity"]):
-            raise Declined(
-                "of an additive model the squared, absolute, pinball, Huber and hinge losses have a closed form"
-            )
-
-    def slope(self, loss: Loss) -> float | None:
-        """That of the squared error."""
-        return 1.0 if loss == squared_error else None
+        (total,) = self.sums(unwrapped, site.table)
+        return replace(total, in_single=self.single and unwrapped.gives_single(site.table))
 
     def then(self, wrapped: Wrapped) -> ReadModel:
         """Scaled and shifted, and inside a link; labels are the sign of what is above a threshold."""
         if wrapped.form is None:
-            if wrapped.cut is None:
-                return super().then(wrapped)
-            threshold, second = wrapped.cut
-            above = np.array([self.intercept - threshold if second else self.intercept + threshold])
-            return LinkedLinear(self.coef[None], above, "sign", "labels", self.functions, self.single)
+            return super().then(wrapped)
         link, slope, shift = wrapped.form
         coef, intercept = slope * self.coef, slope * self.intercept + shift
         if link == "identity":
-            return Linear(coef, intercept, self.functions, self.single)
+            return replace(self, coef=coef, intercept=intercept)
         response: Response = "probabilities" if link == "logistic" else "values"
-        linked = LinkedLinear(coef[None], np.array([intercept]), link, response, self.functions, self.single)
+        linked = LinkedLinear(coef, intercept, link, response, self.functions, self.single)
         return linked if wrapped.cut is None else linked.labels(*wrapped.cut)
 
     @classmethod
-    def mean(cls, parts: Sequence[Self], of: Mean) -> Self:
+    def mean(cls, parts: Sequence[Self], spec: Mean) -> Self:
         """The mean of the coefficients of each column."""
         if any(part.functions is not None for part in parts):
             raise Declined("means of sums of functions of columns are not supported")
-        coef, total = np.zeros(of.width), sum(member.weight for member in of.members)
-        for part, member in zip(parts, of.members, strict=True):
-            columns = np.arange(of.width) if member.columns is None else member.columns
-            np.add.at(coef, columns, member.weight / total * part.coef)
-        intercept = sum(member.weight / total * part.intercept for part, member in zip(parts, of.members, strict=True))
-        return cls(coef, intercept, single=any(part.single for part in parts))
+        coef, total = np.zeros((1, spec.width)), sum(member.weight for member in spec.members)
+        for part, member in zip(parts, spec.members, strict=True):
+            columns = np.arange(spec.width) if member.columns is None else member.columns
+            np.add.at(coef[0], columns, member.weight / total * part.coef[0])
+        terms = (member.weight / total * part.intercept for part, member in zip(parts, spec.members, strict=True))
+        return cls(coef, np.asarray(sum(terms)), single=any(part.single for part in parts))
 
     def check_parts(self, loss: Loss | None) -> None:
         """Sums of squares can be added up over parts."""
@@ -88,10 +64,10 @@ class Linear(ReadModel):
             raise Declined("of additive models that are read part by part the squared error has a closed form")
 
 
-def read_linear(estimator: Any, response: Response, output: int | None = None) -> Linear | None:
-    """The coefficients of a response; None if it isn't a sum over columns, Declined if it has several outputs.
+def read_linear(estimator: Any, response: Response, output: int | None = None) -> Linear | LinkedLinear | None:
+    """The coefficients of a response; None if it isn't a sum over columns, Declined if it has several targets.
 
-    `output` is the one that is wanted of several.
+    output: which one to read of a model with several.
 
     Nothing is compared with the model's predictions here: the caller, which has a table, does that.
     """
@@ -103,11 +79,14 @@ def read_linear(estimator: Any, response: Response, output: int | None = None) -
         return None
     rows, intercepts, single = _coefficients(estimator)  # copies: partial_fit changes the model's arrays in place
     if output is not None and output < len(rows):
-        return Linear(rows[output], float(intercepts[output]), single=single)
+        rows, intercepts = rows[[output]], intercepts[[output]]
     if len(rows) != 1:
-        outputs = "targets" if response == "values" else "scores"
-        raise Declined(f"{type(estimator).__name__} predicts {len(rows)} {outputs}; a closed form needs a single one")
-    return Linear(rows[0], float(intercepts[0]), single=single)
+        if "sklearn.BaseLibSVM" in ancestors:
+            raise Declined(f"{type(estimator).__name__} compares pairs of classes: its scores are no sums over columns")
+        if response == "scores":
+            return LinkedLinear(rows, intercepts, "identity", response, single=single)
+        raise Declined(f"{type(estimator).__name__} predicts {len(rows)} targets; a closed form needs a single one")
+    return Linear(rows, intercepts, single=single)
 
 
 def read_linked(estimator: Any, response: Response) -> LinkedLinear | None:
@@ -143,7 +122,7 @@ def _coefficients(estimator: Any) -> tuple[Floats, Floats, bool]:
 
 
 def _one_vs_rest(estimator: Any, response: Response) -> LinkedLinear | None:
-    """Of two classes, which a single classifier tells apart."""
+    """The classifier of two classes, which have a single one."""
     if response not in ("probabilities", "labels"):
         return None
     first, *others = _fitted(estimator, "estimators_")

@@ -72,14 +72,15 @@ def _complement(estimator: Any) -> Sums:
 def _categorical(estimator: Any) -> Sums:
     """A number for each category of each column."""
     widths = [table.shape[1] for table in estimator.feature_log_prob_]
-    of = np.repeat(np.arange(len(widths)), widths)
+    column = np.repeat(np.arange(len(widths)), widths)
     category = np.concatenate([np.arange(width) for width in widths])
     coef = np.concatenate([np.asarray(table, float) for table in estimator.feature_log_prob_], axis=1)
-    return coef, np.array(estimator.class_log_prior_, float), ColumnFunctions(of, partial(_is_category, of, category))
+    functions = ColumnFunctions(column, partial(_is_category, column, category))
+    return coef, np.array(estimator.class_log_prior_, float), functions
 
 
-def _is_category(of: Any, category: Any, X: Floats) -> Floats:
-    return np.asarray(np.trunc(X)[:, of] == category, float)  # which it reads as whole numbers
+def _is_category(column: Any, category: Any, X: Floats) -> Floats:
+    return np.asarray(np.trunc(X)[:, column] == category, float)  # which it reads as whole numbers
 
 
 _READERS: dict[str, Callable[[Any], Sums]] = {

@@ -36,10 +36,10 @@ def expansion_in(native: Any) -> Expansion | None:
     """The step that mixes columns before the last estimator, with that, where they are read together."""
     try:
         steps, estimator = _steps_and_estimator(native)
-        at = expansion_at(steps)
+        place = expansion_at(steps)
     except AttributeError as error:
         raise Declined(f"the fitted attributes of its steps can't be read: {error}") from error
-    return None if at is None else Expansion(steps[at], steps[at + 1 :], estimator)
+    return None if place is None else Expansion(steps[place], steps[place + 1 :], estimator)
 
 
 def unwrap(native: Any, table: Table) -> UnwrappedModel:
@@ -50,8 +50,8 @@ def unwrap(native: Any, table: Table) -> UnwrappedModel:
     p = len(table.names)
     try:
         steps, estimator = _steps_and_estimator(native, through=True)
-        if (at := expansion_at(steps)) is not None:
-            steps, estimator = steps[:at], steps[at]
+        if (place := expansion_at(steps)) is not None:
+            steps, estimator = steps[:place], steps[place]
         columns = _after_all(steps, StepColumns(np.arange(p), None if table.backend == "numpy" else table.names))
         of_members = steps_of_members(estimator)
         source, transform = columns.source, partial(_transform, steps)

@@ -74,7 +74,7 @@ def _check_object(thing: Any, methods: frozenset[str]) -> None:
 def _methods(cls: type) -> frozenset[str]:
     """The names of its methods, which are all the library's own."""
     if _root(cls.__module__) not in LIBRARIES:
-        raise Declined(_unknown(cls))
+        raise Declined(_why_not_read(cls))
     _check_release(_root(cls.__module__).removeprefix("_"))
     names = set()
     for base in cls.__mro__[:-1]:
@@ -104,8 +104,8 @@ def _numbers(release: str) -> tuple[int, int]:
     >>> _numbers("1.10.dev0")
     (1, 10)
     """
-    found = re.match(r"(\d+)\.(\d+)", release)
-    return (int(found[1]), int(found[2])) if found else (-1, 0)
+    match = re.match(r"(\d+)\.(\d+)", release)
+    return (int(match[1]), int(match[2])) if match else (-1, 0)
 
 
 def _next_change(release: tuple[int, int]) -> tuple[int, int]:
@@ -118,12 +118,12 @@ def _next_change(release: tuple[int, int]) -> tuple[int, int]:
     return (first + 1, 0) if first else (0, second + 1)
 
 
-def _unknown(cls: type) -> str:
+def _why_not_read(cls: type) -> str:
     if _root(cls.__module__) in FUNCTIONS:
         return "a function can be called, but not read"
-    known = [base for base in cls.__mro__ if _root(base.__module__) in LIBRARIES and "Base" not in base.__name__]
-    if known and not known[0].__name__.endswith("Mixin"):
-        return f"{cls.__name__}, derived from {known[0].__name__}, is not a class of the library: it may do anything"
+    bases = [base for base in cls.__mro__ if _root(base.__module__) in LIBRARIES and "Base" not in base.__name__]
+    if bases and not bases[0].__name__.endswith("Mixin"):
+        return f"{cls.__name__}, derived from {bases[0].__name__}, is not a class of the library: it may do anything"
     return f"losslens has no reader for {cls.__name__} of {_root(cls.__module__)}"
 
 

@@ -24,7 +24,7 @@ _LINKS: dict[str, Link] = {
 }
 
 
-def read_statsmodels(results: Any, response: Response) -> LinkedLinear | Linear | None:
+def read_statsmodels(results: Any, response: Response) -> LinkedLinear | None:
     """Coefficients and link; None if these are no such results. The caller compares predictions."""
     if kind_of(results) not in _RESULTS or response not in ("values", "probabilities"):
         return None
@@ -34,12 +34,12 @@ def read_statsmodels(results: Any, response: Response) -> LinkedLinear | Linear 
     if getattr(model, "formula", None) is not None:
         raise Declined("it was fitted by a formula: what it makes of the columns is not read; fit it to a matrix")
     link = _link(model)
-    coef = np.array(inner.params, float)
+    coef, single = np.array(inner.params, float)[None], is_single(inner.params)
     if link == "identity" and response == "values":
-        return Linear(coef, 0.0, single=is_single(inner.params))
+        return Linear(coef, np.zeros(1), single=single)
     if response == "probabilities" and link != "logistic":
         return None
-    return LinkedLinear(coef[None], np.zeros(1), link, response, single=is_single(inner.params))
+    return LinkedLinear(coef, np.zeros(1), link, response, single=single)
 
 
 def _link(model: Any) -> Link:

@@ -79,7 +79,7 @@ def _trees(estimators: Sequence[Any]) -> list[Any]:
 
 
 def check_arrays(estimators: Sequence[Any]) -> None:
-    """Raise `Declined` if trees hold more than is known to decide where a row goes, in any release."""
+    """Raise `Declined` if trees have fields besides those that are read, in any release."""
     kinds_of(estimator.tree_ for estimator in estimators)
     for estimator in estimators:
         state = estimator.tree_.__getstate__()

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from losslens.engines.base import Mean, Wrapped
 from losslens.engines.readers.ensemble import (
     Ensemble,
-    Stretch,
-    given,
+    Section,
+    func_and_args,
     is_affine,
     largest,
     mean_of_links,
@@ -28,25 +28,25 @@ from losslens.engines.readers.ensemble import (
 from losslens.typing import Floats
 
 
-def mean_of(parts: Sequence[Ensemble], of: Mean) -> Ensemble:
+def mean_of(parts: Sequence[Ensemble], spec: Mean) -> Ensemble:
     """The mean of the responses of these models, or the class of the largest mean or of the most votes."""
-    weights = np.array([member.weight for member in of.members])
-    joined = _joined(parts, of)
-    if of.votes:
-        return replace(joined, link=partial(most_votes, _stretches(parts), weights, of.votes))
+    weights = np.array([member.weight for member in spec.members])
+    joined = _joined(parts, spec)
+    if spec.votes:
+        return replace(joined, link=partial(most_votes, _sections(parts), weights, spec.votes))
     mean = _in_common(parts, weights, joined)
     if mean is None:
-        mean = replace(joined, link=partial(mean_of_links, _stretches(parts), weights / weights.sum()))
-    return mean.then(Wrapped(None, "probabilities", largest, labels=True)) if of.largest else mean
+        mean = replace(joined, link=partial(mean_of_links, _sections(parts), weights / weights.sum()))
+    return mean.then(Wrapped(None, "probabilities", largest, labels=True)) if spec.largest else mean
 
 
-def _joined(parts: Sequence[Ensemble], of: Mean) -> Ensemble:
+def _joined(parts: Sequence[Ensemble], spec: Mean) -> Ensemble:
     """The trees of all parts, with separate outputs for each; without a link."""
     nodes, leaves, outputs, sets = (
         np.cumsum([0, *counts])
         for counts in zip(*((len(p.feature), len(p.value), p.outputs, len(p.sets)) for p in parts), strict=True)
     )
-    copies = _Copies(parts, of)
+    copies = _Copies(parts, spec)
     wide = any(part.value.shape[1] > 1 for part in parts)
     value = np.zeros((leaves[-1], outputs[-1] if wide else 1))
     columns: dict[str, list[NDArray[Any]]] = {name: [] for name in _JOINED}
@@ -101,26 +101,26 @@ _Encoder = tuple[Ensemble, NDArray[np.intp]]  # a model, and the columns of the 
 class _Copies:
     """Copies of the table's columns: as many as there are ways to encode one of them."""
 
-    def __init__(self, parts: Sequence[Ensemble], of: Mean) -> None:
-        self.width, self.copies = of.width, [list[_Encoder]()]
+    def __init__(self, parts: Sequence[Ensemble], spec: Mean) -> None:
+        self.width, self.copies = spec.width, [list[_Encoder]()]
         self.columns = []  # of each part: the column of a copy for each of the model's
-        for part, member in zip(parts, of.members, strict=True):
-            mine = np.arange(of.width) if member.columns is None else member.columns
-            one = part, mine
+        for part, member in zip(parts, spec.members, strict=True):
+            selected = np.arange(spec.width) if member.columns is None else member.columns
+            one = part, selected
             fits = (k for k, others in enumerate(self.copies) if all(_agree(one, other) for other in others))
             place = next(fits, len(self.copies))
             if place == len(self.copies):
                 self.copies.append([])
-            if not any(np.array_equal(mine, columns) for _, columns in self.copies[place]):
+            if not any(np.array_equal(selected, columns) for _, columns in self.copies[place]):
                 self.copies[place].append(one)
-            self.columns.append(place * of.width + mine)
+            self.columns.append(place * spec.width + selected)
 
     def encode(self, column: int, values: NDArray[Any]) -> Floats:
-        """As a model of this copy has it."""
+        """The values of a column of some copy, encoded as the models of this copy do."""
         place, column = divmod(column, self.width)
-        for part, mine in self.copies[place]:
-            if (mine == column).any():
-                return part.numbers(int(np.argmax(mine == column)), values)
+        for part, selected in self.copies[place]:
+            if (selected == column).any():
+                return part.numbers(int(np.argmax(selected == column)), values)
         return np.zeros(len(values))  # no model of this copy is given it
 
 
@@ -128,14 +128,15 @@ def _agree(one: _Encoder, other: _Encoder) -> bool:
     """Whether no column is encoded in two ways."""
     if not np.isin(one[1], other[1]).any():
         return True
-    if (one[0].single, *given(one[0].encode)) != (other[0].single, *given(other[0].encode)):
+    if (one[0].single, *func_and_args(one[0].encode)) != (other[0].single, *func_and_args(other[0].encode)):
         return False
-    # Without anything that is known of columns, all of them are encoded alike.
-    free = all(isinstance(of, (bool, float)) or of in ({}, frozenset()) for of in given(one[0].encode)[1:])
+    # Encoders without arguments of their own encode all columns alike.
+    _, *options = func_and_args(one[0].encode)
+    free = all(isinstance(option, (bool, float)) or option in ({}, frozenset()) for option in options)
     return free or np.array_equal(one[1], other[1])
 
 
-def _stretches(parts: Sequence[Ensemble]) -> list[Stretch]:
+def _sections(parts: Sequence[Ensemble]) -> list[Section]:
     ends = np.cumsum([0, *(part.outputs for part in parts)]).tolist()
     return [(slice(*end), part.divisor, part.link) for end, part in zip(pairwise(ends), parts, strict=True)]
 
@@ -144,7 +145,8 @@ def _in_common(parts: Sequence[Ensemble], weights: Floats, joined: Ensemble) -> 
     """The parts with their sums added up, if their links are the same linear function; else None."""
     first, wide = parts[0], parts[0].value.shape[1]
     if any(
-        (part.outputs, part.value.shape[1]) != (first.outputs, wide) or given(part.link) != given(first.link)
+        (part.outputs, part.value.shape[1]) != (first.outputs, wide)
+        or func_and_args(part.link) != func_and_args(first.link)
         for part in parts
     ) or not is_affine(first.link, first.outputs):
         return None
@@ -154,8 +156,8 @@ def _in_common(parts: Sequence[Ensemble], weights: Floats, joined: Ensemble) -> 
     scale = np.ones(len(parts)) if alike else weights / weights.sum() / divisors
     return replace(
         joined,
-        value=np.concatenate([part.value * by for part, by in zip(parts, scale, strict=True)]),
+        value=np.concatenate([part.value * factor for part, factor in zip(parts, scale, strict=True)]),
         output=np.concatenate([part.output for part in parts]),
-        offset=np.sum([part.offset * by for part, by in zip(parts, scale, strict=True)], axis=0),
+        offset=np.sum([part.offset * factor for part, factor in zip(parts, scale, strict=True)], axis=0),
         divisor=float(divisors.sum()) if alike else 1.0,
     )

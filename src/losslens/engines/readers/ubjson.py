@@ -24,51 +24,51 @@ def parse(data: bytes) -> Any:
     return value
 
 
-def _number(data: bytes, marker: int, at: int) -> tuple[Any, int]:
+def _number(data: bytes, marker: int, position: int) -> tuple[Any, int]:
     kind = _STRUCTS[marker]
-    return kind.unpack_from(data, at)[0], at + kind.size
+    return kind.unpack_from(data, position)[0], position + kind.size
 
 
-def _text(data: bytes, at: int) -> tuple[str, int]:
-    length, at = _number(data, data[at], at + 1)
-    return data[at : at + length].decode(), at + length
+def _text(data: bytes, position: int) -> tuple[str, int]:
+    length, position = _number(data, data[position], position + 1)
+    return data[position : position + length].decode(), position + length
 
 
-def _value(data: bytes, marker: int, at: int) -> tuple[Any, int]:
+def _value(data: bytes, marker: int, position: int) -> tuple[Any, int]:
     if marker in _STRUCTS:
-        return _number(data, marker, at)
+        return _number(data, marker, position)
     if marker == ord("["):
-        return _array(data, at)
+        return _array(data, position)
     if marker == ord("{"):
-        return _object(data, at)
+        return _object(data, position)
     if marker == ord("S"):
-        return _text(data, at)
+        return _text(data, position)
     if marker in _PLAIN:
-        return _PLAIN[marker], at
+        return _PLAIN[marker], position
     raise Declined("it is saved in a format that losslens can't read")
 
 
-def _object(data: bytes, at: int) -> tuple[dict[str, Any], int]:
+def _object(data: bytes, position: int) -> tuple[dict[str, Any], int]:
     items = {}
-    while data[at] != ord("}"):
-        key, at = _text(data, at)
-        items[key], at = _value(data, data[at], at + 1)
-    return items, at + 1
+    while data[position] != ord("}"):
+        key, position = _text(data, position)
+        items[key], position = _value(data, data[position], position + 1)
+    return items, position + 1
 
 
-def _array(data: bytes, at: int) -> tuple[Any, int]:
-    if data[at] == ord("$"):  # of one type: $ type # count
-        kind = _TYPES[data[at + 1]]
-        count, at = _number(data, data[at + 3], at + 4)
-        return np.frombuffer(data, kind, count, at), at + count * kind.itemsize
+def _array(data: bytes, position: int) -> tuple[Any, int]:
+    if data[position] == ord("$"):  # of one type: $ type # count
+        kind = _TYPES[data[position + 1]]
+        count, position = _number(data, data[position + 3], position + 4)
+        return np.frombuffer(data, kind, count, position), position + count * kind.itemsize
     items = []
-    if data[at] == ord("#"):
-        count, at = _number(data, data[at + 1], at + 2)
+    if data[position] == ord("#"):
+        count, position = _number(data, data[position + 1], position + 2)
         for _ in range(count):
-            value, at = _value(data, data[at], at + 1)
+            value, position = _value(data, data[position], position + 1)
             items.append(value)
-        return items, at
-    while data[at] != ord("]"):
-        value, at = _value(data, data[at], at + 1)
+        return items, position
+    while data[position] != ord("]"):
+        value, position = _value(data, data[position], position + 1)
         items.append(value)
-    return items, at + 1
+    return items, position + 1

@@ -74,7 +74,7 @@ class UnwrappedModel:
             part = self.transform(batch.fill(np.arange(start, min(start + CHUNK, table.n)), []))
             yield part.tocsr() if hasattr(part, "tocsr") else as_numbers(np.asarray(part))
 
-    def images(self, table: Table, wanted: Mapping[int, tuple[Column, Indices]]) -> dict[int, Image]:
+    def images(self, table: Table, columns: Mapping[int, tuple[Column, Indices]]) -> dict[int, Image]:
         """Images of several columns of the table, {j: (column, first)}, in one pass through the steps.
 
         Declined if the images hold more than `MAX_VALUES` values.
@@ -82,13 +82,13 @@ class UnwrappedModel:
         if self.transform is None:
             return {
                 j: (np.array([j], np.intp), as_numbers(column.array[first])[:, None])
-                for j, (column, first) in wanted.items()
+                for j, (column, first) in columns.items()
             }
-        place = {j: np.flatnonzero(self.source == j) for j in wanted}
-        if sum(len(first) * len(place[j]) for j, (_, first) in wanted.items()) > MAX_VALUES:
+        place = {j: np.flatnonzero(self.source == j) for j in columns}
+        if sum(len(first) * len(place[j]) for j, (_, first) in columns.items()) > MAX_VALUES:
             raise Declined("its steps turn one column into too many columns")
-        values = {j: np.empty((len(first), len(place[j]))) for j, (_, first) in wanted.items()}
-        used = {j: column_and_first for j, column_and_first in wanted.items() if len(place[j])}
+        values = {j: np.empty((len(first), len(place[j]))) for j, (_, first) in columns.items()}
+        used = {j: column_and_first for j, column_and_first in columns.items() if len(place[j])}
         size = max((len(first) for _, first in used.values()), default=0)
         chunk = max(1, min(CHUNK, CHUNK_VALUES // max(len(self.source), len(table.names))))
         batch = Batch(table)
@@ -103,7 +103,7 @@ class UnwrappedModel:
             matrix = _by_column(self.transform(batch.fill(rows, edits)))
             for edit in edits:
                 values[edit.column][start : start + edit.stop] = _columns(matrix, place[edit.column])[: edit.stop]
-        return {j: (place[j], values[j]) for j in wanted}
+        return {j: (place[j], values[j]) for j in columns}
 
 
 def is_single(array: Any) -> bool:

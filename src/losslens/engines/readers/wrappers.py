@@ -1,4 +1,4 @@
-"""Estimators that hold others: what is asked of the model inside, and what becomes of its response.
+"""Estimators that hold others: the response of the model inside that they use, and what they make of it.
 
 A wrapper around one model applies a function to the response: the inverse of a transformed target, a calibration, a
 threshold. A mean of models adds up responses. Both are read from the fitted attributes that predict uses.
@@ -47,9 +47,9 @@ def averaged(native: Any) -> list[Any]:
     return list(native.estimators_)
 
 
-def _may_be_in(known: Mapping[str, Any], native: Any) -> bool:
+def _may_be_in(table: Mapping[str, Any], native: Any) -> bool:
     """Whether the name of its class is one of these: looking at all of its methods takes longer."""
-    return f"sklearn.{type(native).__name__}" in known and kind_of(native) in known
+    return f"sklearn.{type(native).__name__}" in table and kind_of(native) in table
 
 
 # A transformed target.
@@ -70,7 +70,7 @@ def _inverse(transformer: Any, prediction: Array) -> Array:
 
 
 def _check_inverse(transformer: Any) -> bool:
-    """Whether it changes values at all; Declined unless it changes each without regard to the others."""
+    """Whether a transformer changes values at all; Declined unless it changes each without regard to the others."""
     kind = kind_of(transformer)
     if kind == "sklearn.Pipeline":
         steps = [step for _, step in transformer.steps if step is not None and step != "passthrough"]
@@ -87,7 +87,7 @@ def _check_inverse(transformer: Any) -> bool:
 
 
 def _form(transformer: Any) -> Any:
-    """Of inverses that are a link of a sum."""
+    """Link, slope and shift of an inverse that is ``link(slope x + shift)``; None for others."""
     kind = kind_of(transformer)
     if kind == "sklearn.FunctionTransformer":
         link = {np.exp: "log", np.expm1: "log1p"}.get(transformer.inverse_func)
@@ -104,7 +104,7 @@ POINTWISE_INVERSES = _LINEAR_INVERSES | {"sklearn.PowerTransformer", "sklearn.Qu
 
 
 def is_pointwise(func: Any, options: Any) -> bool:
-    """Whether a function is known to work value by value."""
+    """Whether a function works value by value, as NumPy's ufuncs do."""
     # A ufunc with a signature (matmul) combines several elements, and options can name other arrays.
     return isinstance(func, np.ufunc) and (func.nin, func.nout, func.signature) == (1, 1, None) and not options
 
@@ -146,11 +146,11 @@ def _one_calibrated(one: Any) -> Wrapped:
     if not np.array_equal(one.estimator.classes_, one.classes):
         raise Declined("it was calibrated without some of the classes")
     after = partial(_temperature if one.method == "temperature" else _by_class, one.calibrators)
-    asked: Response = "scores" if hasattr(one.estimator, "decision_function") else "probabilities"
-    sigmoid = one.method == "sigmoid" and asked == "scores" and len(one.calibrators) == 1
+    inner_response: Response = "scores" if hasattr(one.estimator, "decision_function") else "probabilities"
+    sigmoid = one.method == "sigmoid" and inner_response == "scores" and len(one.calibrators) == 1
     form: Any = ("logistic", -float(one.calibrators[0].a_), -float(one.calibrators[0].b_)) if sigmoid else None
-    # An isotonic function is level on stretches, and rounding decides on which side of an end a score is.
-    return Wrapped(one.estimator, asked, after, level=one.method == "isotonic", form=form)
+    # An isotonic function is constant on intervals, and rounding decides on which side of an end a score is.
+    return Wrapped(one.estimator, inner_response, after, level=one.method == "isotonic", form=form)
 
 
 def _by_class(calibrators: Sequence[Any], response: Array) -> Array:
@@ -178,10 +178,10 @@ def _at_most_1(probabilities: Array) -> Array:
 def _fixed_threshold(native: Any, estimator: Any, response: Response) -> Wrapped:
     if response != "labels":
         return Wrapped(estimator, response)
-    asked, threshold = _asked(native, estimator), native.threshold
+    inner_response, threshold = _inner_response(native, estimator), native.threshold
     if isinstance(threshold, str):  # "auto"
-        threshold = 0.5 if asked == "probabilities" else 0.0
-    return _compared(native, estimator, asked, threshold, native.pos_label)
+        threshold = 0.5 if inner_response == "probabilities" else 0.0
+    return _compared(native, estimator, inner_response, threshold, native.pos_label)
 
 
 def _tuned_threshold(native: Any, estimator: Any, response: Response) -> Wrapped:
@@ -190,22 +190,22 @@ def _tuned_threshold(native: Any, estimator: Any, response: Response) -> Wrapped
     if isinstance(native.cv, str) and native.cv == "prefit":
         raise Declined(TIES)  # the threshold may be the score of a row
     positive = native._curve_scorer._get_pos_label()
-    return _compared(native, estimator, _asked(native, estimator), native.best_threshold_, positive)
+    return _compared(native, estimator, _inner_response(native, estimator), native.best_threshold_, positive)
 
 
-def _asked(native: Any, estimator: Any) -> Response:
+def _inner_response(native: Any, estimator: Any) -> Response:
     if native.response_method == "auto":
         return "probabilities" if hasattr(estimator, "predict_proba") else "scores"
     return "probabilities" if native.response_method == "predict_proba" else "scores"
 
 
-def _compared(native: Any, estimator: Any, asked: Response, threshold: float, positive: Any) -> Wrapped:
+def _compared(native: Any, estimator: Any, inner_response: Response, threshold: float, positive: Any) -> Wrapped:
     classes = native.classes_
     if len(classes) != 2:
         raise Declined("its threshold is not one between two classes")
     second = positive is None or classes[1] == positive
     above = partial(_above, threshold, second)
-    return Wrapped(estimator, asked, above, labels=True, cut=(float(threshold), bool(second)))
+    return Wrapped(estimator, inner_response, above, labels=True, cut=(float(threshold), bool(second)))
 
 
 def _above(threshold: float, second: bool, response: Array) -> Array:
@@ -223,14 +223,14 @@ def _above(threshold: float, second: bool, response: Array) -> Array:
 
 def _bagging(native: Any, response: Response) -> Mean:
     estimators, width = native.estimators_, native.n_features_in_
-    asked: Response = "probabilities" if response == "labels" else response
+    inner_response: Response = "probabilities" if response == "labels" else response
     if response != "values":
         if not all(hasattr(one, "predict_proba") for one in estimators):
             raise Declined("its classifiers vote, as they have no probabilities")
         if any(len(one.classes_) != native.n_classes_ for one in estimators):
             raise Declined("some of its models were fitted without one of the classes")
     members = [
-        Member(Wrapped(one, asked), columns=np.asarray(columns, np.intp))
+        Member(Wrapped(one, inner_response), columns=np.asarray(columns, np.intp))
         for one, columns in zip(estimators, native.estimators_features_, strict=True)
     ]
     return Mean(members, width, largest=response == "labels")

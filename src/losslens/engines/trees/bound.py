@@ -28,19 +28,19 @@ from losslens.workers import Serial, Workers
 if TYPE_CHECKING:
     from losslens.engines.trees.small_trees import Tables
 
-FEW = 64  # rows whose leaves are found without a kernel: every call compares so many with the model
+FEW = 64  # rows whose leaves NumPy looks up, without a kernel: every call compares so many with the model
 STEPS_PER_YIELD = 1 << 16  # steps that a search yields at a time, about: they stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
 class RawSteps:
-    """Curves of some rows; row i has for the k-th wanted feature the steps ``start[i, k] : start[i, k+1]``.
+    """Curves of some rows; row i has for the k-th requested feature the steps ``start[i, k] : start[i, k+1]``.
 
     A step is the first class at which the curve has a value; every curve has a step at class 0.
     """
 
     rows: slice
-    start: NDArray[np.int64]  # (b, wanted + 1)
+    start: NDArray[np.int64]  # (b, requested + 1)
     classes: NDArray[np.int32]
     raw: NDArray[np.int64]  # (steps, outputs)
     own: NDArray[np.int64]  # (b, outputs): at the row's own values
@@ -78,7 +78,7 @@ class BoundEnsemble:
 
     @property
     def trees(self) -> tuple[NDArray[Any], ...]:
-        """As kernels take them, `node_rules.TREES`."""
+        """The arrays that kernels take, of the type `node_rules.TREES`."""
         return self.nodes, self.roots, self.size, self.special, self.sets, self.leaf_at, self.value, self.output
 
     @cached_property
@@ -107,54 +107,61 @@ class BoundEnsemble:
         """Sums of leaf values of rows with these classes, (m, outputs)."""
         raw = np.zeros((codes.shape[1], self.ensemble.outputs), np.int64)
         if codes.shape[1] > FEW:
-            node_rules.add_own_leaves(np.ascontiguousarray(codes), self.trees, raw)
+            no_values = np.zeros((len(codes), 1), np.int32)
+            node_rules.walk_pairs(
+                self.trees, np.zeros(len(codes), np.bool_), np.ascontiguousarray(codes), no_values, raw[:, None]
+            )
             return raw
         tree, row = (part.ravel() for part in np.indices((len(self.roots), codes.shape[1])))
-        at = self.roots[tree]
-        while len(inner := np.flatnonzero(self.nodes[at, node_rules.FEATURE] >= 0)):
-            node = self.nodes[at[inner]]
-            feature, rule = node[:, node_rules.FEATURE], node[:, node_rules.RULE]
+        node_of = self.roots[tree]
+        while len(inner := np.flatnonzero(self.nodes[node_of, node_rules.FEATURE] >= 0)):
+            fields = self.nodes[node_of[inner]]
+            feature, rule = fields[:, node_rules.FEATURE], fields[:, node_rules.RULE]
             code = codes[feature, row[inner]]
-            left = code < node[:, node_rules.CUT]
+            left = code < fields[:, node_rules.CUT]
             left |= (rule == node_rules.MISSING_LEFT) & (code == self.size[feature] - 1)
             by_set = rule >= node_rules.SETS
             left[by_set] = self.sets[rule[by_set] - node_rules.SETS, code[by_set]] != 0
-            at[inner] = np.where(left, at[inner] + 1, node[:, node_rules.RIGHT])
-        leaf = self.nodes[at, node_rules.RIGHT]
+            node_of[inner] = np.where(left, node_of[inner] + 1, fields[:, node_rules.RIGHT])
+        leaf = self.nodes[node_of, node_rules.RIGHT]
         for w in range(self.value.shape[1]):
             np.add.at(raw, (row, self.output[tree] + w), self.value[leaf, w])
         return raw
 
     def respond(self, raw: NDArray[np.int64], room: Floats | None = None) -> NDArray[Any]:
         """The model's predictions, from sums of leaf values (m, outputs); written to `room` if they are these sums."""
+        return self.ensemble.link(self.scores(raw, room))
+
+    def scores(self, raw: NDArray[np.int64], room: Floats | None = None) -> Floats:
+        """The raw outputs, from sums of leaf values (..., outputs)."""
         scores = np.multiply(raw, self.unit, out=room)
         scores += self.ensemble.offset
         if self.ensemble.divisor != 1:
             scores /= self.ensemble.divisor
-        return self.ensemble.link(scores)
+        return scores
 
 
 def tree_images(
-    ensemble: Ensemble, unwrapped: UnwrappedModel, table: Table, wanted: Mapping[int, tuple[Column, Distinct]]
+    ensemble: Ensemble, unwrapped: UnwrappedModel, table: Table, requested: Mapping[int, tuple[Column, Distinct]]
 ) -> Images:
     """The numbers that trees compare, at the distinct values of a column."""
     width = len(unwrapped.source)
     if unwrapped.transform is None:  # computed for one column at a time
-        used = {column % width for column in ensemble.nodes_of} & wanted.keys()
-        return lambda j: _copies(ensemble, width, np.array([j]), [wanted[j][1].values]) if j in used else None
-    images = unwrapped.images(table, {j: (column, distinct.first) for j, (column, distinct) in wanted.items()})
+        used = {column % width for column in ensemble.nodes_of} & requested.keys()
+        return lambda j: _copies(ensemble, width, np.array([j]), [requested[j][1].values]) if j in used else None
+    images = unwrapped.images(table, {j: (column, distinct.first) for j, (column, distinct) in requested.items()})
     compared = {
-        j: _copies(ensemble, width, at, [values[:, k] for k in range(len(at))])
-        for j, (at, values) in images.items()
-        if len(at)
+        j: _copies(ensemble, width, places, [values[:, k] for k in range(len(places))])
+        for j, (places, values) in images.items()
+        if len(places)
     }
     return compared.get
 
 
-def _copies(ensemble: Ensemble, width: int, at: NDArray[np.intp], values: Sequence[NDArray[Any]]) -> Image:
+def _copies(ensemble: Ensemble, width: int, places: NDArray[np.intp], values: Sequence[NDArray[Any]]) -> Image:
     """The columns of the estimator, in each copy of them that trees compare, and their numbers."""
-    columns = np.concatenate([at + copy * width for copy in range(ensemble.copies)])
-    numbers = [ensemble.numbers(int(c), values[k % len(at)]) for k, c in enumerate(columns)]
+    columns = np.concatenate([places + copy * width for copy in range(ensemble.copies)])
+    numbers = [ensemble.numbers(int(c), values[k % len(places)]) for k, c in enumerate(columns)]
     return columns, np.stack(numbers, axis=1)
 
 
@@ -208,16 +215,16 @@ def _bind_column(
     """The classes of a column, and of each of its values; the class of each row is written to ``codes[j]``."""
     ensemble, distinct, images, codes = shared
     values = distinct[j]
-    at, image = images(j) or (np.empty(0, np.intp), np.empty((len(values), 0)))
+    columns, image = images(j) or (np.empty(0, np.intp), np.empty((len(values), 0)))
     nodes_of = ensemble.nodes_of
-    compared = [(image[:, c], nodes_of[column]) for c, column in enumerate(at) if column in nodes_of]
+    compared = [(image[:, c], nodes_of[column]) for c, column in enumerate(columns) if column in nodes_of]
     classes = _ColumnClasses(ensemble, len(values), compared)
     codes[j] = classes.class_of[values.codes]
-    return classes, ClassRuns.of(classes.class_of)
+    return classes, ClassRuns.of(classes.class_of, classes.size)
 
 
 def _cuts(values: Floats, thresholds: Floats, side: Literal["left", "right"]) -> NDArray[np.intp]:
-    """The place of each threshold among sorted values; sorted themselves, each is found near the one before."""
+    """The place of each threshold among sorted values; in order, so that successive searches read the same memory."""
     order, cuts = np.argsort(thresholds), np.empty(len(thresholds), np.intp)
     cuts[order] = np.searchsorted(values, thresholds[order], side)
     return cuts

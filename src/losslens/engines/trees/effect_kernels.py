@@ -2,7 +2,7 @@
 
 A leaf is a box. On the path to it a row *violates* the conditions of some players, and a donor those of others: their
 *patterns*. A coalition of the two reaches the leaf if it contains all players that the donor violates and none that
-the row violates; nothing else matters. So all that a row needs to know of the donors is how many have each pattern.
+the row violates; nothing else matters. So the donors matter to a row only by how many of them have each pattern.
 
 Players are bits of a pattern, numbered along the path from the root. If some columns belong to no player, bit 0 of the
 rows' patterns says whether the row violates one of their conditions, which no coalition can repair; players come after.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from numba import njit, types
 
 from losslens.engines.compiled import compiled
-from losslens.engines.intrinsics import add_four, sum_subsets
+from losslens.engines.intrinsics import add_four, count_bits, sum_subsets, trailing_zeros
 from losslens.engines.trees.node_rules import (
     CUT,
     FEATURE,
@@ -27,6 +27,7 @@ from losslens.engines.trees.node_rules import (
     goes_left,
     i4,
     i8,
+    u1,
     u8,
 )
 
@@ -35,6 +36,7 @@ NONE = U(0)
 LEVEL, STOP, BIT, ABOVE, PARENT, FIELDS = range(6)  # see `describe_nodes`
 OF_E, OF_F = U(0), U(1)  # rows of factors; those of subset S of q players are at 2^q + S
 NO_PLAYER = -1  # the player of a column that belongs to none
+WORD = 64  # bits of a word of a pattern
 
 
 @compiled(i8(TREES, i4[::1], i4[::1], i4[:, ::1]))
@@ -112,9 +114,9 @@ def count(root, first, last, most, start, stop, codes, trees, info, table_at, ba
             _step(s, 0, u4(0), start, members, codes, trees, info, words)
         if nodes[s, FEATURE] < 0:
             for d in range(D):
-                at = D * U(table_at[nodes[s, RIGHT]] - base) + (d << U(info[s, ABOVE]))
+                first_entry = D * U(table_at[nodes[s, RIGHT]] - base) + (d << U(info[s, ABOVE]))
                 for i in range(members):
-                    counts[at + U(words[level, i])] += weight[d, start + i]
+                    counts[first_entry + U(words[level, i])] += weight[d, start + i]
         s += 1
 
 
@@ -130,19 +132,19 @@ def tabulate(first, last, most, nodes, info, table_at, base, factors, D, counts,
         q = U(info[s, ABOVE])
         if nodes[s, FEATURE] >= 0 or q > U(most):
             continue
-        size, here = ONE << q, U(D) * U(table_at[nodes[s, RIGHT]] - base)
+        size, begin = ONE << q, U(D) * U(table_at[nodes[s, RIGHT]] - base)
         for d in range(U(D)):
-            at = here + d * size
-            sum_subsets(counts, at, q)
+            source = begin + d * size
+            sum_subsets(counts, source, q)
             for which in (OF_E, OF_F):
-                to = at + at + which * size
+                target = source + source + which * size
                 for S in range(size):
-                    table[to + S] = counts[at + S] * factors[which, size + S]
-                sum_subsets(table, to, q)
+                    table[target + S] = counts[source + S] * factors[which, size + S]
+                sum_subsets(table, target, q)
 
 
 @njit
-def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, parts):
+def _add_payoffs(used, flip, q, shift, first_entry, D, unit, leaf, value, table, distinct, parts):
     """Add to the parts what rows with each of some distinct patterns get at a leaf: by players, weightings, outputs.
 
     `flip` is 0, or the bit in which patterns at this leaf differ from those at its sibling: those that are listed.
@@ -150,7 +152,7 @@ def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, parts)
     full, width, first = (ONE << q) - ONE, U(value.shape[1]), value[leaf, 0]
     both = ONE << (q + U(shift))
     for d in range(D):
-        of_e = at + (d + d) * (full + ONE)
+        of_e = first_entry + (d + d) * (full + ONE)
         of_f = of_e + full + ONE
         for g in range(used):
             word = distinct[g]
@@ -158,18 +160,18 @@ def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, parts)
                 word ^= flip
             if shift > 0 and word & ONE != NONE:
                 continue
-            met, c = full ^ ((word >> U(shift)) & full), d * width
-            most = table[of_e + met]
+            satisfied, c = full ^ ((word >> U(shift)) & full), d * width
+            most = table[of_e + satisfied]
             for b in range(q):
-                paid = (most - table[of_f + (met & ~(ONE << b))]) * unit
-                parts[g, c] += paid * first
+                payoff = (most - table[of_f + (satisfied & ~(ONE << b))]) * unit
+                parts[g, c] += payoff * first
                 for w in range(ONE, width):
-                    parts[g, c + w] += paid * value[leaf, w]
+                    parts[g, c + w] += payoff * value[leaf, w]
                 c += D * width
 
 
 @njit
-def _hand_out(first, last, out, width, path_players, sums, effects):
+def _flush(first, last, out, width, path_players, sums, effects):
     """Add the sums of some players of a path to their effects."""
     D = U(effects.shape[0])
     for b in range(first, last):
@@ -203,7 +205,7 @@ def add_effects(
     while True:
         above = info[s, ABOVE] if s < last else 0
         if above < open_players:
-            _hand_out(U(above), U(open_players), out, width, path_players, sums, effects)
+            _flush(U(above), U(open_players), out, width, path_players, sums, effects)
             open_players = above
         if s >= last:
             break
@@ -237,12 +239,60 @@ def add_effects(
                 parts[g, c] = 0.0
         for other in range(2 if flip != NONE else 1):
             leaf = U(nodes[s + other, RIGHT])
-            at, flipped = U(2) * D * U(table_at[leaf] - base), flip if other else NONE
-            _pay(used, flipped, q, shift, at, D, unit[q], leaf, value, table, distinct, parts)
+            first_entry, flipped = U(2) * D * U(table_at[leaf] - base), flip if other else NONE
+            _add_payoffs(used, flipped, q, shift, first_entry, D, unit[q], leaf, value, table, distinct, parts)
         for i in range(members):
-            to, given = i * U(sums.shape[1]), U(places[U(words[level, i])] - taken) * U(parts.shape[1])
+            target, source = i * U(sums.shape[1]), U(places[U(words[level, i])] - taken) * U(parts.shape[1])
             for c in range(NONE, columns, U(4)):
-                add_four(sums, to + c, parts, given + c)
+                add_four(sums, target + c, parts, source + c)
         s += 1 if flip != NONE else 0
         places[-1] = taken + i8(used)
         s += 1
+
+
+# Leaves of too many players for a table: patterns are words of bits.
+
+
+@compiled(types.void(i8, u1, u8, i4[:, ::1], TREES, i4[:, ::1], u8[:, ::1]))
+def find_patterns(s, own, start, codes, trees, info, patterns):
+    """Patterns of rows or donors from `start` on, at any leaf s, as words; a row's last bit is that of no player."""
+    nodes, _, size, _, sets, _, _, _ = trees
+    last = info[s, ABOVE]
+    while info[s, PARENT] >= 0:
+        a = info[s, PARENT]
+        bit = info[a, BIT] if info[a, BIT] != NO_PLAYER else last
+        if bit < last or own:
+            word, mask, f, left = U(bit // WORD), ONE << U(bit % WORD), U(nodes[a, FEATURE]), s == a + 1
+            for i in range(U(len(patterns))):
+                if goes_left(codes[f, start + i], nodes[a, CUT], nodes[a, RULE], size[f], sets) != left:
+                    patterns[i, word] |= mask
+        s = a
+
+
+@compiled(types.void(u8[:, ::1], u8[:, ::1], f8[:, ::1], f8[:, ::1], f8[:, :, ::1]))
+def compare_patterns(rows, donors, mass, share, part):
+    """What each player gets, (rows, D, players), by comparing distinct patterns of rows with those of donors."""
+    words, D = U(rows.shape[1]), U(mass.shape[1])
+    for g in range(U(len(rows))):
+        size = NONE
+        for c in range(words):
+            size += U(count_bits(rows[g, c]))
+        for h in range(U(len(donors))):
+            common, needed = NONE, NONE
+            for c in range(words):
+                common |= rows[g, c] & donors[h, c]
+            if common != NONE:
+                continue
+            for c in range(words):
+                needed += U(count_bits(donors[h, c]))
+            for d in range(D):
+                lost, gain = mass[h, d] * share[size, needed], mass[h, d] * share[needed, size]
+                for c in range(words):
+                    word = rows[g, c]
+                    while word != NONE:
+                        part[g, d, (c << U(6)) + U(trailing_zeros(word))] -= lost
+                        word &= word - ONE
+                    word = donors[h, c]
+                    while word != NONE:
+                        part[g, d, (c << U(6)) + U(trailing_zeros(word))] += gain
+                        word &= word - ONE

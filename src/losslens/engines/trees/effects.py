@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from losslens.engines.trees import effect_kernels
 from losslens.engines.trees.bound import BoundEnsemble, Ints
+from losslens.engines.trees.effect_kernels import WORD
 from losslens.engines.trees.node_rules import FEATURE, RIGHT
 from losslens.progress import Tick, silent
 from losslens.typing import Floats
@@ -34,7 +35,6 @@ PART_BYTES = 1 << 26  # largest effects of all rows for which each part has its 
 CHUNK_BYTES = 1 << 19  # of the tables of some leaves: they stay in the processor's cache
 TABLE_BYTES = 1 << 28  # of the tables of many leaves, which are in memory together
 BLOCK_BYTES, LEAST_ROWS, MOST_ROWS = 1 << 20, 1 << 8, 1 << 12  # rows that walk together: by their effects' memory
-WORD = 64  # bits of a word of a pattern
 Patterns = NDArray[np.uint64]  # (patterns, words)
 Others = dict[int, tuple[Patterns, Floats]]  # by leaf: patterns and their weights (patterns, D)
 Scratch = tuple[NDArray[Any], ...]  # arrays that `effect_kernels.add_effects` works with
@@ -98,8 +98,8 @@ class PatternCounts:
         if self.chunks != other.chunks:
             raise ValueError("counts of different trees or players don't add up")
         others = {}
-        for s, mine in self.others.items():
-            patterns, weights = (np.concatenate(pair) for pair in zip(mine, other.others[s], strict=True))
+        for s, leaf_counts in self.others.items():
+            patterns, weights = (np.concatenate(pair) for pair in zip(leaf_counts, other.others[s], strict=True))
             distinct, place = _distinct(patterns)
             others[s] = distinct, _sums(place, weights.T, len(distinct))
         return PatternCounts(self.chunks, self.weightings, tuple(map(np.add, self.tables, other.tables)), others)
@@ -144,7 +144,7 @@ def effects_of(
     n_jobs: int | None = 1,
     tick: Tick = silent,
 ) -> Floats:
-    """As `shapley_effects`, of the trees and donors that were counted; progress counts rows."""
+    """The values of `shapley_effects`, for the trees and donors of the counts; progress counts rows."""
     layout, codes = LeafLayout(bound, players), _taken(bound, rows)
     D = counts.weightings
     walk = _Walk(layout, codes, np.empty((len(codes), 0), np.int32), np.empty((D, 0)))
@@ -215,14 +215,14 @@ class LeafLayout:
 
     def _of_tree(self, t: int) -> Iterator[Chunk]:
         """Leaves are added to a chunk until their tables take its memory."""
-        leaf, end, at = int(self.bound.leaf_at[t]), int(self.bound.leaf_at[t + 1]), self.table_at
+        leaf, end, starts = int(self.bound.leaf_at[t]), int(self.bound.leaf_at[t + 1]), self.table_at
         first = int(self.bound.roots[t])
         while leaf < end:
-            full = int(np.searchsorted(at, at[leaf] + CHUNK_BYTES // 32, side="right")) - 1
+            full = int(np.searchsorted(starts, starts[leaf] + CHUNK_BYTES // 32, side="right")) - 1
             stop = min(max(full, leaf + 1), end, leaf + MOST_ROWS)
             last = int(self.leaves[stop - 1]) + 1
             wide = self.leaves[leaf:stop][self.above[leaf:stop] > MOST_IN_TABLE]
-            yield Chunk(t, first, last, int(at[leaf]), int(at[stop]), tuple(wide.tolist()))
+            yield Chunk(t, first, last, int(starts[leaf]), int(starts[stop]), tuple(wide.tolist()))
             leaf, first = stop, last
 
     def parts(self, number: int) -> list[tuple[Chunk, ...]]:
@@ -252,9 +252,7 @@ class LeafLayout:
         """Patterns of rows (`own`) or donors at a leaf of any number of players."""
         words = self.info[s, effect_kernels.ABOVE] // WORD + 1
         patterns = np.zeros((stop - start, words), np.uint64)
-        from losslens.engines.trees import wide_leaf_kernels  # compiled when it is needed
-
-        wide_leaf_kernels.find_patterns(s, own, start, codes, self.bound.trees, self.info, patterns)
+        effect_kernels.find_patterns(s, own, start, codes, self.bound.trees, self.info, patterns)
         return patterns
 
 
@@ -302,12 +300,12 @@ class _Walk:
         return PatternCounts(chunks, self.D, tuple(tables), others)
 
     def add(
-        self, counts: PatternCounts, effects: Floats, whole: Sequence[Chunk], n_jobs: int | None, tick: Tick
+        self, counts: PatternCounts, effects: Floats, all_chunks: Sequence[Chunk], n_jobs: int | None, tick: Tick
     ) -> None:
         """Add effects to those of all rows, (D, rows, players, outputs)."""
         tables = [self.tabulate(chunk, table.copy()) for chunk, table in zip(counts.chunks, counts.tables, strict=True)]
-        everything = _Tables(self, counts, tables, effects, whole)
-        for _ in _in_order(n_jobs, _Tables.work, everything, self.blocks(), tick):
+        shared = _Tables(self, counts, tables, effects, all_chunks)
+        for _ in _in_order(n_jobs, _Tables.work, shared, self.blocks(), tick):
             pass
 
     # Steps.
@@ -357,16 +355,14 @@ class _Walk:
             self._compare(s, out, *others[s], block, effects)
 
     def _compare(self, s: int, out: int, patterns: Patterns, mass: Floats, block: slice, effects: Floats) -> None:
-        """As `add_block`, at a leaf that has no table: distinct patterns of rows meet those of donors."""
+        """As `add_block`, at a leaf that has no table: distinct patterns of rows are compared with those of donors."""
         layout, players = self.layout, self.layout.players_of(s)
         q = len(players)
-        mine = layout.patterns(s, block.start, block.stop, self.codes, own=True)
-        reached = np.flatnonzero(mine[:, q // WORD] >> np.uint64(q % WORD) == 0)
-        mine, place = _distinct(mine[reached])
-        part = np.zeros((len(mine), self.D, q))
-        from losslens.engines.trees import wide_leaf_kernels
-
-        wide_leaf_kernels.compare(mine, patterns, mass, layout.share, part)
+        row_patterns = layout.patterns(s, block.start, block.stop, self.codes, own=True)
+        reached = np.flatnonzero(row_patterns[:, q // WORD] >> np.uint64(q % WORD) == 0)
+        row_patterns, place = _distinct(row_patterns[reached])
+        part = np.zeros((len(row_patterns), self.D, q))
+        effect_kernels.compare_patterns(row_patterns, patterns, mass, layout.share, part)
         values = layout.value[layout.bound.nodes[s, RIGHT]]
         for w, value in enumerate(values):
             for d in range(self.D):
@@ -408,7 +404,7 @@ class _Tables:
     counts: PatternCounts
     tables: Sequence[Floats]
     effects: Floats  # (D, rows, players, outputs)
-    whole: Sequence[Chunk]  # of which these leaves are a fraction
+    all_chunks: Sequence[Chunk]  # of which those of the counts are a fraction
 
     def work(self, block: slice, tick: Tick) -> None:
         """Add the effects of a block of rows; blocks don't overlap."""
@@ -417,7 +413,7 @@ class _Tables:
             tick(0)
             self.walk.add_block(chunk, table, self.counts.others, block, scratch, effects)
         self.effects[:, block] += effects.transpose(0, 3, 2, 1)
-        done = [_fraction(rows, self.counts.chunks, self.whole) for rows in (block.start, block.stop)]
+        done = [_fraction(rows, self.counts.chunks, self.all_chunks) for rows in (block.start, block.stop)]
         tick(done[1] - done[0])
 
 
@@ -427,11 +423,11 @@ def _in_order(n_jobs: int | None, work: Work[S, P, R], shared: S, parts: Sequenc
         yield from results
 
 
-def _fraction(rows: int, some: Sequence[Chunk], whole: Sequence[Chunk]) -> int:
+def _fraction(rows: int, some: Sequence[Chunk], all_chunks: Sequence[Chunk]) -> int:
     """Rows that some nodes count as, so that all add up."""
     if not some:
         return 0
-    first, nodes = whole[0].first, whole[-1].last - whole[0].first
+    first, nodes = all_chunks[0].first, all_chunks[-1].last - all_chunks[0].first
     return rows * (some[-1].last - first) // nodes - rows * (some[0].first - first) // nodes
 
 
@@ -444,10 +440,10 @@ def _taken(bound: BoundEnsemble, rows: NDArray[np.intp]) -> Ints:
 def _distinct(patterns: Patterns) -> tuple[Patterns, NDArray[np.intp]]:
     """Distinct patterns, and the place of each pattern among them."""
     if patterns.shape[1] == 1:
-        found, place = np.unique(patterns[:, 0], return_inverse=True)
-        return found[:, None], place
-    found, place = np.unique(patterns, axis=0, return_inverse=True)
-    return np.ascontiguousarray(found), place.reshape(-1)
+        distinct, place = np.unique(patterns[:, 0], return_inverse=True)
+        return distinct[:, None], place
+    distinct, place = np.unique(patterns, axis=0, return_inverse=True)
+    return np.ascontiguousarray(distinct), place.reshape(-1)
 
 
 def _sums(place: NDArray[np.intp], weights: Floats, number: int) -> Floats:
@@ -464,8 +460,8 @@ def _factors(most: int) -> tuple[Floats, Floats]:
     members = np.zeros(1, int)  # of each set
     for q in range(1, most + 1):
         members, scale = np.append(members, members + 1), lcm(*range(1, q + 1))
-        of = np.array([0] + [scale * factorial(s) * factorial(q - 1 - s) // factorial(q) for s in range(q)] + [0])
-        factors[:, 1 << q : 2 << q] = of[members], of[members] + of[members + 1]
+        factor = np.array([0] + [scale * factorial(s) * factorial(q - 1 - s) // factorial(q) for s in range(q)] + [0])
+        factors[:, 1 << q : 2 << q] = factor[members], factor[members] + factor[members + 1]
         unit[q] = 1 / scale
     return factors, unit
 

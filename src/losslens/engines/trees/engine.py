@@ -92,7 +92,7 @@ class Trees(ExactEngine):
         raise Declined(f"{feature.name!r} has too many values for its trees")
 
     def prefers_sample(self, subject: Subject) -> bool:
-        """For columns that are replaced together, unless their pairs are few, or two columns have rectangles."""
+        """A sample suits columns that are replaced together, unless pairs are few, or two columns have rectangles."""
         return subject.feature.kind == "group" and not self._takes_pairs(subject, MANY_COLUMNS)
 
     def _takes_column(self, column: int) -> bool:
@@ -170,7 +170,9 @@ class Trees(ExactEngine):
 
     def classes(self, ask: Ask) -> ClassRuns:
         """The class of each value."""
-        return self.bound.class_of[ask.columns[0]]
+        column = ask.columns[0]
+        every, at = self.bound.class_of[column], ask.index[0]
+        return every if ask.whole else ClassRuns.of(self.bound.codes[column, at], every.size)
 
     def takes_about(self, n: int) -> tuple[float, int]:
         """Expected seconds of n rows, and bytes that would be sent to workers."""
@@ -179,23 +181,23 @@ class Trees(ExactEngine):
 
     def walker(self, asks: Sequence[Ask]) -> Walker:
         """Computes curves, in one thread."""
-        wanted = np.zeros(len(self.bound.size), np.uint8)
-        wanted[[ask.columns[0] for ask in asks]] = 1
-        return TreeWalker(self.bound, self.search(wanted, self.bound))
+        requested = np.zeros(len(self.bound.size), np.uint8)
+        requested[[ask.columns[0] for ask in asks]] = 1
+        return TreeWalker(self.bound, self.search(requested, self.bound))
 
     def reordered(self, order: NDArray[np.intp]) -> Self:
         """The engine of the same rows in another order."""
         return replace(self, bound=replace(self.bound, codes=np.ascontiguousarray(self.bound.codes[:, order])))
 
-    def search(self, wanted: NDArray[np.uint8], bound: BoundEnsemble) -> Search:
-        """Search for curves of the wanted columns, in one thread; `bound` may have other rows with the same classes."""
+    def search(self, requested: NDArray[np.uint8], bound: BoundEnsemble) -> Search:
+        """A search for curves of the requested columns, for one thread; `bound` may hold other rows."""
         if (tables := self.bound.tables) is None:
             from losslens.engines.trees.large_trees import LargeTrees
 
-            return LargeTrees(bound, wanted, self.memory)
+            return LargeTrees(bound, requested, self.memory)
         from losslens.engines.trees.small_trees import SmallTrees
 
-        return SmallTrees(bound, tables, wanted)
+        return SmallTrees(bound, tables, requested)
 
 
 def _distinct(columns: Mapping[int, Column], j: int, _: Tick) -> Distinct:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines.base import Declined
-from losslens.engines.readers.ensemble import Ensemble, given, is_affine, sum_of_digits
+from losslens.engines.readers.ensemble import Ensemble, func_and_args, is_affine, sum_of_digits
 from losslens.typing import Floats
 
 FIXED_BITS = 61  # of 63: the sum over all trees fits, with a bit to spare
@@ -53,7 +53,7 @@ def in_digits(ensemble: Ensemble) -> Ensemble:
 
 def in_one_digit(ensemble: Ensemble) -> Ensemble:
     """The ensemble that `in_digits` was given."""
-    link, *inner = given(ensemble.link)
+    link, *inner = func_and_args(ensemble.link)
     if link is not sum_of_digits:
         return ensemble
     high, low = np.hsplit(ensemble.value, 2)

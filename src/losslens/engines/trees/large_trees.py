@@ -81,8 +81,8 @@ def divide_special(
     nodes, _, size, special, sets, _, _, _ = trees
     f, cut, rule = nodes[s, FEATURE], nodes[s, CUT], nodes[s, RULE]
     free, first, column, row = U(kinds[f, KIND]), U(kinds[f, SINGLES]), codes[f], (ONE << shift) - ONE
-    wanted = free != first
-    singles = U(size[f] - special[f]) if wanted else U(0)
+    requested = free != first
+    singles = U(size[f] - special[f]) if requested else U(0)
     right, left, many = q0, q1 + room, q1 - q0
     read = left + room + many  # a copy of the keys, because those that go right may overtake them
     for q in range(many):
@@ -100,9 +100,9 @@ def divide_special(
         to_left, own = goes_left(code, cut, rule, size[f], sets), kind == on_path
         copy = key & row | free << shift
         keys[left] = key if to_left else copy
-        left += U(to_left or (own and wanted and left_part != 0))
+        left += U(to_left or (own and requested and left_part != 0))
         keys[right] = copy if to_left else key
-        right += U(not to_left or (own and wanted and right_part != 0))
+        right += U(not to_left or (own and requested and right_part != 0))
         if not own or room == 0:
             continue
         for c in range(singles):
@@ -140,7 +140,7 @@ def pass_down(trees, codes, kinds, base, shift, on_path, keys, jobs, ends, span,
     """
     nodes, roots, size, special, _, _, value, _ = trees
     rows, width, row = U(codes.shape[1]), U(value.shape[1]), (ONE << shift) - ONE
-    long, unwanted = width + ONE, U(len(span) - 1)
+    long, no_kind = width + ONE, U(len(span) - 1)
     path, kind = on_path << shift, on_path - ONE
     for i in range(rows):
         count[i] = 0
@@ -152,50 +152,51 @@ def pass_down(trees, codes, kinds, base, shift, on_path, keys, jobs, ends, span,
         while True:
             while nodes[s, FEATURE] >= 0 and q1 > q0:
                 f, cut = U(nodes[s, FEATURE]), nodes[s, CUT]
-                free, at = U(kinds[f, KIND]), U(base[f]) + U(cut)
-                here = span[free]
-                low, high = here >> HALF, here & LOW_HALF
+                free, cut_place = U(kinds[f, KIND]), U(base[f]) + U(cut)
+                bounds = span[free]
+                low, high = bounds >> HALF, bounds & LOW_HALF
                 if depth == U(len(jobs)):
                     return JOBS_FULL
                 if nodes[s, RULE] == PLAIN and special[f] == size[f]:
                     if q1 + q1 - q0 > U(len(keys)):
                         return KEYS_FULL
-                    sender = path if free != unwanted else U(0)  # then no row sends a copy
+                    sender = path if free != no_kind else U(0)  # then no row sends a copy
                     first_left = q1
-                    end = divide(keys, q0, q1, codes, f, cut, row, free << shift, sender, U(low < at), U(at >= high))
+                    sides = U(low < cut_place), U(cut_place >= high)
+                    end = divide(keys, q0, q1, codes, f, cut, row, free << shift, sender, *sides)
                     left, right = end >> HALF, end & LOW_HALF
                 else:
                     room = U(0)
-                    if free != unwanted and is_first(jobs, depth, nodes, f):
+                    if free != no_kind and is_first(jobs, depth, nodes, f):
                         for q in range(q0, q1):
                             room += U(U(keys[q]) >> shift == on_path)
                         room *= U(size[f] - special[f])
                     first_left = q1 + room
                     if first_left + room + TWO * (q1 - q0) > U(len(keys)):
                         return KEYS_FULL
-                    sides = U(low < at), U(at < high)
+                    sides = U(low < cut_place), U(cut_place < high)
                     divide_special(s, trees, codes, kinds, keys, q0, q1, room, shift, on_path, *sides, ends)
                     right, left = ends[0], ends[1]
-                jobs[depth, 0], jobs[depth, 1], jobs[depth, 2], jobs[depth, 3] = s, q0, right, here
+                jobs[depth, 0], jobs[depth, 1], jobs[depth, 2], jobs[depth, 3] = s, q0, right, bounds
                 jobs[depth, 4] = WAITS
                 depth += ONE
-                span[free] = low << HALF | min(at, high)
+                span[free] = low << HALF | min(cut_place, high)
                 s, q0, q1 = s + ONE, first_left, left
             if nodes[s, FEATURE] < 0:
                 leaf, one = U(nodes[s, RIGHT]), value[U(nodes[s, RIGHT]), 0]
                 for q in range(q0, q1):
                     key = U(keys[q])
-                    i, mine = key & row, U(key >= path)
-                    own[i if mine else rows, t * width] = one  # arithmetic again: the other rows share a place
+                    i, is_own = key & row, U(key >= path)
+                    own[i if is_own else rows, t * width] = one  # arithmetic again: the other rows share a place
                     place = U(count[i])
                     if place == capacity:
                         return EVENTS_FULL
-                    count[i] = place + (ONE ^ mine)
+                    count[i] = place + (ONE ^ is_own)
                     place = (i * capacity + place) * long
                     events[place] = i8(span[key >> shift & kind])
                     events[place + ONE] = one
                     for w in range(ONE, width):
-                        own[i if mine else rows, t * width + w] = value[leaf, w]
+                        own[i if is_own else rows, t * width + w] = value[leaf, w]
                         events[place + ONE + w] = value[leaf, w]
             while depth > 0:  # up to a node whose right subtree waits
                 up = depth - ONE
@@ -203,8 +204,8 @@ def pass_down(trees, codes, kinds, base, shift, on_path, keys, jobs, ends, span,
                 f = U(nodes[s, FEATURE])
                 if jobs[up, 4] == WAITS and jobs[up, 2] > jobs[up, 1]:
                     jobs[up, 4] = DONE
-                    at, here = U(base[f]) + U(nodes[s, CUT]), jobs[up, 3]
-                    span[kinds[f, KIND]] = max(at, here >> HALF) << HALF | here & LOW_HALF
+                    cut_place, bounds = U(base[f]) + U(nodes[s, CUT]), jobs[up, 3]
+                    span[kinds[f, KIND]] = max(cut_place, bounds >> HALF) << HALF | bounds & LOW_HALF
                     s, q0, q1 = U(nodes[s, RIGHT]), jobs[up, 1], jobs[up, 2]
                     break
                 span[kinds[f, KIND]] = jobs[up, 3]
@@ -217,7 +218,7 @@ def pass_down(trees, codes, kinds, base, shift, on_path, keys, jobs, ends, span,
 
 
 @njit
-def list_bits(mark, first, stop, places, at):
+def list_bits(mark, first, stop, places, end):
     """Write the positions of bits of the words first .. stop, counted from the first, and zero them; returns the end.
 
     Most words have up to three bits, which are written without a branch, and are overwritten where there are fewer.
@@ -225,21 +226,21 @@ def list_bits(mark, first, stop, places, at):
     for number in range(stop - first):
         word = U(mark[first + number])
         mark[first + number] = U(0)
-        here, count = number << SIX, U(count_bits(word))
-        places[at] = here + U(trailing_zeros(word | LAST_BIT))
+        first_place, count = number << SIX, U(count_bits(word))
+        places[end] = first_place + U(trailing_zeros(word | LAST_BIT))
         word &= word - ONE
-        places[at + ONE] = here + U(trailing_zeros(word | LAST_BIT))
+        places[end + ONE] = first_place + U(trailing_zeros(word | LAST_BIT))
         word &= word - ONE
-        places[at + TWO] = here + U(trailing_zeros(word | LAST_BIT))
+        places[end + TWO] = first_place + U(trailing_zeros(word | LAST_BIT))
         if count > U(3):
-            more = at + U(3)
+            more = end + U(3)
             word &= word - ONE
             while word != 0:
-                places[more] = here + U(trailing_zeros(word))
+                places[more] = first_place + U(trailing_zeros(word))
                 word &= word - ONE
                 more += ONE
-        at += count
-    return at
+        end += count
+    return end
 
 
 @compiled(
@@ -262,15 +263,15 @@ def emit_rows(
     while ONE << pad < outputs:  # a position of the difference array has room for all outputs
         pad += ONE
     while i < U(stop) and s <= U(STEPS_PER_YIELD):
-        here, mine = i - first_row, i * capacity * long
+        row, first_event = i - first_row, i * capacity * long
         for w in range(outputs):
-            total[here, w] = 0
+            total[row, w] = 0
         for t in range(trees):
             out, first = U(output[t]), own[i, t * width]
             for w in range(width):
-                total[here, out + w] += own[i, t * width + w]
+                total[row, out + w] += own[i, t * width + w]
             for q in range(U(begins[i, t]), U(begins[i, t + ONE])):
-                place = mine + q * long
+                place = first_event + q * long
                 span, gain = U(events[place]), events[place + ONE] - first
                 a, z = span >> HALF, span & LOW_HALF
                 mark[a >> SIX] |= ONE << (a & U(63))
@@ -284,10 +285,10 @@ def emit_rows(
                     diff[z + w] -= gain
         for k in range(p):
             at, end = U(base[k]), U(size[k])
-            start[here, k] = s
+            start[row, k] = s
             classes[s] = 0
             for w in range(outputs):
-                raw[s, w] = total[here, w] + diff[(at << pad) + w]
+                raw[s, w] = total[row, w] + diff[(at << pad) + w]
                 diff[(at << pad) + w] = 0
             mark[at >> SIX] &= ~ONE
             s += ONE
@@ -308,7 +309,7 @@ def emit_rows(
                         moved |= step
                         raw[s, w] = raw[s - ONE, w] + step
                 s += U(moved != 0 and c < end)
-        start[here, p] = s
+        start[row, p] = s
         i += ONE
     return i8(i)
 
@@ -320,8 +321,8 @@ EVENTS = 48  # expected events per row and tree; the buffer grows if there are m
 class LargeTrees:
     """Curves by passing rows down. It reuses its arrays, so each thread needs its own."""
 
-    def __init__(self, bound: BoundEnsemble, wanted: NDArray[np.uint8], memory: int) -> None:
-        self.bound, self.columns = bound, np.flatnonzero(wanted)
+    def __init__(self, bound: BoundEnsemble, requested: NDArray[np.uint8], memory: int) -> None:
+        self.bound, self.columns = bound, np.flatnonzero(requested)
         trees, self.long = len(bound.roots), 1 + bound.value.shape[1]
         self.size = size = bound.size[self.columns]
         words = (size >> 6) + 1  # a feature starts a new word on the axis of positions
@@ -336,11 +337,11 @@ class LargeTrees:
         self.jobs, self.ends = np.empty((64, 5), np.uint64), np.empty(2, np.uint64)
 
     def _count_kinds(self) -> None:
-        """Number what can be free: the ordered classes of a wanted feature, or one of its other classes."""
+        """Number what can be free: the ordered classes of a requested feature, or one of its other classes."""
         bound, columns = self.bound, self.columns
         singles = (bound.size - bound.special)[columns]
         n_kinds = len(columns) + int(singles.sum())
-        self.on_path = 1 << n_kinds.bit_length()  # a bit that no kind has, not even that of unwanted features
+        self.on_path = 1 << n_kinds.bit_length()  # a bit that no kind has, nor the number `n_kinds`
         self.kinds = np.full((len(bound.size), 2), n_kinds, np.uint32)
         self.kinds[columns, 0] = np.arange(len(columns))
         self.kinds[columns, 1] = len(columns) + np.cumsum(singles) - singles

@@ -47,7 +47,7 @@ class MeanGames:
         self.base = (base + bound.ensemble.offset) / bound.ensemble.divisor
 
     def scores(self, i: int) -> Floats:
-        """Of row i, (2^p, outputs); bit j of a coalition's number says that it contains player j."""
+        """The mean scores of row i, (2^p, outputs); bit j of a coalition's number says that it contains player j."""
         table = np.zeros((self.bound.ensemble.outputs, 1 << self.p))
         layout = self.layout
         add_leaves(

@@ -1,4 +1,4 @@
-"""How a node splits the classes of a feature; shared by all compiled kernels."""
+"""How a node splits the classes of a feature, shared by all compiled kernels, and the walk from the root to a leaf."""
 
 from __future__ import annotations
 
@@ -32,17 +32,19 @@ def goes_left(code, cut, rule, size, sets):
     return sets[rule - SETS, code] != 0
 
 
-@compiled(types.void(i4[:, ::1], TREES, i8[:, ::1]))
-def add_own_leaves(codes, trees, raw):
-    """Add the values of the leaves that rows reach, tree by tree."""
+@compiled(types.void(TREES, types.boolean[::1], i4[:, ::1], i4[:, ::1], i8[:, :, ::1]))
+def walk_pairs(trees, replaced, codes, values, raw):
+    """Add the values of all trees, pair by pair: of the leaves at the row's codes and the donor's replaced values."""
     nodes, roots, size, _, sets, _, value, output = trees
     for t in range(U(len(roots))):
         out = U(output[t])
-        for i in range(U(codes.shape[1])):
-            s = U(roots[t])
-            while nodes[s, FEATURE] >= 0:
-                f = U(nodes[s, FEATURE])
-                left = goes_left(codes[f, i], nodes[s, CUT], nodes[s, RULE], size[f], sets)
-                s = s + ONE if left else U(nodes[s, RIGHT])
-            for w in range(U(value.shape[1])):
-                raw[i, out + w] += value[U(nodes[s, RIGHT]), w]
+        for i in range(U(raw.shape[0])):
+            for k in range(U(raw.shape[1])):
+                s = U(roots[t])
+                while nodes[s, FEATURE] >= 0:
+                    f = U(nodes[s, FEATURE])
+                    code = values[f, k] if replaced[f] else codes[f, i]
+                    left = goes_left(code, nodes[s, CUT], nodes[s, RULE], size[f], sets)
+                    s = s + ONE if left else U(nodes[s, RIGHT])
+                for w in range(U(value.shape[1])):
+                    raw[i, k, out + w] += value[U(nodes[s, RIGHT]), w]

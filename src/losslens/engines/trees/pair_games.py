@@ -88,6 +88,20 @@ def pair_predictions(bound: BoundEnsemble, packed: PackedRows, rows: Indices, do
     return raw.reshape(len(rows), 1 << p, outputs)
 
 
+def walk_sums(
+    bound: BoundEnsemble, packed: PackedRows, rows: Indices, donors: Indices, orders: Indices
+) -> NDArray[np.int64]:
+    """Sums of leaves along walks from donors to rows, (walks, players + 1, outputs), for `BoundEnsemble.respond`."""
+    walks, p = orders.shape
+    raw = np.empty((walks, p + 1, len(bound.unit)), np.int64)
+    places = np.argsort(orders, axis=1).astype(np.int32)
+    stack, parts = _walk_buffers(bound)
+    buffers = np.empty(len(bound.unit) * (p + 2), np.int64), stack, parts, np.empty(p, np.uint64)
+    pairs = np.array(rows, np.int64), np.array(donors, np.int64)
+    pair_kernels.sum_leaves_of_walks(*pairs, places, bound.trees, tuple(packed), buffers, raw)
+    return raw
+
+
 class PackedRows(NamedTuple):
     """Rows in terms of players. For small trees the leaves that rows allow are bits.
 
@@ -135,11 +149,16 @@ class _Task(NamedTuple):
         return _Task(self.rows[which], self.donors[which], self.differ[which], self.cells[which])
 
 
+def _walk_buffers(bound: BoundEnsemble) -> tuple[Words, Words]:
+    """For a way down large trees, and for the players of a small one."""
+    return np.empty((bound.depth + 2, 3), np.uint64), np.empty((SMALL_TREE_LEAVES, 3), np.uint64)
+
+
 class _Buffers:
     """Arrays of one thread."""
 
     def __init__(self, p: int, bound: BoundEnsemble) -> None:
-        stack, parts = np.empty((bound.depth + 2, 3), np.uint64), np.empty((SMALL_TREE_LEAVES, 3), np.uint64)
+        stack, parts = _walk_buffers(bound)
         self.walk = np.empty(len(bound.unit) << p, np.int64), stack, parts, np.empty(p, np.uint64)  # table and players
         block = 1 << int(pair_kernels.LOW)
         self.sums = (
@@ -202,12 +221,12 @@ class _Game:
             side[:] = loss(np.repeat(self.target[target_rows], task.cells), sample.shown(loss, prediction))
         return values
 
-    def _sum(self, task: _Task, given: Floats, buffers: _Buffers, shares: Floats, errors: Floats) -> None:
+    def _sum(self, task: _Task, losses: Floats, buffers: _Buffers, shares: Floats, errors: Floats) -> None:
         weight = self.sample.weight
         mass = np.zeros((len(task.rows), 2))
         mass[:, : self.sides] = (weight[task.rows] * weight[task.donors])[:, None]
         pair_kernels.play(
-            self.kind, task.rows, task.donors, task.differ, self.y, mass, given, self.scale, self.shift,
+            self.kind, task.rows, task.donors, task.differ, self.y, mass, losses, self.scale, self.shift,
             self.bound.trees, tuple(self.packed), buffers.walk, buffers.sums, shares, errors,
         )  # fmt: skip
 
@@ -226,10 +245,10 @@ def _stripes(game: _Game, keep_cells: bool) -> Iterator[tuple[NDArray[np.int64],
     for start in range(0, n, step):
         stop = min(n, start + step)
         rows, donors = np.repeat(np.arange(start, stop), n), np.tile(np.arange(n), stop - start)
-        wanted = donors > rows if game.sides == 2 else donors != rows
+        mask = donors > rows if game.sides == 2 else donors != rows
         if not keep_cells:
-            wanted &= counts[rows] | counts[donors]
-        yield rows[wanted], donors[wanted]
+            mask &= counts[rows] | counts[donors]
+        yield rows[mask], donors[mask]
 
 
 def _work(
@@ -265,8 +284,8 @@ def _is_symmetric(bound: BoundEnsemble, players: Players) -> bool:
 
 def _kind(bound: BoundEnsemble, loss: Loss) -> int:
     """How a loss is computed; a link is recognised by its values at a few scores."""
-    known = loss in (losses.squared_error, losses.brier, losses.log_loss)
-    if bound.ensemble.outputs != 1 or not known or not bound.ensemble.is_tried:
+    compiled = loss in (losses.squared_error, losses.brier, losses.log_loss)
+    if bound.ensemble.outputs != 1 or not compiled or not bound.ensemble.is_tried:
         return pair_kernels.PRECOMPUTED
     response = bound.ensemble.link(PROBE[:, None].copy())
     if response.dtype != np.float64 or (response.ndim == 2 and response.shape[1] != 2):

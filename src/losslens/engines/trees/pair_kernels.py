@@ -3,6 +3,9 @@
 In a tree both sides are followed wherever row and donor differ. A leaf is reached by the coalitions S that contain all
 players of a set A and none of a set B, ``1[A in S] 1[B not in S] = sum over T in B of (-1)^|T| 1[A + T in S]``: it is
 added at a few positions of a table, and one sum over subsets turns the table into the sums of leaves of all coalitions.
+
+Along a walk from donor to row, in one order of the players, a leaf is reached on one stretch: from the step after the
+last player of A joined to that before the first of B does. It is added at the beginning, and subtracted at the end.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from numba import njit, types
 
 from losslens.engines.compiled import compiled
-from losslens.engines.intrinsics import count_bits, sum_subsets, trailing_zeros
+from losslens.engines.intrinsics import count_bits, leading_zeros, sum_subsets, trailing_zeros
 from losslens.engines.trees.node_rules import (
     CUT,
     FEATURE,
@@ -29,7 +32,9 @@ from losslens.engines.trees.node_rules import (
 from losslens.engines.trees.pair_losses import REORDERED_SUMS, log_losses, squared_losses
 
 NONE = U(0)
+LAST_BIT = U(63)
 LOW = U(6)  # "low" players: their 64 coalitions are adjacent and are summed together, as a block
+COALITIONS, WALK = U(0), U(1)  # where leaves are added
 PRECOMPUTED, SQUARED, LOGISTIC = 0, 1, 2  # losses computed by NumPy, and those computed here
 
 # See `pair_games.PackedRows` and `pair_games._Buffers`.
@@ -57,16 +62,40 @@ def compare(codes, player, rows, donors, differ, cells):
 def add_leaf(value, leaf, out, holds, lacks, cells, table):
     """Add a leaf that is reached by the coalitions that contain all of some players and none of others."""
     for w in range(U(value.shape[1])):
-        at, amount, part = (out + w) * cells + holds, value[leaf, w], lacks
+        place, amount, part = (out + w) * cells + holds, value[leaf, w], lacks
         while part != NONE:
             sign = i8(count_bits(part) & 1)
-            table[at + part] += (amount ^ -sign) + sign
+            table[place + part] += (amount ^ -sign) + sign
             part = (part - ONE) & lacks
-        table[at] += amount
+        table[place] += amount
 
 
 @njit(forceinline=True)
-def add_small(i, k, bits, cells, trees, packed, parts, table):
+def add_stretch(value, leaf, out, holds, lacks, steps, table):
+    """Add a leaf where a walk reaches it: bits are the steps at which players join, the first step is the donor."""
+    begin, end = NONE, steps
+    if holds != NONE:
+        begin = LAST_BIT - U(leading_zeros(holds)) + ONE
+    if lacks != NONE:
+        end = U(trailing_zeros(lacks)) + ONE
+    if begin < end:
+        for w in range(U(value.shape[1])):
+            at, amount = (out + w) * (steps + ONE), value[leaf, w]
+            table[at + begin] += amount
+            table[at + end] -= amount
+
+
+@njit(forceinline=True)
+def add_part(where, value, leaf, out, holds, lacks, size, table):
+    """Add a leaf along a walk, or in all coalitions; a function as an argument would keep numba from caching."""
+    if where == WALK:
+        add_stretch(value, leaf, out, holds, lacks, size, table)
+    else:
+        add_leaf(value, leaf, out, holds, lacks, size, table)
+
+
+@njit(forceinline=True)
+def add_small(where, i, k, bits, cells, trees, packed, parts, table):
     """Add all trees, from the leaves that the values of the two rows allow; `bits` are the players, 0 if they agree.
 
     A player is *active* in a tree if the row's value and the donor's allow different leaves among those that the pair
@@ -81,11 +110,11 @@ def add_small(i, k, bits, cells, trees, packed, parts, table):
             reached &= allowed[i, e] | allowed[k, e]
         active = NONE
         for e in range(start, stop):
-            mine, theirs = allowed[i, e], allowed[k, e]
-            parts[active, 0] = mine
-            parts[active, 1] = theirs
+            of_row, of_donor = allowed[i, e], allowed[k, e]
+            parts[active, 0] = of_row
+            parts[active, 1] = of_donor
             parts[active, 2] = bits[U(owner[e])]
-            active += U((mine ^ theirs) & reached != NONE)
+            active += U((of_row ^ of_donor) & reached != NONE)
         while reached != NONE:
             place = U(trailing_zeros(reached))
             reached &= reached - ONE
@@ -93,11 +122,11 @@ def add_small(i, k, bits, cells, trees, packed, parts, table):
             for e in range(active):
                 holds |= parts[e, 2] & (((parts[e, 1] >> place) & ONE) - ONE)
                 lacks |= parts[e, 2] & (((parts[e, 0] >> place) & ONE) - ONE)
-            add_leaf(value, leaf + place, out, holds, lacks, cells, table)
+            add_part(where, value, leaf + place, out, holds, lacks, cells, table)
 
 
 @njit
-def add_large(i, k, bits, cells, trees, packed, stack, table):
+def add_large(where, i, k, bits, cells, trees, packed, stack, table):
     """As `add_small`, for trees of any size: walk down, to both sides where the rows differ in an undecided player."""
     nodes, roots, size, _, sets, _, value, output = trees
     codes, player, _, _, _, _ = packed
@@ -121,7 +150,7 @@ def add_large(i, k, bits, cells, trees, packed, stack, table):
                     waiting += ONE
                     holds |= bit
                 s = s + ONE if left else right
-            add_leaf(value, U(nodes[s, RIGHT]), out, holds, lacks, cells, table)
+            add_part(where, value, U(nodes[s, RIGHT]), out, holds, lacks, cells, table)
 
 
 @njit
@@ -141,9 +170,9 @@ def sum_leaves(i, k, players, trees, packed, outputs, buffers):
         table[c] = 0
     _, _, _, _, allowed, _ = packed
     if allowed.shape[0] > 0:
-        add_small(i, k, bits, cells, trees, packed, parts, table)
+        add_small(COALITIONS, i, k, bits, cells, trees, packed, parts, table)
     else:
-        add_large(i, k, bits, cells, trees, packed, stack, table)
+        add_large(COALITIONS, i, k, bits, cells, trees, packed, stack, table)
     for w in range(outputs):
         sum_subsets(table, w * cells, players)
 
@@ -151,7 +180,7 @@ def sum_leaves(i, k, players, trees, packed, outputs, buffers):
 @compiled(types.void(i8[::1], i8[::1], u8[::1], TREES, ROWS, BUFFERS, i8[:, ::1]))
 def sum_leaves_of_pairs(rows, donors, differ, trees, packed, buffers, raw):
     """The sums of leaves of some pairs, their coalitions concatenated: (., outputs)."""
-    outputs, at, players, table = U(raw.shape[1]), NONE, NONE, buffers[0]
+    outputs, position, players, table = U(raw.shape[1]), NONE, NONE, buffers[0]
     for b in range(U(len(rows))):
         if b == NONE or differ[b] != differ[b - ONE]:
             players = number_players(differ[b], buffers[3])
@@ -159,8 +188,30 @@ def sum_leaves_of_pairs(rows, donors, differ, trees, packed, buffers, raw):
         sum_leaves(U(rows[b]), U(donors[b]), players, trees, packed, outputs, buffers)
         for w in range(outputs):
             for c in range(cells):
-                raw[at + c, w] = table[w * cells + c]
-        at += cells
+                raw[position + c, w] = table[w * cells + c]
+        position += cells
+
+
+@compiled(types.void(i8[::1], i8[::1], i4[:, ::1], TREES, ROWS, BUFFERS, i8[:, :, ::1]))
+def sum_leaves_of_walks(rows, donors, places, trees, packed, buffers, raw):
+    """The sums of leaves along walks from donors to rows, (walks, players + 1, outputs); places: when players join."""
+    table, stack, parts, bits = buffers
+    steps, outputs = U(raw.shape[1]), U(raw.shape[2])
+    for b in range(U(len(rows))):
+        i, k = U(rows[b]), U(donors[b])
+        for j in range(U(len(bits))):
+            bits[j] = ONE << U(places[b, j])
+        for c in range(outputs * (steps + ONE)):
+            table[c] = 0
+        if packed[4].shape[0] > 0:
+            add_small(WALK, i, k, bits, steps, trees, packed, parts, table)
+        else:
+            add_large(WALK, i, k, bits, steps, trees, packed, stack, table)
+        for w in range(outputs):
+            total = i8(0)
+            for step in range(steps):
+                total += table[w * (steps + ONE) + step]
+                raw[b, step, w] = total
 
 
 # Shapley values.
@@ -258,14 +309,14 @@ def add_errors(differ, by_coalition, places, errors):
         f8[:, :, ::1], f8[::1],
     )
 )  # fmt: skip
-def play(kind, rows, donors, differ, y, mass, given, scale, shift, trees, packed, buffers, sums, shares, errors):
+def play(kind, rows, donors, differ, y, mass, precomputed, scale, shift, trees, packed, buffers, sums, shares, errors):
     """Shares of the players of some pairs, for the row's y and for the donor's; their losses are added to the errors.
 
-    Pairs with the same differing players are adjacent. `given` are the losses of all coalitions, pairs concatenated, if
-    they are precomputed. Of the sums, those by coalition are zero, and left so.
+    Pairs with the same differing players are adjacent. `precomputed` are the losses of all coalitions, pairs
+    concatenated, if `kind` is that. Of the sums, those by coalition are zero, and left so.
     """
     with_player, losses, by_low, weight, by_high, by_coalition, places = sums
-    players, at, table = NONE, NONE, buffers[0]
+    players, position, table = NONE, NONE, buffers[0]
     for b in range(U(len(rows))):
         if b == NONE or differ[b] != differ[b - ONE]:
             if b > NONE:
@@ -289,9 +340,9 @@ def play(kind, rows, donors, differ, y, mass, given, scale, shift, trees, packed
                 log_losses(table, block * side, side, scale, shift, y[i], y[k], losses)
             else:
                 for c in range(side):
-                    losses[NONE, c] = given[NONE, at + c]
-                    losses[ONE, c] = given[ONE, at + c]
-                at += side
+                    losses[NONE, c] = precomputed[NONE, position + c]
+                    losses[ONE, c] = precomputed[ONE, position + c]
+                position += side
             if block == NONE:
                 row_gain, donor_gain = losses[NONE, NONE], losses[ONE, NONE]
             above = U(count_bits(block))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from losslens.engines.compiled import compiled
 from losslens.engines.intrinsics import trailing_zeros
 from losslens.engines.trees.bound import BoundEnsemble, Ints
-from losslens.engines.trees.node_rules import CUT, FEATURE, RIGHT, RULE, TREES, U, goes_left, i4, i8, u8
+from losslens.engines.trees.node_rules import U, i4, i8, u8, walk_pairs
 from losslens.engines.trees.small_trees import Tables
 from losslens.typing import Indices
 
@@ -39,22 +39,6 @@ def add_pairs(kept, replaced, leaf_at, value, output, raw):
                             raw[i, k, out + w] += value[leaf + U(trailing_zeros(allowed & replaced[t, k])), w]
 
 
-@compiled(types.void(TREES, types.boolean[::1], i4[:, ::1], i4[:, ::1], i8[:, :, ::1]))
-def walk_pairs(trees, replaced, codes, values, raw):
-    """Add the values of all trees, pair by pair: of the leaves at the row's codes and the donor's replaced values."""
-    nodes, roots, size, _, sets, _, value, output = trees
-    for t in range(len(roots)):
-        for i in range(raw.shape[0]):
-            for k in range(raw.shape[1]):
-                s = roots[t]
-                while nodes[s, FEATURE] >= 0:
-                    f = nodes[s, FEATURE]
-                    code = values[f, k] if replaced[f] else codes[f, i]
-                    s = s + 1 if goes_left(code, nodes[s, CUT], nodes[s, RULE], size[f], sets) else nodes[s, RIGHT]
-                for w in range(value.shape[1]):
-                    raw[i, k, output[t] + w] += value[nodes[s, RIGHT], w]
-
-
 def pair_table(
     bound: BoundEnsemble, tables: Tables | None, kept: Sequence[int] | Indices, values: Ints, rows: Indices
 ) -> NDArray[np.int64]:
@@ -64,19 +48,20 @@ def pair_table(
     if a tree has too many leaves for a mask, every pair walks down every tree.
     """
     replaced = np.isin(np.arange(len(bound.size)), kept, invert=True)
-    codes, lent = np.ascontiguousarray(bound.codes[:, rows]), np.zeros((len(replaced), values.shape[1]), np.int32)
-    lent[replaced] = values
+    codes = np.ascontiguousarray(bound.codes[:, rows])
+    donor_codes = np.zeros((len(replaced), values.shape[1]), np.int32)
+    donor_codes[replaced] = values
     raw = np.zeros((len(rows), values.shape[1], len(bound.unit)), np.int64)
     if tables is None:
-        walk_pairs(bound.trees, replaced, codes, lent, raw)
+        walk_pairs(bound.trees, replaced, codes, donor_codes, raw)
         return raw
     step = max(1, MASKS // max(1, values.shape[1]))
     for t in range(0, len(bound.roots), step):
-        part, here = slice(t, t + step), (tables.tree >= t) & (tables.tree < t + step)
+        part, in_part = slice(t, t + step), (tables.tree >= t) & (tables.tree < t + step)
         of_rows, of_donors = (
             tables.allowed(entries, tables.tree[entries] - t, len(bound.roots[part]), classes)
-            for mask, classes in ((~replaced, codes), (replaced, lent))
-            for entries in (np.flatnonzero(here & mask[tables.feature]),)
+            for mask, classes in ((~replaced, codes), (replaced, donor_codes))
+            for entries in (np.flatnonzero(in_part & mask[tables.feature]),)
         )
         add_pairs(of_rows, of_donors, bound.leaf_at[part], bound.value, bound.output[part], raw)
     return raw

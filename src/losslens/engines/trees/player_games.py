@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from losslens.engines.trees.pair_games import PackedRows, PairShares
 
 SMALL_TREE, LARGE_TREE = 25, 1500  # cost of one tree for one pair, in units of one coalition's loss
+MOST_STEPS = 64  # of a walk: bits of a word
 TABLE_ROWS = 500  # a leaf's table of patterns takes about the time of so many rows
 
 
@@ -55,7 +56,7 @@ class TreeGames(PlayerGames):
         return ways
 
     def _leaf_means(self, n: int) -> dict[str, float]:
-        """Where predictions are sums of leaves, so are their means over donors."""
+        """The way by leaves: where predictions are sums of leaves, so are their means over donors."""
         from losslens.engines.trees.effects import linear_response
         from losslens.engines.trees.mean_games import cost
 
@@ -119,8 +120,9 @@ class TreeGames(PlayerGames):
         ends = np.tile(bound.ensemble.offset / bound.ensemble.divisor, (2, 1))
         for t, output in enumerate(bound.output.tolist()):
             leaves = bound.value[bound.leaf_at[t] : bound.leaf_at[t + 1]]
-            at = slice(output, output + leaves.shape[1])
-            ends[:, at] += np.stack([leaves.min(axis=0), leaves.max(axis=0)]) * bound.unit[at] / bound.ensemble.divisor
+            outputs = slice(output, output + leaves.shape[1])
+            extremes = np.stack([leaves.min(axis=0), leaves.max(axis=0)])
+            ends[:, outputs] += extremes * bound.unit[outputs] / bound.ensemble.divisor
         return ends[0], ends[1]
 
     def effects_on_sums(self, weights: Floats, n_jobs: int | None, tick: Tick) -> SumEffects:
@@ -133,12 +135,24 @@ class TreeGames(PlayerGames):
     # Shapley values of predictions.
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
-        """From the leaves if the response is linear in their sum, else coalition by coalition."""
+        """A closed form if the response is linear in the sum of leaves, else coalition by coalition."""
         from losslens.engines.trees.effects import linear_response
 
         if linear_response(self.engine.sums) is not None:
             return {"closed form": 0.0}
-        return {"all coalitions": rows * donors * coalition_count(len(self.players))}
+        ways = {"all coalitions": rows * donors * coalition_count(len(self.players))}
+        return ways | ({"walks": 0.0} if len(self.players) <= MOST_STEPS else {})
+
+    def walk_sums(self, rows: Indices, donors: Indices, orders: Indices) -> Floats:
+        """The outputs along walks from donors to rows, (walks, players + 1, outputs)."""
+        from losslens.engines.trees.pair_games import walk_sums
+
+        bound = self.engine.sums
+        return bound.scores(walk_sums(bound, self.packed, rows, donors, orders))
+
+    def respond(self, sums: Floats) -> NDArray[Any]:
+        """Predictions, from outputs (m, outputs)."""
+        return self.engine.sums.ensemble.link(sums)
 
     def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
         """Shapley values of the predictions of some rows, (rows, p, ...): weighted means over the donors."""

@@ -59,10 +59,10 @@ class Tables(NamedTuple):
         """The tree of each entry."""
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
-    def allowed(self, entries: Indices, to: Indices, count: int, codes: Ints) -> NDArray[np.uint64]:
-        """The leaves that classes (features, m) allow by all entries with the same number `to`, (count, m)."""
-        words = np.full((count, codes.shape[1]), ~np.uint64(0))
-        for e, k in zip(entries.tolist(), to.tolist(), strict=True):
+    def allowed(self, entries: Indices, group: Indices, groups: int, codes: Ints) -> NDArray[np.uint64]:
+        """The leaves that classes (features, m) allow, over all entries of each group: (groups, m)."""
+        words = np.full((groups, codes.shape[1]), ~np.uint64(0))
+        for e, k in zip(entries.tolist(), group.tolist(), strict=True):
             words[k] &= self.mask[self.mask_at[e] + codes[self.feature[e]]]
         return words
 
@@ -101,7 +101,7 @@ def _starts(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _of_trees(tree: NDArray[np.intp], trees: int) -> NDArray[np.int32]:
-    """Where the items of each tree start, (T + 1,)."""
+    """The position at which the items of each tree start, (T + 1,)."""
     return np.searchsorted(tree, np.arange(trees + 1)).astype(np.int32)
 
 
@@ -138,27 +138,27 @@ def _tabulate(
         leaves, e0, pairs, spans = U(leaf_at[t + ONE] - leaf_at[t]), first[t], U(pair_at[t]), U(span_at[t])
         for k in range(U(inner_at[t]), U(inner_at[t + ONE])):
             s, e, low, middle, high = U(inner[k]), entry_of[k], U(below[k, 0]), U(below[k, 1]), U(below[k, 2])
-            cut, rule, at, mine = nodes[s, CUT], nodes[s, RULE], U(mask_at[e]), spans + U(e - e0) * leaves
+            cut, rule, first_mask, first_span = nodes[s, CUT], nodes[s, RULE], U(mask_at[e]), spans + U(e - e0) * leaves
             classes, place = size[feature[e]], offset[feature[e]] + cut
             left, right = ((ONE << (middle - low)) - ONE) << low, ((ONE << (high - middle)) - ONE) << middle
             for c in range(classes):
-                mask[at + U(c)] &= ~(right if goes_left(c, cut, rule, classes, sets) else left)
+                mask[first_mask + U(c)] &= ~(right if goes_left(c, cut, rule, classes, sets) else left)
             for z in range(middle, high):
-                if span[mine + z, 0] < place:
-                    span[mine + z, 0] = place
+                if span[first_span + z, 0] < place:
+                    span[first_span + z, 0] = place
                 for x in range(low, middle):
                     split[pairs + x * leaves + z] = U(e - e0) * leaves + z
                     split[pairs + z * leaves + x] = U(e - e0) * leaves + x
             for x in range(low, middle):
-                if span[mine + x, 1] > place:
-                    span[mine + x, 1] = place
+                if span[first_span + x, 1] > place:
+                    span[first_span + x, 1] = place
 
 
 @njit
-def search(codes, begin, rows, trees, tables, forbidden, diff, own, to):
+def search(codes, begin, rows, trees, tables, forbidden, diff, own, first_row):
     """Sum the own leaves of a few rows from `begin` on, and add the gains of all trees to their difference arrays.
 
-    The sums are written to `own` from row `to` on.
+    The sums are written to `own` from `first_row` on.
 
     A gain is the value of a reached leaf minus that of the own leaf. ``forbidden[0, i]`` are the leaves that at least
     one feature of row i forbids, ``forbidden[1, i]`` those that two or more forbid: zero before and after.
@@ -169,21 +169,21 @@ def search(codes, begin, rows, trees, tables, forbidden, diff, own, to):
     row_size = U(offset[len(size)])  # positions of a row in the difference array
     for i in range(rows):
         for w in range(outputs):
-            own[to + i, w] = 0
+            own[first_row + i, w] = 0
     for t in range(U(len(output))):
         leaf0, leaves, out = U(leaf_at[t]), U(leaf_at[t + ONE] - leaf_at[t]), U(output[t])
         e0, spans, all_leaves = U(first[t]), U(span_at[t]), ~U(0) >> (U(64) - leaves)
         for e in range(e0, U(first[t + ONE])):
-            column, at = codes[feature[e]], U(mask_at[e])
+            column, first_mask = codes[feature[e]], U(mask_at[e])
             for i in range(rows):
-                forbids = ~mask[at + U(column[begin + i])]
+                forbids = ~mask[first_mask + U(column[begin + i])]
                 forbidden[1, i] |= forbidden[0, i] & forbids
                 forbidden[0, i] |= forbids
         for i in range(rows):
             leaf, base = U(trailing_zeros(~forbidden[0, i])), i * row_size
-            mine, pairs = leaf0 + leaf, U(pair_at[t]) + leaf * leaves
+            own_leaf, pairs = leaf0 + leaf, U(pair_at[t]) + leaf * leaves
             for w in range(width):
-                own[to + i, out + w] += value[mine, w]
+                own[first_row + i, out + w] += value[own_leaf, w]
             others = forbidden[0, i] & ~forbidden[1, i] & all_leaves
             forbidden[0, i] = forbidden[1, i] = 0
             specials = others if has_special[t] else U(0)
@@ -193,12 +193,12 @@ def search(codes, begin, rows, trees, tables, forbidden, diff, own, to):
                 both = U(span[spans + U(split[pairs + leaf])])
                 start, stop = base + (both >> HALF), base + (both & LOW_HALF)
                 if width == ONE:  # the usual case
-                    gain = value[leaf0 + leaf, 0] - value[mine, 0]
+                    gain = value[leaf0 + leaf, 0] - value[own_leaf, 0]
                     diff[start * outputs + out] += gain
                     diff[stop * outputs + out] -= gain
                     continue
                 for w in range(width):
-                    gain = value[leaf0 + leaf, w] - value[mine, w]
+                    gain = value[leaf0 + leaf, w] - value[own_leaf, w]
                     diff[start * outputs + w] += gain
                     diff[stop * outputs + w] -= gain
             while specials != 0:
@@ -210,14 +210,14 @@ def search(codes, begin, rows, trees, tables, forbidden, diff, own, to):
                     if mask[U(mask_at[e]) + c] >> leaf & ONE:
                         place = (base + U(offset[f]) + c) * outputs + out
                         for w in range(width):
-                            gain = value[leaf0 + leaf, w] - value[mine, w]
+                            gain = value[leaf0 + leaf, w] - value[own_leaf, w]
                             diff[place + w] += gain
                             diff[place + outputs + w] -= gain
 
 
 @njit
-def emit(rows, trees, tables, diff, own, to, wanted, classes, raw, start, s):
-    """Write the steps of some rows' curves from position `s` on, of rows from `to` on; returns their end.
+def emit(rows, trees, tables, diff, own, first_row, requested, classes, raw, start, s):
+    """Write the steps of some rows' curves from position `s` on, of rows from `first_row` on; returns their end.
 
     The difference array is zeroed.
     """
@@ -228,10 +228,10 @@ def emit(rows, trees, tables, diff, own, to, wanted, classes, raw, start, s):
         number = U(0)
         for f in range(p):
             base, count = i * U(offset[p]) + U(offset[f]), U(size[f])
-            start[to + i, number] = s
+            start[first_row + i, number] = s
             classes[s] = 0
             for w in range(outputs):
-                raw[s, w] = own[to + i, w] + diff[base * outputs + w]
+                raw[s, w] = own[first_row + i, w] + diff[base * outputs + w]
                 diff[base * outputs + w] = 0
                 diff[(base + count) * outputs + w] = 0
             level = raw[s, 0]
@@ -251,40 +251,40 @@ def emit(rows, trees, tables, diff, own, to, wanted, classes, raw, start, s):
                         raw[s, w] = raw[s - ONE, w] + step
                 classes[s] = c
                 s += U(moved != 0)
-            if wanted[f]:
+            if requested[f]:
                 number += ONE
             else:
-                s = U(start[to + i, number])
-        start[to + i, number] = s
+                s = U(start[first_row + i, number])
+        start[first_row + i, number] = s
     return s
 
 
 @compiled(
     u8(i4[:, ::1], u8, u8, TREES, _TABLES, u8[:, ::1], i8[::1], i8[:, ::1], u1[::1], i4[::1], i8[:, ::1], i8[:, ::1])
 )
-def write(codes, begin, stop, trees, tables, forbidden, diff, own, wanted, classes, raw, start):
+def write(codes, begin, stop, trees, tables, forbidden, diff, own, requested, classes, raw, start):
     """Write the steps of the curves of rows begin .. stop, and their sums of own leaves, a few rows at a time."""
-    at, s = begin, U(0)
-    while at < stop:
-        rows, first = min(U(forbidden.shape[1]), stop - at), at - begin
-        search(codes, at, rows, trees, tables, forbidden, diff, own, first)
-        s = emit(rows, trees, tables, diff, own, first, wanted, classes, raw, start, s)
-        at += rows
+    row, s = begin, U(0)
+    while row < stop:
+        rows, first = min(U(forbidden.shape[1]), stop - row), row - begin
+        search(codes, row, rows, trees, tables, forbidden, diff, own, first)
+        s = emit(rows, trees, tables, diff, own, first, requested, classes, raw, start, s)
+        row += rows
     return s
 
 
 class SmallTrees:
     """Curves by masks of leaves, of a few rows at a time. It reuses its arrays, so each thread needs its own."""
 
-    def __init__(self, bound: BoundEnsemble, tables: Tables, wanted: NDArray[np.uint8]) -> None:
-        self.bound, self.tables, self.wanted = bound, tuple(tables), wanted
+    def __init__(self, bound: BoundEnsemble, tables: Tables, requested: NDArray[np.uint8]) -> None:
+        self.bound, self.tables, self.requested = bound, tuple(tables), requested
         row_size, outputs = int(tables.offset[-1]), bound.ensemble.outputs
         together = int(np.clip(DIFFERENCES // (row_size * outputs), 1, 96))
         # Before steps are yielded: few stay in the cache, but threads wait for each other at each item.
         rows = together * int(np.clip(8 * STEPS_PER_YIELD // (together * row_size), 1, 32))
-        max_steps = rows * int(bound.size[wanted > 0].sum()) + int(bound.size.max()) + 1
+        max_steps = rows * int(bound.size[requested > 0].sum()) + int(bound.size.max()) + 1
         self.classes, self.raw = np.empty(max_steps, np.int32), np.empty((max_steps, outputs), np.int64)
-        self.begins = np.empty((rows, int(wanted.sum()) + 1), np.int64)
+        self.begins = np.empty((rows, int(requested.sum()) + 1), np.int64)
         self.own = np.empty((rows, outputs), np.int64)
         self.forbidden = np.zeros((2, together), np.uint64)
         self.diff = np.zeros(together * row_size * outputs, np.int64)
@@ -295,7 +295,7 @@ class SmallTrees:
             end = min(at + len(self.own), stop)
             s: int = write(
                 self.bound.codes, at, end, self.bound.trees, self.tables, self.forbidden, self.diff, self.own,
-                self.wanted, self.classes, self.raw, self.begins,
+                self.requested, self.classes, self.raw, self.begins,
             )  # fmt: skip
             b = end - at
             yield RawSteps(slice(at, end), self.begins[:b], self.classes[:s], self.raw[:s], self.own[:b])

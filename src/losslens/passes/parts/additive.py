@@ -17,7 +17,7 @@ import numpy as np
 from losslens.cells.matrix import Cells
 from losslens.cells.row_sums import Deletion, InfluenceSums, PartSums
 from losslens.donors.designs import All
-from losslens.engines.additive import Additive, Moments
+from losslens.engines.additive import Moments
 from losslens.engines.choice import CHECKED, check_predictions
 from losslens.engines.readers.linear import Linear
 from losslens.engines.readers.unwrapped import UnwrappedModel
@@ -34,7 +34,7 @@ from losslens.passes.parts.counting import (
     places,
 )
 from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
-from losslens.passes.parts.reading import Data, PartRows, Stretch, kept_in, part_sample
+from losslens.passes.parts.reading import Data, Job, PartRows, kept_in, part_sample
 from losslens.passes.parts.results import Summed, curves_only, filled, sum_over_parts
 from losslens.passes.parts.stream import Stream, classes_of
 from losslens.progress import Tick
@@ -59,12 +59,11 @@ class Sums:
 
     def parts(self, table: Table) -> tuple[Floats, Floats]:
         """What the features' columns add, (b, k), and f, (b,)."""
-        engine = Additive.of(self.linear.coef, self.linear.intercept, self.unwrapped, table)
-        some = list(self.feature_columns)
-        return np.asarray(engine.parts[:, some] * engine.scale[some]), engine.prediction
+        (total,), some = self.linear.sums(self.unwrapped, table), list(self.feature_columns)
+        return np.asarray(total.parts[:, some] * total.scale[some]), total.prediction
 
     def __call__(self, rows: PartRows) -> Floats:
-        """Of a part, (4, k + 1): weighted sums of m, m^2, m r and f m, m = g - shift; and of 1, r, r^2 and f."""
+        """Sums of a part, (4, k + 1): weighted, of m, m^2, m r and f m, m = g - shift; and of 1, r, r^2 and f."""
         g, f = self.parts(rows.table)
         sample = part_sample(rows, self.model, self.loss, None, 1.0)
         if self.loss is not None:
@@ -85,7 +84,7 @@ class PartMoments(Moments):
 
     @classmethod
     def of_sums(cls, sums: Floats, shift: Floats) -> PartMoments:
-        """From the sums of all parts."""
+        """The moments from the sums of all parts."""
         _, residual, error, level = sums[:, -1] / sums[0, -1]
         first, second, cross, _ = sums[:, :-1] / sums[0, -1]
         variance = np.maximum(second - first**2, 0.0)
@@ -109,7 +108,7 @@ class SumsWork:
 
 @dataclass(frozen=True, eq=False)
 class AdditiveRowSums(PartSums):
-    """Sums over the rows of a stretch."""
+    """Sums over the rows of a job."""
 
     influence: Floats  # (4, k): of u, u^2, u^3 and u times the influence on the error
     error: Floats  # (2,): of the influence on the error, and of its square
@@ -117,9 +116,9 @@ class AdditiveRowSums(PartSums):
     kept: KeptRows
 
 
-def evaluate(work: SumsWork, stretch: Stretch, tick: Tick) -> AdditiveRowSums:
-    """All rows of a stretch."""
-    return reduce(add, (_evaluate(work, rows) for rows in work.data.rows(stretch, tick)))
+def evaluate(work: SumsWork, job: Job, tick: Tick) -> AdditiveRowSums:
+    """Sums over all rows of a job, in the second pass."""
+    return reduce(add, (_evaluate(work, rows) for rows in work.data.rows(job, tick)))
 
 
 def _evaluate(work: SumsWork, rows: PartRows) -> AdditiveRowSums:
@@ -164,7 +163,7 @@ def run(stream: Stream) -> Summed:
     sums = replace(sums, shift=np.where((g == g[0]).all(axis=0), g[0], g.mean(axis=0)))
     bins = Quantiles.of_rows(stream.spread_rows, stream.feature_columns, BINS)
     arguments = FirstPass(stream.data, stream.feature_columns, bins, labels=False, sums=sums)
-    counted = first_pass(arguments, stream.stretches, stream.workers, stream.progress)
+    counted = first_pass(arguments, stream.jobs, stream.workers, stream.progress)
     work = _work(stream, counted, sums, bins)
     row_sums = sum_over_parts(stream, counted, evaluate, work)
     rows, classes = np.searchsorted(row_sums.kept.at, work.curves), classes_of(stream, counted.labels)
@@ -201,8 +200,8 @@ def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sampl
         constant = float(moments.variance[k] + 2 * moments.covariance[k])
         means = replace(
             means, local=sums.kept.local[:, k], pi=second - 2 * first * moments.residual + constant,
-            caused=adds**2 - 2 * adds * moments.residual + constant, lent=sample.weight, total=float(moments.pfi[k]),
-            influences=InfluenceSums.of_powers(work.deletion.units, powers),
+            caused=adds**2 - 2 * adds * moments.residual + constant, donor_weight=sample.weight,
+            total=float(moments.pfi[k]), influences=InfluenceSums.of_powers(work.deletion.units, powers),
         )  # fmt: skip
     return filled(grid, own, means, cells)
 

@@ -40,9 +40,9 @@ from losslens.passes.parts.counting import (
     places,
     with_checksums,
 )
-from losslens.passes.parts.donor_values import DonorValues, Gather, Store, donor_values, gather, latin
+from losslens.passes.parts.donor_values import Gather, Store, ValuesOfPart, donor_values, gather, latin
 from losslens.passes.parts.kept_rows import sample_of
-from losslens.passes.parts.reading import Data, PartRows, Stretch, part_sample
+from losslens.passes.parts.reading import Data, Job, PartRows, part_sample
 from losslens.passes.parts.results import Summed, curves_only, filled, loss_sums, totals
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.task import label_positions
@@ -90,14 +90,14 @@ class BoxWork:
 class Turn:
     """Some columns of one part, with the donors of its rows: None where they get every value of the grid."""
 
-    stretch: Stretch
-    donors: dict[int, DonorValues | None]
+    job: Job
+    donors: dict[int, ValuesOfPart | None]
     first: bool  # the rows themselves are counted in one turn only
 
     @property
     def name(self) -> str:
         """The name of the part."""
-        return self.stretch.name
+        return self.job.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,9 @@ class ColumnSums(PartSums):
 
     cells: Floats  # (g, 3 + outputs): mass, changes, mass at the ceiling, predictions, at each value
     rows: RowSums
-    within: Floats  # (2,): squares of a row's changes around their mean, and the factor of the variance in its mean
+    row_variance: (
+        Floats  # (2,): squares of a row's changes around their mean, and the factor of the variance in its mean
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +122,7 @@ class BoxSums(PartSums):
 
 def evaluate(work: BoxWork, turn: Turn, tick: Tick) -> BoxSums:
     """All cells of a turn."""
-    (rows,) = work.data.rows(turn.stretch)
+    (rows,) = work.data.rows(turn.job)
     sample = work.sample(rows)
     columns, n_predictions = {}, sample.n
     for j, donors in turn.donors.items():
@@ -131,7 +133,7 @@ def evaluate(work: BoxWork, turn: Turn, tick: Tick) -> BoxSums:
 
 
 def _column(
-    work: BoxWork, rows: PartRows, sample: Sample, j: int, donors: DonorValues | None
+    work: BoxWork, rows: PartRows, sample: Sample, j: int, donors: ValuesOfPart | None
 ) -> tuple[ColumnSums, int]:
     grid, b = work.grids[j], sample.n
     if donors is None:  # every row gets every value
@@ -142,19 +144,19 @@ def _column(
         source, index = donors.column(rows.table, j, work.book, grid)
         weights = np.ones(index.shape) if donors.weight is None else donors.weight.T
         at = _places(work, source, index, j) if grid.binned else index
-    own, batch, every = places(rows.table, work.grids, [j], work.bins)[j], Batch(rows.table), np.arange(b)
+    own, batch, all_rows = places(rows.table, work.grids, [j], work.bins)[j], Batch(rows.table), np.arange(b)
     sums = []
     for part in _slices(b, work.size):
-        some, changes, cells = every[part], [], []
-        for slot in range(len(index)):
-            prediction = work.respond(batch.fill(some, [Edit(0, len(some), j, source, index[slot, part])]))
+        some, changes, cells = all_rows[part], [], []
+        for k in range(len(index)):
+            prediction = work.respond(batch.fill(some, [Edit(0, len(some), j, source, index[k, part])]))
             if work.loss.domains is not None:
                 work.loss.check_prediction(prediction)
             changes.append(loss_changes(work.loss, sample, some, prediction[:, None])[:, 0])
-            weight = sample.weight[some] * weights[slot, part]
-            cells.append(_cells(work, sample, some, prediction, changes[-1], weight, at[slot, part], len(grid)))
-        given = sample, some, np.stack(changes), weights[:, part], own[part], len(grid)
-        by_row = _rows(*given, work.deletion, every=donors is None)
+            weight = sample.weight[some] * weights[k, part]
+            cells.append(_cells(work, sample, some, prediction, changes[-1], weight, at[k, part], len(grid)))
+        of_rows = sample, some, np.stack(changes), weights[:, part], own[part], len(grid)
+        by_row = _rows(*of_rows, work.deletion, every=donors is None)
         sums.append(ColumnSums(np.sum(cells, axis=0), *by_row))
     return reduce(add, sums), index.size
 
@@ -174,15 +176,15 @@ def _rows(
     with np.errstate(invalid="ignore", divide="ignore"):  # donors without weight
         share = np.where(weights.sum(axis=0) > 0, weights / weights.sum(axis=0), 0.0)
     w, R = sample.weight[rows], np.sum(share * changes, axis=0)
-    noise, within = np.zeros(len(rows)), np.zeros(2)
+    noise, row_variance = np.zeros(len(rows)), np.zeros(2)
     if not every:
         sum_squares = np.sum(share**2, axis=0)
         square = np.sum(share * (changes - R) ** 2, axis=0)  # its mean: (1 - sum_squares) times the variance
         several = (sum_squares < 1 - 1e-9) & (sum_squares > 0)
         noise[several] = (square * sum_squares)[several] / (1 - sum_squares[several])
-        within = np.array([w[several] @ square[several], w[several] @ (1 - sum_squares[several])])
+        row_variance = np.array([w[several] @ square[several], w[several] @ (1 - sum_squares[several])])
     assert sample.loss is not None
-    return RowSums.of(w, R, sample.loss[rows], own, g, deletion, noise), within
+    return RowSums.of(w, R, sample.loss[rows], own, g, deletion, noise), row_variance
 
 
 def _places(work: BoxWork, source: Any, index: Indices, j: int) -> Indices:
@@ -217,7 +219,7 @@ def _slices(n: int, size: int) -> list[slice]:
 def run(stream: Stream) -> Summed:
     """Three passes over the data, and their sums."""
     counted, work = _count(stream)
-    parts = [part for stretch in with_checksums(stream.stretches, counted) for part in stretch.each()]
+    parts = [part for job in with_checksums(stream.jobs, counted) for part in job.each()]
     store = Store(stream.n, stream.memory)
     try:
         kept = _gather(stream, work, parts, store)
@@ -239,7 +241,7 @@ def count(
 ) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, int], int, int]:
     """Designs, fewest predictions of each feature, fewest and most of all, turns over the data, and bytes to keep.
 
-    From the distinct values of the first rows; where most of these differ, a column has more than a grid.
+    They are estimated from the distinct values of the first rows; where most of these differ, a column gets bins.
     """
     n, donors, grid = stream.n, dict[int, tuple[int, int, str]](), 0
     for j in stream.feature_columns:
@@ -248,22 +250,22 @@ def count(
         grid += BINS if wide else many
         donors[j] = _donors(stream, j, many, wide)
     kept = min(n, int(np.clip(stream.memory // 8 // (24 * grid), FEWEST_CURVES, CURVES)))
-    rows = max(part.rows for stretch in stream.stretches for part in stretch.parts)
+    rows = max(part.rows for job in stream.jobs for part in job.parts)
     turns, totals = [], []
     for end in (0, 1):
         many_of = {j: (low, high)[end] for j, (low, high, _) in donors.items()}
         sizes = {j: 16 * rows * m for j, m in many_of.items()}
         turns.append(len(_groups(sizes, stream.memory // 32)))
         totals.append(n * (turns[-1] + sum(many_of.values())) + kept * grid)
-    each = [donors[feature.columns[0]] for feature in stream.features]
-    designs = tuple(word for *_, word in each)
-    return designs, tuple(n * m for m, *_ in each), (totals[0], totals[1]), turns[0], kept * 24 * grid
+    of_features = [donors[feature.columns[0]] for feature in stream.features]
+    designs = tuple(words for *_, words in of_features)
+    return designs, tuple(n * m for m, *_ in of_features), (totals[0], totals[1]), turns[0], kept * 24 * grid
 
 
 def _donors(stream: Stream, j: int, values: int, wide: bool) -> tuple[int, int, str]:
     """The fewest and the most predictions that a row needs for one column, and its design in words."""
     fewest, most = FEWEST_DONORS, min(MOST_DONORS, stream.n) if wide else min(MOST_DONORS, stream.n, values)
-    if (design := _given_design(stream, j, wide)) is not None:
+    if (design := _requested_design(stream, j, wide)) is not None:
         fewest = most = design.m or values
     elif not wide and values <= fewest + 1:
         fewest = most = values
@@ -276,7 +278,7 @@ def _count(stream: Stream) -> tuple[Counted, BoxWork]:
     """The first pass, and the arguments of the later ones."""
     bins = Quantiles.of_rows(stream.spread_rows, stream.feature_columns, BINS)
     arguments = FirstPass(stream.data, stream.feature_columns, bins, wants_labels(stream))
-    counted = first_pass(arguments, stream.stretches, stream.workers, stream.progress)
+    counted = first_pass(arguments, stream.jobs, stream.workers, stream.progress)
     kinds, classes = kinds_of_all(counted, stream.data.columns), classes_of(stream, counted.labels)
     respond: Respond = stream.model.responder(stream.response)
     if stream.response == "labels" and classes is not None:
@@ -299,13 +301,13 @@ class KeptTable:
     places: Mapping[int, Indices]  # (r,) for each column: positions of their own values on its grid
 
 
-def _gather(stream: Stream, work: BoxWork, parts: Sequence[Stretch], store: Store) -> KeptTable:
+def _gather(stream: Stream, work: BoxWork, parts: Sequence[Job], store: Store) -> KeptTable:
     """The second pass: the features' columns go into the store, and some rows are kept."""
     cells = sum(24 * len(grid) for grid in work.grids.values())
     most = int(np.clip(stream.memory // 8 // cells, FEWEST_CURVES, CURVES))
     rng = np.random.default_rng([stream.entropy, stream.n])
-    at = np.sort(rng.choice(stream.n, min(most, stream.n), replace=False))
-    arguments, kept = Gather(work.data, work.bins, work.grids, stream.data.weight is not None, at), []
+    kept_rows = np.sort(rng.choice(stream.n, min(most, stream.n), replace=False))
+    arguments, kept = Gather(work.data, work.bins, work.grids, stream.data.weight is not None, kept_rows), []
     with bar(stream.n, "gathering", stream.progress, "rows") as tick:
         for part, gathered in zip(parts, stream.workers.map(gather, arguments, parts, tick), strict=True):
             store.put(part.start, gathered.columns)
@@ -314,7 +316,7 @@ def _gather(stream: Stream, work: BoxWork, parts: Sequence[Stretch], store: Stor
     table = concatenate(tables, work.book)
     y = None if ys[0] is None else np.concatenate(ys)
     rows = PartRows(parts[0].parts[0], table, y, np.concatenate(weights), 0)
-    return KeptTable(at, rows, places(table, work.grids, stream.feature_columns, work.bins))
+    return KeptTable(kept_rows, rows, places(table, work.grids, stream.feature_columns, work.bins))
 
 
 def _curves(stream: Stream, work: BoxWork, kept: KeptTable) -> dict[int, Answer]:
@@ -351,7 +353,7 @@ class KeptColumn:
 
 
 def _kept_column(stream: Stream, work: BoxWork, kept: KeptTable, j: int, answer: Answer) -> KeptColumn:
-    """All values for a few rows: curves, errors, and how many donors all rows need."""
+    """The kept rows at all values of a column: curves, errors, and how many donors all rows need."""
     work.loss.check_prediction(answer.base)
     sample = part_sample(kept.rows, work.model, work.loss, work.classes, work.mass)
     sample = replace(sample, prediction=answer.base).with_loss(work.loss)
@@ -360,8 +362,8 @@ def _kept_column(stream: Stream, work: BoxWork, kept: KeptTable, j: int, answer:
     shares, weight = grid.mass / work.mass, sample.weight / sample.weight.sum()
     local, curve = changes @ shares, weight @ changes
     pfi = float(weight @ local)
-    left = changes - local[:, None] - curve + pfi
-    noise = float(weight @ left**2 @ shares) * sample.n / max(sample.n - 1, 1)
+    residual = changes - local[:, None] - curve + pfi
+    noise = float(weight @ residual**2 @ shares) * sample.n / max(sample.n - 1, 1)
     spread = float(weight @ (local + curve[place] - 2 * pfi) ** 2)
     design = _design(stream, j, grid, noise, spread)
     cells = Cells(rows, answer.cells[0], changes)
@@ -370,15 +372,15 @@ def _kept_column(stream: Stream, work: BoxWork, kept: KeptTable, j: int, answer:
 
 def _design(stream: Stream, j: int, grid: CountedGrid, noise: float, spread: float) -> Design:
     """All values where they are few; else as many donors as make their noise small compared with the rows' variance."""
-    if (design := _given_design(stream, j, grid.binned)) is not None:
+    if (design := _requested_design(stream, j, grid.binned)) is not None:
         return design
     m = ceil(noise / (TOLERATED * spread)) if spread > 0 else FEWEST_DONORS
     m = int(np.clip(m, FEWEST_DONORS, min(MOST_DONORS, stream.n)))
     return All() if not grid.binned and len(grid) <= m + 1 else Latin(m)
 
 
-def _given_design(stream: Stream, j: int, binned: bool) -> Design | None:
-    """The design that was asked for, if it fits the column; None: "auto"."""
+def _requested_design(stream: Stream, j: int, binned: bool) -> Design | None:
+    """The design of the call, if it fits the column; None for "auto"."""
     if stream.design is None:
         return None
     stream.design.check(stream.n)
@@ -390,7 +392,7 @@ def _given_design(stream: Stream, j: int, binned: bool) -> Design | None:
     return stream.design
 
 
-def _turns(stream: Stream, parts: Sequence[Stretch], columns: Mapping[int, KeptColumn], store: Store) -> Iterator[Turn]:
+def _turns(stream: Stream, parts: Sequence[Job], columns: Mapping[int, KeptColumn], store: Store) -> Iterator[Turn]:
     """Parts and columns, a few at a time, with the donors' values of their rows."""
     donors = {j: column.design.m for j, column in columns.items() if column.design.m is not None}
     shifts = {j: latin(stream.n, m, stream.entropy, stream.head.names[j]) for j, m in donors.items()}
@@ -422,15 +424,15 @@ def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample) -> Outcome:
     curve = np.where(mass > 0, pi, 0.0)
     if design.m is not None:
         # The variance of a cell that donors don't explain; with one donor a row it is estimated from the kept rows.
-        square, times = sums.within.tolist()
+        square, times = sums.row_variance.tolist()
         spread = float(mass / mass.sum() @ (curve - pfi) ** 2)
-        left = max(square / times - spread, 0.0) if times > 0 else column.noise
-        noise = left * n * sample.totals.squares**2 / design.m * (1 - (design.m - 1) / (n - 1))
+        variance = max(square / times - spread, 0.0) if times > 0 else column.noise
+        noise = variance * n * sample.totals.squares**2 / design.m * (1 - (design.m - 1) / (n - 1))
     one = sample.prediction.ndim == 1 and sample.prediction.dtype.kind != "i"
     deletion = Deletion(sample.totals.squares, sample.totals.units)
     means = replace(
         curves_only(sample, mass, pd[:, 0] if one else pd),
-        local=column.local, pi=pi, caused=curve[column.place], lent=sample.weight,
+        local=column.local, pi=pi, caused=curve[column.place], donor_weight=sample.weight,
         clipped=float(clipped.sum() / mass.sum()), total=pfi,
         influences=sums.rows.influences(pfi, curve, sample.totals.error, deletion, noise),
     )  # fmt: skip

@@ -60,7 +60,7 @@ def _class_of(model: Model, target: Any, response: Response) -> tuple[int | None
 
 
 def summed(stream: Stream) -> Summed:
-    """By the exact engine of the model, or by the black box if that declines."""
+    """Sums over all parts by the exact engine of the model, or by the black box if that declines."""
     if stream.read is not None:
         try:
             return RUNS[stream.read.kind](stream)

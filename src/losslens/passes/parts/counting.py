@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.row_sums import Deletion
-from losslens.passes.parts.reading import Data, PartRows, Stretch
+from losslens.passes.parts.reading import Data, Job, PartRows
 from losslens.progress import Tick, bar
 from losslens.tables import checks
 from losslens.tables.columns import Column, Distinct, distinct_numbers, keys_of, sorted_places
@@ -75,19 +75,19 @@ class CountedGrid:
     def _words(self) -> dict[Any, int]:
         return {own: k for k, own in enumerate(keys_of(self.values.tolist()))}
 
-    def _positions(self, grid: tuple[NDArray[Any], Indices], wanted: NDArray[Any]) -> Indices:
+    def _positions(self, grid: tuple[NDArray[Any], Indices], searched: NDArray[Any]) -> Indices:
         values, order = grid
-        at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
-        if values.dtype.kind == "f" and wanted.dtype.kind == "f":  # 0.0 comes after -0.0, where both are on the grid
-            behind = (wanted == 0) & ~np.signbit(wanted) & np.signbit(values[at])
+        at = np.minimum(np.searchsorted(values, searched), len(values) - 1)
+        if values.dtype.kind == "f" and searched.dtype.kind == "f":  # 0.0 comes after -0.0, where both are on the grid
+            behind = (searched == 0) & ~np.signbit(searched) & np.signbit(values[at])
             at += behind & (values[np.minimum(at + 1, len(values) - 1)] == 0)
-        if not np.array_equal(values[at], wanted.astype(values.dtype), equal_nan=values.dtype.kind == "f"):
+        if not np.array_equal(values[at], searched.astype(values.dtype), equal_nan=values.dtype.kind == "f"):
             raise ValueError(_CHANGED)
         return np.asarray(order[at])
 
-    def _word_positions(self, wanted: NDArray[Any]) -> Indices:
+    def _word_positions(self, words: NDArray[Any]) -> Indices:
         try:
-            return np.array([self._words[own] for own in keys_of(wanted.tolist())], np.intp)
+            return np.array([self._words[own] for own in keys_of(words.tolist())], np.intp)
         except KeyError:
             raise ValueError(_CHANGED) from None
 
@@ -100,18 +100,18 @@ def count(table: Table, weight: Floats, positions: Iterable[int], bins: Bins) ->
     columns = {j: table.column(j) for j in positions}
     distinct = {j: column.distinct for j, column in columns.items()}
     grids = {}
-    for j, of in bins.of(table, distinct).items():
+    for j, own_bins in bins.of(table, distinct).items():
         own = distinct[j]
         mass = np.bincount(own.codes, weight, len(own)).astype(float)
-        grids[j] = _at_most(CountedGrid(_held(columns[j]), of, mass, own.ordered, columns[j].categories))
+        grids[j] = _at_most(CountedGrid(_held(columns[j]), own_bins, mass, own.ordered, columns[j].categories))
     return grids
 
 
 def places(table: Table, grids: Mapping[int, CountedGrid], columns: Iterable[int], bins: Bins) -> dict[int, Indices]:
     """The positions of the values of each row of a part on the grids of some columns."""
-    held = {j: table.column(j) for j in columns}
-    of = bins.of(table, {j: column.distinct for j, column in held.items()})
-    return {j: grids[j].places(_held(column), of[j])[column.distinct.codes] for j, column in held.items()}
+    chosen = {j: table.column(j) for j in columns}
+    own_bins = bins.of(table, {j: column.distinct for j, column in chosen.items()})
+    return {j: grids[j].places(_held(column), own_bins[j])[column.distinct.codes] for j, column in chosen.items()}
 
 
 def _held(column: Column) -> NDArray[Any]:
@@ -170,7 +170,7 @@ def _at_most(grid: CountedGrid) -> CountedGrid:
 
 
 def _by_bin(grid: CountedGrid) -> CountedGrid:
-    """One value per bin: the smallest."""
+    """The grid with one value per bin: the smallest."""
     assert grid.bins is not None
     order = np.argsort(grid.values, kind="stable")  # missing values come last
     bins, first, same = np.unique(grid.bins[order], return_index=True, return_inverse=True)
@@ -199,7 +199,7 @@ class Quantiles:
 
     @classmethod
     def of_rows(cls, tables: Sequence[Table], columns: Iterable[int], most: int) -> Quantiles:
-        """Edges such that all bins hold about the same number of these rows."""
+        """Quantiles such that all bins hold about the same number of these rows."""
         edges = {}
         for j in columns:
             arrays = [table.column(j).array for table in tables]
@@ -229,7 +229,7 @@ class FirstPass:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """The result of the first pass for a stretch, or for all of them."""
+    """The result of the first pass for a job, or for all of them."""
 
     grids: dict[int, CountedGrid]
     mass: Floats  # (3,): sums of the weights and of their squares, and how many are above zero
@@ -259,11 +259,11 @@ class Counted:
         return float(self.mass[1] / self.mass[0] ** 2)
 
 
-def first_pass(arguments: FirstPass, stretches: Sequence[Stretch], workers: Workers, progress: bool | None) -> Counted:
-    """Count all stretches, and merge the results."""
+def first_pass(arguments: FirstPass, jobs: Sequence[Job], workers: Workers, progress: bool | None) -> Counted:
+    """Count all jobs, and merge the results."""
     results = []
-    with bar(sum(stretch.rows for stretch in stretches), "counting", progress, "rows") as tick:
-        for counted in workers.map(_count, arguments, stretches, tick):
+    with bar(sum(job.rows for job in jobs), "counting", progress, "rows") as tick:
+        for counted in workers.map(_count, arguments, jobs, tick):
             results.append(counted)
             if len(results) > 16:  # not one by one: merging grids takes time
                 results = [_merged(results)]
@@ -273,12 +273,12 @@ def first_pass(arguments: FirstPass, stretches: Sequence[Stretch], workers: Work
     return counted
 
 
-def with_checksums(stretches: Sequence[Stretch], counted: Counted) -> list[Stretch]:
-    """The stretches with their checksums, which the later passes compare."""
+def with_checksums(jobs: Sequence[Job], counted: Counted) -> list[Job]:
+    """The jobs with their checksums, which the later passes compare."""
     checked, at = [], 0
-    for stretch in stretches:
-        k = len(stretch.parts)
-        checked.append(replace(stretch, seen=counted.checksums[at : at + k]))
+    for job in jobs:
+        k = len(job.parts)
+        checked.append(replace(job, checksums=counted.checksums[at : at + k]))
         at += k
     return checked
 
@@ -291,8 +291,8 @@ def kinds_of_all(counted: Counted, columns: Sequence[str]) -> dict[str, Any] | N
     return common_kinds(counted.kinds, categories)
 
 
-def _count(arguments: FirstPass, stretch: Stretch, tick: Tick) -> Counted:
-    return _merged([_count_part(arguments, rows) for rows in arguments.data.rows(stretch, tick)])
+def _count(arguments: FirstPass, job: Job, tick: Tick) -> Counted:
+    return _merged([_count_part(arguments, rows) for rows in arguments.data.rows(job, tick)])
 
 
 def _count_part(arguments: FirstPass, rows: PartRows) -> Counted:

@@ -16,7 +16,7 @@ from losslens.engines.choice import CHECKED
 from losslens.passes.parts import blackbox
 from losslens.passes.parts.call import summed
 from losslens.passes.parts.kept_rows import MOST_KEPT
-from losslens.passes.parts.reading import Stretch
+from losslens.passes.parts.reading import Job
 from losslens.passes.parts.stream import Stream
 from losslens.passes.rehearsal import rehearse
 from losslens.results.plan import Plan
@@ -26,7 +26,7 @@ from losslens.tables.sources import Part
 from losslens.workers import Cluster, Serial
 
 PARTS_IN_MEMORY = 6  # memory of a worker, as a multiple of the largest part
-FIRST = 200  # rows of the run that shows which engine takes the data
+FIRST = 200  # rows of the run that shows which engine supports the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class _Head:
 def plan_stream(stream: Stream, data: Opened, run: Callable[[Stream], Any]) -> Plan:
     """The plan of a checked call that `run` computes."""
     n, k, cluster = stream.n, len(stream.features), stream.workers if isinstance(stream.workers, Cluster) else None
-    size = max(part.rows for stretch in stream.stretches for part in stretch.parts)
+    size = max(part.rows for job in stream.jobs for part in job.parts)
     on_head = partial(_on_head, stream, data, run, size)
     first = None if stream.read is None else on_head(min(FIRST, n))()  # the engine may decline these data
     if first is None or (run is summed and first.stream.read is None):
@@ -57,11 +57,11 @@ def plan_stream(stream: Stream, data: Opened, run: Callable[[Stream], Any]) -> P
         passes = 3 if run is not summed and stream.read.donor_sums == "patterns" else 2  # 3: Shapley values of trees
     seconds = rehearse(on_head, n) + passes * _reading(stream, data)
     if cluster is not None:
-        seconds = passes * rates.on_a_cluster(seconds / passes, len(stream.stretches), cluster.threads, 8 * least)
+        seconds = passes * rates.on_a_cluster(seconds / passes, len(stream.jobs), cluster.threads, 8 * least)
     return Plan(
         features=tuple(feature.name for feature in stream.features), designs=designs, n=n,
         engines=(BlackBox.name if first is None else first.engine,) * k,
-        predictions=predictions, parts=sum(len(stretch.parts) for stretch in stream.stretches), passes=passes,
+        predictions=predictions, parts=sum(len(job.parts) for job in stream.jobs), passes=passes,
         n_predictions=least, most=most, memory=PARTS_IN_MEMORY * size * data.head.row_bytes + kept, seconds=seconds,
         workers=0 if cluster is None else cluster.threads,
         backend="pandas" if stream.head.backend == "numpy" else stream.head.backend,
@@ -73,13 +73,13 @@ def _on_head(stream: Stream, data: Opened, run: Callable[[Stream], Any], size: i
     y = None if data.y is None else data.y[np.arange(rows) % data.head.n]
     cut = [Part("the first rows", start, min(size, rows - start), None) for start in range(0, rows, size)]
     reader = replace(stream.data, reader=_Head(data.head), weight=None)
-    few = replace(stream, data=reader, stretches=[Stretch(tuple(cut), y)], n=rows, workers=Serial(), progress=False)
+    few = replace(stream, data=reader, jobs=[Job(tuple(cut), y)], n=rows, workers=Serial(), progress=False)
     return partial(run, few)
 
 
 def _reading(stream: Stream, data: Opened) -> float:
     """Seconds to read all data once, from reading the first part, or the first rows of a large one."""
-    first = min(stream.stretches[0].parts[0], data.source.cut(HEAD).parts[0], key=lambda part: part.rows)
+    first = min(stream.jobs[0].parts[0], data.source.cut(HEAD).parts[0], key=lambda part: part.rows)
     started = time.perf_counter()
-    data.source.load(first, stream.data.wanted)
+    data.source.load(first, stream.data.names)
     return (time.perf_counter() - started) * stream.n / first.rows

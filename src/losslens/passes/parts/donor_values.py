@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from losslens.donors.designs import Shifts
 from losslens.passes.parts.counting import Bins, CountedGrid, places
-from losslens.passes.parts.reading import Data, Stretch, kept_in
+from losslens.passes.parts.reading import Data, Job, kept_in
 from losslens.progress import Tick
 from losslens.tables.columns import Column
 from losslens.tables.frames import Table, column_like
@@ -93,9 +93,9 @@ class Gathered:
     kept: tuple[Any, NDArray[Any] | None, Floats]  # a table, y, weights
 
 
-def gather(arguments: Gather, stretch: Stretch, tick: Tick) -> Gathered:
-    """The columns of a part; a stretch has one part here."""
-    (rows,) = arguments.data.rows(stretch, tick)
+def gather(arguments: Gather, job: Job, tick: Tick) -> Gathered:
+    """The columns of a part; a job has one part here."""
+    (rows,) = arguments.data.rows(job, tick)
     at = places(rows.table, arguments.grids, arguments.grids, arguments.bins)
     columns: dict[int, NDArray[Any]] = {}
     for j, grid in arguments.grids.items():
@@ -145,7 +145,7 @@ def latin(n: int, m: int, entropy: int, name: str) -> Shifts:
 
 
 @dataclass(frozen=True, eq=False)
-class DonorValues:
+class ValuesOfPart:
     """The values of the donors of each row of a part, for one column: m per row."""
 
     places: NDArray[Any]  # (b, m): positions on the grid; where it has bins, the values themselves
@@ -159,9 +159,9 @@ class DonorValues:
         return column_like(table, j, flat), np.arange(len(flat)).reshape(self.places.shape[::-1])
 
 
-def donor_values(store: Store, shifts: Shifts, j: int, start: int, stop: int) -> DonorValues:
+def donor_values(store: Store, shifts: Shifts, j: int, start: int, stop: int) -> ValuesOfPart:
     """The values of the donors of rows start .. stop."""
     donors = shifts[np.arange(start, stop)]
     weight = store.columns.get(WEIGHT)
     values = np.asarray(store.columns[j][donors])
-    return DonorValues(values, None if weight is None else np.asarray(weight[donors]))
+    return ValuesOfPart(values, None if weight is None else np.asarray(weight[donors]))

@@ -17,7 +17,7 @@ MOST_CURVES = 500  # rows whose curves are kept
 
 @dataclass(frozen=True, eq=False)
 class KeptRows:
-    """Some rows of some parts."""
+    """Kept rows of some parts."""
 
     at: Indices  # (r,): in the full data
     weight: Floats  # (r,)
@@ -32,7 +32,7 @@ class KeptRows:
     def of(
         cls, sample: Sample, rows: Indices, start: int, local: Floats, place: Indices, adds: Floats | None = None
     ) -> KeptRows:
-        """Some rows of a part that begins at row `start` of the full data."""
+        """The kept rows of a part that begins at row `start` of the full data."""
         return cls(
             rows + start,
             sample.weight[rows],

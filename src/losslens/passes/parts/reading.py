@@ -20,20 +20,20 @@ from losslens.tables.sample import Sample
 from losslens.tables.sources import Part, Reader, Source, in_one_place
 from losslens.typing import Floats, Indices
 
-TASKS = 1000  # most stretches: each returns one result, so that a million parts don't return a million results
+MOST_JOBS = 1000  # each returns one result, so that a million parts don't return a million results
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch:
-    """Parts that one task reads, with the targets of their rows where these are stored elsewhere."""
+class Job:
+    """Parts that a worker reads one after the other, with the targets of their rows if y is no column of the source."""
 
     parts: tuple[Part, ...]
     y: NDArray[Any] | None = None  # None if it is a column of the source
-    seen: tuple[int, ...] = ()  # checksums of the first pass
+    checksums: tuple[int, ...] = ()  # of its parts in the first pass
 
     @property
     def name(self) -> str:
-        """For error messages: of a single part; empty with several, which are named when they are read."""
+        """The name of a single part, for error messages; empty with several, which are named when they are read."""
         return self.parts[0].name if len(self.parts) == 1 else ""
 
     @property
@@ -46,23 +46,23 @@ class Stretch:
         """The number of rows."""
         return sum(part.rows for part in self.parts)
 
-    def each(self) -> Iterator[Stretch]:
-        """One stretch per part."""
+    def each(self) -> Iterator[Job]:
+        """One job per part."""
         at = 0
         for k, part in enumerate(self.parts):
-            yield Stretch((part,), None if self.y is None else self.y[at : at + part.rows], self.seen[k : k + 1])
+            yield Job((part,), None if self.y is None else self.y[at : at + part.rows], self.checksums[k : k + 1])
             at += part.rows
 
 
-def stretches(source: Source, y: NDArray[Any] | None) -> list[Stretch]:
-    """The source cut into at most `TASKS` stretches: the same for any number of workers."""
+def cut_into_jobs(source: Source, y: NDArray[Any] | None) -> list[Job]:
+    """At most `MOST_JOBS` jobs that read all parts of a source: the same for any number of workers."""
     places = in_one_place(source.parts)
-    size = ceil(len(places) / TASKS)
+    size = ceil(len(places) / MOST_JOBS)
     cut = []
     for k in range(0, len(places), size):
         parts = tuple(part for some in places[k : k + size] for part in some)
         start, stop = parts[0].start, parts[-1].start + parts[-1].rows
-        cut.append(Stretch(parts, None if y is None else y[start:stop]))
+        cut.append(Job(parts, None if y is None else y[start:stop]))
     return cut
 
 
@@ -88,12 +88,12 @@ class Data:
     as_array: bool = False  # the model was fitted on arrays
     kinds: Mapping[str, Any] | None = None  # types common to all parts; None before the first pass
 
-    def rows(self, stretch: Stretch, tick: Tick = silent) -> Iterator[PartRows]:
-        """Part by part; a part that changed since the first pass is an error."""
-        loaded = self.reader.each(stretch.parts, self.wanted)
-        for one in stretch.each():
+    def rows(self, job: Job, tick: Tick = silent) -> Iterator[PartRows]:
+        """The rows of a job, part by part; a part that changed since the first pass is an error."""
+        loaded = self.reader.each(job.parts, self.names)
+        for one in job.each():
             rows = self._rows(one.parts[0], next(loaded), one.y)
-            if one.seen and rows.checksum != one.seen[0]:
+            if one.checksums and rows.checksum != one.checksums[0]:
                 raise ValueError(
                     f"{one.name} holds other values than in the first pass: it was changed while it was being read, "
                     "or is generated anew at each access; call again on files that are not being written"
@@ -102,8 +102,8 @@ class Data:
             tick(one.rows)
 
     @property
-    def wanted(self) -> list[str]:
-        """The columns to read."""
+    def names(self) -> list[str]:
+        """The names of the columns to read: those of the table, the target and the weights."""
         more = [name for name in (self.target, self.weight) if name is not None and name not in self.columns]
         return [*self.columns, *dict.fromkeys(more)]
 

@@ -17,7 +17,7 @@ from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid
 from losslens.passes.outcomes import Evaluated, Outcome
 from losslens.passes.parts.counting import Counted, CountedGrid, with_checksums
-from losslens.passes.parts.reading import Stretch
+from losslens.passes.parts.reading import Job
 from losslens.passes.parts.stream import Stream
 from losslens.progress import Tick, bar
 from losslens.results.effects import Effects, FeatureEffect, of_class
@@ -32,12 +32,12 @@ S = TypeVar("S")
 
 
 def sum_over_parts(
-    stream: Stream, counted: Counted, evaluate: Callable[[W, Stretch, Tick], S], work: W, doing: str = "explaining"
+    stream: Stream, counted: Counted, evaluate: Callable[[W, Job, Tick], S], work: W, doing: str = "explaining"
 ) -> S:
-    """The second pass: the sum over all stretches, in their order."""
-    stretches = with_checksums(stream.stretches, counted)
+    """The second pass: the sum over all jobs, in their order."""
+    jobs = with_checksums(stream.jobs, counted)
     with bar(stream.n, doing, stream.progress, "rows") as tick:
-        return reduce(add, stream.workers.map(evaluate, work, stretches, tick))
+        return reduce(add, stream.workers.map(evaluate, work, jobs, tick))
 
 
 def loss_sums(sample: Sample, deletion: Deletion) -> Floats:
@@ -60,10 +60,10 @@ def curves_only(sample: Sample, mass: Floats, pd: NDArray[Any]) -> Means:
 
 
 def filled(grid: CountedGrid, place: Indices, means: Means, cells: Cells, n_predictions: int = 0) -> Outcome:
-    """One column over all parts; `place` holds the positions of the kept rows' own values on the grid."""
+    """The outcome of one column; `place` has the positions of the kept rows' own values on the grid."""
     return Outcome(
         values=(one_missing(grid.values),), ordered=grid.ordered,
-        meeting=CommonGrid(place, np.arange(len(place)), len(grid)), means=means, cells=cells,
+        layout=CommonGrid(place, np.arange(len(place)), len(grid)), means=means, cells=cells,
         n_predictions=n_predictions,
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.repeats import Repeats
 from losslens.losses import Loss, Response
 from losslens.models import Model
-from losslens.passes.parts.reading import Data, Stretch, stretches
+from losslens.passes.parts.reading import Data, Job, cut_into_jobs
 from losslens.passes.task import Options, classes_of_function
 from losslens.tables.features import Feature
 from losslens.tables.features import resolve as resolve_features
@@ -40,7 +40,7 @@ class Stream:
     features: tuple[Feature, ...]
     design: Design | None  # None: "auto"
     data: Data
-    stretches: list[Stretch]
+    jobs: list[Job]
     head: Table  # the first rows, as the model sees them
     n: int
     memory: int
@@ -50,7 +50,7 @@ class Stream:
     read: Any  # the model as numbers (`ReadModel`), for the engine of its kind; None for the black box
     unwrapped: UnwrappedModel | None
     declined: str
-    repeats: Repeats = field(default_factory=Repeats)  # whether the model answers the same rows alike
+    repeats: Repeats = field(default_factory=Repeats)  # whether the model's predictions of a row are always the same
 
     @property
     def feature_columns(self) -> tuple[int, ...]:
@@ -60,7 +60,7 @@ class Stream:
     @property
     def spread_rows(self) -> list[Table]:
         """A few rows of parts all over the data: the first rows of sorted files hold only the smallest values."""
-        parts = [part for stretch in self.stretches for part in stretch.parts]
+        parts = [part for job in self.jobs for part in job.parts]
         chosen = [parts[k] for k in np.unique(np.linspace(0, len(parts) - 1, QUANTILE_PARTS).astype(np.intp))]
         some = [replace(part, rows=min(part.rows, HEAD // len(chosen))) for part in chosen]
         columns = self.data.columns
@@ -109,7 +109,7 @@ def prepare(
     data = Data(source.reader, opened.columns, opened.target, opened.weight, as_array)
     return Stream(
         model=model, response=response, loss=loss, features=features, design=design, data=data,
-        stretches=stretches(source, opened.y), head=head, n=opened.n, memory=options.memory,
+        jobs=cut_into_jobs(source, opened.y), head=head, n=opened.n, memory=options.memory,
         entropy=options.random_state, workers=choose_workers(options.n_jobs), progress=options.progress,
         read=read, unwrapped=unwrapped, declined=declined,
     )  # fmt: skip

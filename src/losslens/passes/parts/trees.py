@@ -36,7 +36,7 @@ from losslens.passes.parts.counting import (
     places,
 )
 from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
-from losslens.passes.parts.reading import Data, PartRows, Stretch, kept_in, part_sample
+from losslens.passes.parts.reading import Data, Job, PartRows, kept_in, part_sample
 from losslens.passes.parts.results import Summed, curves_only, filled, loss_sums, sum_over_parts, totals
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.step_curves import Axes, ChunkSums, ChunkWork, KeptCurves, spread_cells
@@ -67,8 +67,8 @@ class TreeBins:
             return None
         if image is None:  # no tree splits on it
             return np.zeros(len(distinct), np.int64)
-        at, numbers = image
-        bins = np.stack([self._between(int(c), numbers[:, k]) for k, c in enumerate(at)], axis=1)
+        columns, numbers = image
+        bins = np.stack([self._bins_between(int(c), numbers[:, k]) for k, c in enumerate(columns)], axis=1)
         if bins.shape[1] == 1:
             return bins[:, 0]
         # The model derives several columns from this one: combine their bins into one number.
@@ -81,7 +81,7 @@ class TreeBins:
         feature, threshold = self.ensemble.feature, self.ensemble.threshold
         return {int(c): np.unique(threshold[feature == c]) for c in np.unique(feature[feature >= 0])}
 
-    def _between(self, column: int, numbers: Floats) -> NDArray[np.int64]:
+    def _bins_between(self, column: int, numbers: Floats) -> NDArray[np.int64]:
         thresholds = self._thresholds.get(column, np.empty(0))
         side = "right" if self.ensemble.strict else "left"
         bins = np.searchsorted(thresholds, numbers, side)  # type: ignore[call-overload]
@@ -114,13 +114,14 @@ class TreeWork:
     @cached_property
     def axes(self) -> Axes:
         """The classes of the features, and their cumulative donor weight."""
-        of = [self.class_of[j] for j in self.feature_columns]
+        class_of = [self.class_of[j] for j in self.feature_columns]
         sizes = [int(self.engine.bound.size[j]) for j in self.feature_columns]
         donor_mass = [
             np.bincount(classes, self.grids[j].mass / self.mass, size).astype(float)
-            for j, classes, size in zip(self.feature_columns, of, sizes, strict=True)
+            for j, classes, size in zip(self.feature_columns, class_of, sizes, strict=True)
         ]
-        return Axes(len(of), [ClassRuns.of(classes) for classes in of], donor_mass)
+        runs = [ClassRuns.of(*one) for one in zip(class_of, sizes, strict=True)]
+        return Axes(len(class_of), runs, donor_mass)
 
     def codes(self, table: Table) -> tuple[Ints, Indices]:
         """The class of each row in each column, (p, b), and the positions of the features on their grids, (k, b)."""
@@ -133,7 +134,7 @@ class TreeWork:
 
 @dataclass(frozen=True, eq=False)
 class TreeSums(PartSums):
-    """Sums over the rows of a stretch."""
+    """Sums over the rows of a job."""
 
     losses: Floats  # (6,)
     rows: tuple[RowSums, ...]  # of each feature
@@ -143,18 +144,18 @@ class TreeSums(PartSums):
     curves: list[KeptCurves]
 
 
-def evaluate(work: TreeWork, stretch: Stretch, tick: Tick) -> TreeSums:
-    """All rows of a stretch."""
-    return reduce(add, (_evaluate(work, rows, tick) for rows in work.data.rows(stretch)))
+def evaluate(work: TreeWork, job: Job, tick: Tick) -> TreeSums:
+    """Sums over all rows of a job, in the second pass."""
+    return reduce(add, (_evaluate(work, rows, tick) for rows in work.data.rows(job)))
 
 
 def _evaluate(work: TreeWork, rows: PartRows, tick: Tick) -> TreeSums:
     codes, own = work.codes(rows.table)
     sample = part_sample(rows, work.model, work.loss, work.classes, work.mass)
     bound = replace(work.engine.bound, codes=codes)
-    wanted = np.zeros(len(bound.size), np.uint8)
-    wanted[list(work.feature_columns)] = 1
-    walker = TreeWalker(bound, work.engine.search(wanted, bound))
+    is_feature = np.zeros(len(bound.size), np.uint8)
+    is_feature[list(work.feature_columns)] = 1
+    walker = TreeWalker(bound, work.engine.search(is_feature, bound))
     chunk_work = ChunkWork(work.axes, sample, work.loss, work.like, kept_in(work.curves, rows.part))
     chunk = chunk_work.sums(0, sample.n, walker, tick)
     sample = replace(sample, prediction=chunk.prediction, loss=None if work.loss is None else chunk.loss)
@@ -168,9 +169,9 @@ def _sums(axes: Axes, chunk: ChunkSums, sample: Sample, codes: Ints, kept: KeptR
         losses=loss_sums(sample, deletion),
         rows=tuple(
             RowSums.of(
-                sample.weight, chunk.local[:, k], chunk.loss, of, axes.part(k).stop - axes.part(k).start, deletion
+                sample.weight, chunk.local[:, k], chunk.loss, own, axes.part(k).stop - axes.part(k).start, deletion
             )
-            for k, of in enumerate(codes)
+            for k, own in enumerate(codes)
         ),
         curve=chunk.curve,
         clipped=chunk.clipped,
@@ -197,7 +198,7 @@ def rowless(engine: Trees) -> Trees:
 def run(stream: Stream) -> Summed:
     """Two passes over the data, and their sums."""
     arguments, bins = counting(stream)
-    counted = first_pass(arguments, stream.stretches, stream.workers, stream.progress)
+    counted = first_pass(arguments, stream.jobs, stream.workers, stream.progress)
     work = bound(stream, counted, bins)
     sums = sum_over_parts(stream, counted, evaluate, work)
     sample = sums.kept.sample(work.classes, totals(stream, counted, sums.kept.at, sums.losses))
@@ -239,17 +240,17 @@ def _engine(stream: Stream, book: Table) -> Any:
 
 
 def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> Outcome:
-    part, of, own = work.axes.part(k), work.class_of[j], sums.kept.place[:, k]
+    part, class_of, own = work.axes.part(k), work.class_of[j], sums.kept.place[:, k]
     by_class = np.cumsum(sums.curve[part], axis=0)  # changes, then predictions, of all rows at each class
-    changes, pd = by_class[:, 0], by_class[of, 1:]
+    changes, pd = by_class[:, 0], by_class[class_of, 1:]
     one = work.like.ndim == 1 and work.like.dtype.kind != "i"
     cells = spread_cells(k, work.axes, sample, work.loss, sums.curves, np.searchsorted(sums.kept.at, work.curves))
     means = curves_only(sample, work.grids[j].mass, pd[:, 0] if one else pd)
     if work.loss is not None:
         pfi = float(sums.rows[k].rows[0])
         means = replace(
-            means, local=sums.kept.local[:, k], pi=changes[of], caused=changes[of[own]], lent=sample.weight,
-            clipped=float(sums.clipped[k]), total=pfi,
+            means, local=sums.kept.local[:, k], pi=changes[class_of], caused=changes[class_of[own]],
+            donor_weight=sample.weight, clipped=float(sums.clipped[k]), total=pfi,
             influences=sums.rows[k].influences(pfi, changes, float(sums.losses[0]), work.deletion),
         )  # fmt: skip
     return filled(work.grids[j], own, means, cells)

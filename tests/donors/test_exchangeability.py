@@ -6,14 +6,14 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import losslens as ll
-from losslens.donors.told_apart import told_apart
+from losslens.donors.exchangeability import exchange_test
 from losslens.uncertainty.cautions import doubted_folds
 from pictures import caption, looked_at
 
 
 def told(real, drawn, *others, block=None):
     copies = [(np.concatenate([real, drawn]), None, True)]
-    return told_apart(copies, [(np.asarray(other), None, True) for other in others], block)
+    return exchange_test(copies, [(np.asarray(other), None, True) for other in others], block)
 
 
 def bent(n, rng):
@@ -60,9 +60,9 @@ def test_words_are_told_apart():
     x0 = rng.normal(size=300)
     real = np.where(x0 + 0.3 * rng.normal(size=300) > 0, "up", "down").astype(object)
     others = [(x0, None, True)]
-    assert told_apart([(np.concatenate([real, real[rng.permutation(300)]]), None, False)], others).p <= 0.01
+    assert exchange_test([(np.concatenate([real, real[rng.permutation(300)]]), None, False)], others).p <= 0.01
     again = np.where(x0 + 0.3 * rng.normal(size=300) > 0, "up", "down").astype(object)
-    assert told_apart([(np.concatenate([real, again]), None, False)], others).p > 0.05
+    assert exchange_test([(np.concatenate([real, again]), None, False)], others).p > 0.05
 
 
 def test_rows_of_a_group_are_exchanged_together():

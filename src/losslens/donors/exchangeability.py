@@ -1,4 +1,4 @@
-"""Whether drawn values can be told from real ones, given the other columns: a test by exchanging the two.
+"""Whether drawn values differ from real ones, given the other columns: a test by exchanging the two.
 
 Row i holds its own value x_i and one drawn value x'_i, beside the same other columns o_i. If the sampler draws from the
 distribution given o, the two have the same distribution. A discriminant looks for a difference: phi(x, o) are scores of
@@ -20,25 +20,27 @@ from losslens.tables.column_scores import CodedRows, ColumnCopy, FeatureScores
 from losslens.tables.sample import by_unit
 from losslens.typing import Floats, Indices
 
-LEAST_ROWS, MOST_ROWS = 20, 2000  # with fewer rows nothing is said; of more rows some are taken
+LEAST_ROWS, MOST_ROWS = 20, 2000  # with fewer rows there is no test; of more rows some are taken
 MOST_COLUMNS = 8  # other columns: those most related to the feature
 RIDGE = 0.1  # of standardised terms
 EXCHANGES = 499
 LEVEL = 0.05
 
 
-class ToldApart(NamedTuple):
-    """The share of rows in which drawn and real value are told apart, 1/2 by chance; the p-value of no difference."""
+class ExchangeTest(NamedTuple):
+    """The share of rows in which the drawn value is recognised, 1/2 by chance; and the p-value of no difference."""
 
     share: float
     p: float
 
 
-UNKNOWN = ToldApart(np.nan, np.nan)
+UNKNOWN = ExchangeTest(np.nan, np.nan)
 
 
 @one_thread()
-def told_apart(columns: Sequence[ColumnCopy], others: Sequence[ColumnCopy], block: Indices | None = None) -> ToldApart:
+def exchange_test(
+    columns: Sequence[ColumnCopy], others: Sequence[ColumnCopy], block: Indices | None = None
+) -> ExchangeTest:
     """Compare real and drawn values.
 
     Parameters
@@ -52,20 +54,20 @@ def told_apart(columns: Sequence[ColumnCopy], others: Sequence[ColumnCopy], bloc
     """
     if not others or len(others[0][0]) < LEAST_ROWS:
         return UNKNOWN
-    apart = by_unit(_differences(columns, others), block)
-    size = np.sqrt(np.square(apart).mean(axis=0))
-    apart = apart[:, size > 1e-9] / size[size > 1e-9]
-    if len(apart) < LEAST_ROWS or apart.shape[1] == 0:
+    differences = by_unit(_differences(columns, others), block)
+    size = np.sqrt(np.square(differences).mean(axis=0))
+    differences = differences[:, size > 1e-9] / size[size > 1e-9]
+    if len(differences) < LEAST_ROWS or differences.shape[1] == 0:
         return UNKNOWN
-    gram = apart.T @ apart / len(apart) + RIDGE * np.eye(apart.shape[1])
-    along = np.linalg.solve(np.linalg.cholesky(gram), apart.T).T
-    whole = along.sum(axis=0)
-    guess = np.einsum("ij,ij->i", along, whole - along)  # of each row by the others
+    gram = differences.T @ differences / len(differences) + RIDGE * np.eye(differences.shape[1])
+    whitened = np.linalg.solve(np.linalg.cholesky(gram), differences.T).T
+    total = whitened.sum(axis=0)
+    guess = np.einsum("ij,ij->i", whitened, total - whitened)  # of each row by the others
     rng, as_far = np.random.default_rng(20), 0
     for _ in range(EXCHANGES):
-        signs = 1.0 - 2.0 * rng.integers(0, 2, len(along), np.int8)
-        as_far += np.square(signs @ along).sum() >= whole @ whole * (1 - 1e-9)
-    return ToldApart(float(np.mean((guess > 0) + 0.5 * (guess == 0))), float((1 + as_far) / (1 + EXCHANGES)))
+        signs = 1.0 - 2.0 * rng.integers(0, 2, len(whitened), np.int8)
+        as_far += np.square(signs @ whitened).sum() >= total @ total * (1 - 1e-9)
+    return ExchangeTest(float(np.mean((guess > 0) + 0.5 * (guess == 0))), float((1 + as_far) / (1 + EXCHANGES)))
 
 
 def _differences(columns: Sequence[ColumnCopy], others: Sequence[ColumnCopy]) -> Floats:
