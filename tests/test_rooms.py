@@ -173,7 +173,7 @@ def test_nobody_outside_asks_for_the_type_or_the_name_of_an_engine(module):
 # commit, with its reason.
 
 LINES = {
-    "beside the rooms": 2200,
+    "beside the rooms": 2304,
     "cells": 925,
     "cli": 2613,
     "donors": 2270,
@@ -185,8 +185,8 @@ LINES = {
     "refits": 590,
     "results": 9690,
     "rows": 1631,
-    "shapley": 4132,
-    "tables": 3739,
+    "shapley": 4300,
+    "tables": 3791,
     "uncertainty": 3170,
     "verbs": 2615,
 }

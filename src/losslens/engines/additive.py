@@ -227,7 +227,19 @@ class AdditiveGames(SumGames):
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
         """The covariance, and for the squared loss a closed form of single rows."""
         closed = {"closed form": 0.0} if loss == squared_error and len(self.sums) == 1 else {}
-        return closed | super().ways(loss, averaged=averaged)
+        walks = {"mean walks": 0.0} if averaged and len(self.sums) == 1 else {}
+        return closed | walks | super().ways(loss, averaged=averaged)
+
+    def mean_walks(self, weight: Floats) -> Callable[[Indices, Indices], Floats]:
+        """A function from rows and orders to mean predictions over the donors as players join, (walks, p + 1)."""
+        added, own = self.contributions(weight)[:, :, 0], self.sums[0].prediction
+
+        def along(rows: Indices, orders: Indices) -> Floats:
+            steps = np.take_along_axis(added[rows], orders, axis=1)
+            joined = np.column_stack([np.zeros(len(rows)), np.cumsum(steps, axis=1)])
+            return np.asarray(joined + (own[rows] - joined[:, -1])[:, None])
+
+        return along
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
         """Closed form, see `effects`."""

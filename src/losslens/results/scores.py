@@ -31,7 +31,8 @@ NEED_A_LOSS = {
     "ici": "an ICI curve", "band": "a band", "effect": "the effect", "effect_of": "the effect",
     "subset": "the importance on a subset", "with_loss": "another loss", "rows": "the list of kept rows",
     "cells": "a matrix of changes of loss", "drop": "the importance without some rows",
-    "row_influence": "the influence of single rows", **dict.fromkeys(("regions", "extrapolated"), "a search for regions"),
+    "row_influence": "the influence of single rows",
+    **dict.fromkeys(("regions", "extrapolated"), "a search for regions"),
     **dict.fromkeys(("ratio", "ratio_std_error", "ratio_interval"), "the ratio of errors"),
 }  # fmt: skip
 

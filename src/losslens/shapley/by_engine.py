@@ -1,4 +1,4 @@
-"""Ways that use an exact engine and give single rows: a closed form, or all coalitions inside trees."""
+"""Ways that use an exact engine and give single rows: a closed form, coalitions inside trees, or orders of means."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from losslens import game_theory
 from losslens.engines.choice import CHECKED
 from losslens.progress import ProgressBar
 from losslens.results.shapley import ShapleyImportance, Shares
+from losslens.shapley import walks
+from losslens.shapley.by_model import FEW_DONORS, min_sweeps
 from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup
+from losslens.shapley.stopping import StoppingRule
+from losslens.shapley.walk_kinds import ExactMeanWalk
 from losslens.shapley.way import Cost, all_pairs, result
 from losslens.tables.sample import chunks
 from losslens.typing import Floats
 
+MOST_LEAVES = 1e9  # and sets of donors at them, in a sweep of walks
 MOST_CELLS, QUICK_CELLS = 4e9, 2e8  # of pairs and coalitions inside trees: half a minute, and a second
 EXACT_FACTOR = 16  # times the usual limit with method='exact'
 
@@ -104,3 +109,20 @@ def leaf_means(request: Request, setup: GameSetup, progress: ProgressBar) -> Sha
         progress(1)
     shares = Shares(local, None, all_pairs(n))
     return result(setup, weight @ local, "all coalitions", error_none=float(table[0]), shares=shares, table=table)
+
+
+def mean_walks(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
+    """SAGE's game where mean predictions over the donors are known along any order: only orders are drawn."""
+    drawn, settings, rng = request.task.design, request.settings, request.generator()
+    donors = request.draw_background(rng) if drawn is not None else np.flatnonzero(setup.sample.weight > 0)
+    weight = np.bincount(donors, setup.sample.weight[donors], setup.n)
+    walk = ExactMeanWalk(
+        setup=setup, rng=rng, memory=request.task.budget.memory // 2, fewest=min_sweeps(request), donors=donors,
+        rule=StoppingRule(settings.budget, settings.precision), cost=setup.n * (setup.p - 1),
+        along=request.task.games.mean_walks(weight / weight.sum()),
+    )  # fmt: skip
+    walked = walks.run(walk, progress)
+    remarks = ["mean predictions over the donors are exact; orders are drawn"]
+    if len(donors) < int(np.sum(setup.sample.weight > 0)):
+        remarks.append(FEW_DONORS.format(len(donors)))
+    return walk.result(walked, f"{len(walked.sweeps):,} sweeps of orders over {len(donors):,} donors", remarks)

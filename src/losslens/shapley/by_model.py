@@ -26,6 +26,7 @@ from losslens.typing import Mask
 
 MIN_SWEEPS_AND_WALKS = 5, 2000  # from single donors, before the first stopping decision
 TOTAL_ESTIMATED = "the total is estimated: the mean gain over the drawn pairs"
+FEW_DONORS = "{:,} donors were drawn for all rows; standard errors do not include this draw"
 MIN_FROM_ALL_DONORS = 4, 200  # the same from all donors: each step takes one prediction per donor
 
 
@@ -87,10 +88,10 @@ def walk_bytes(request: Request) -> int:
 
 
 def _first_sweeps(request: Request) -> int:
-    return _min_sweeps(request) if request.all_pairs else request.donors_a_row
+    return min_sweeps(request) if request.all_pairs else request.donors_a_row
 
 
-def _min_sweeps(request: Request) -> int:
+def min_sweeps(request: Request) -> int:
     """Sweeps before the first stopping decision: min_walks to estimate the variance of the walks."""
     sweeps, min_walks = MIN_FROM_ALL_DONORS if request.averages_predictions else MIN_SWEEPS_AND_WALKS
     return max(sweeps, ceil(min_walks / request.n))
@@ -109,7 +110,7 @@ def by_walks(request: Request, setup: GameSetup, progress: ProgressBar) -> Shapl
     if isinstance(walk, MeanWalk):
         donors = len(walk.donors)
         if donors < int(np.sum(setup.sample.weight > 0)):
-            remarks = [f"{donors:,} donors were drawn for all rows; standard errors do not include this draw"]
+            remarks = [FEW_DONORS.format(donors)]
         return walk.result(walked, f"{sweeps} of walks from {donors:,} donors", remarks)
     if walk.gain is None:
         remarks = [TOTAL_ESTIMATED]
@@ -121,7 +122,7 @@ def _walk(request: Request, setup: GameSetup) -> LossWalk | MeanWalk:
     """The kind of walks, and when they end."""
     design, settings, rng = request.task.design, request.settings, request.generator()
     known: dict[str, Any] = {
-        "setup": setup, "rng": rng, "memory": request.task.budget.memory // 2, "fewest": _min_sweeps(request),
+        "setup": setup, "rng": rng, "memory": request.task.budget.memory // 2, "fewest": min_sweeps(request),
     }  # fmt: skip
     rule = StoppingRule(settings.budget, settings.precision)
     if request.averages_predictions:

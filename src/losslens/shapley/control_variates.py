@@ -278,31 +278,34 @@ def _by_player(cells: Any) -> Any:
 
 
 @one_thread()
-def without_order_terms(setup: GameSetup, sweeps: list[Sweep], cells: Floats, is_donor: Mask) -> Floats:
+def without_order_terms(setup: GameSetup, sweeps: list[Sweep], cells: Floats, parts: Floats) -> Floats:
     """Shares of walks from all donors together, without the effect of the order, (n, R, p).
 
-    The terms of a walk sum to 0 over the players, and all players have one slope: a row's shares still sum to its gain.
+    parts: what each player adds to each row's mean prediction, (n, p). The terms of a walk sum to 0 over the players,
+    and all players have one slope: a row's shares still sum to its gain.
     """
     y, f = _target(setup), single_number(setup.sample.prediction[:, None])
     if y is None or f is None or setup.p < 2:
         return cells
-    steps = np.mean([one.steps for one in sweeps if one.steps is not None], axis=0)
-    parts, weight, (n, R, p) = _own_parts(setup, steps, is_donor), setup.sample.weight, cells.shape
-    blocks = _blocks(n, 3 * R * p) if R > 1 else [slice(0, n)]  # with a single sweep, means over rows
+    weight, (n, R, p) = setup.sample.weight, cells.shape
+    blocks = _blocks(n, 3 * R * p) if R > 3 else [slice(0, n)]  # with a single sweep in a fold, means over rows
 
     def controls(rows: slice) -> Floats:
         terms = _order_terms(parts, None, np.stack([one.orders[rows] for one in sweeps], axis=1), rows)
         return np.stack([terms, terms * y[rows, None, None], terms * f[rows, :, None]], axis=3)
 
-    fit = _LeastSquares(1, 3)
+    folds, left = _folds(R), np.empty_like(cells)
+    fits = [_LeastSquares(1, 3) for _ in folds]
     for rows in blocks:
-        control, some, axis = controls(rows), cells[rows], 1 if R > 1 else 0
-        inner, target = (part - part.mean(axis=axis, keepdims=True) for part in (control, some))
-        counts = np.broadcast_to(weight[rows, None, None], some.shape).reshape(-1)
-        fit.add(inner.reshape(-1, 3).T[None], target.reshape(1, -1), counts)
-    slopes, left = fit.slopes()[0], np.empty_like(cells)
+        for of_fold, (fit, _) in zip(fits, folds, strict=True):
+            control, some = controls(rows)[:, fit], cells[rows, fit]
+            axis = 1 if some.shape[1] > 1 else 0
+            inner, target = (part - part.mean(axis=axis, keepdims=True) for part in (control, some))
+            counts = np.broadcast_to(weight[rows, None, None], some.shape).reshape(-1)
+            of_fold.add(inner.reshape(-1, 3).T[None], target.reshape(1, -1), counts)
     for rows in blocks:
-        left[rows] = cells[rows] - controls(rows) @ slopes
+        for of_fold, (_, use) in zip(fits, folds, strict=True):
+            left[rows, use] = cells[rows, use] - controls(rows)[:, use] @ of_fold.slopes()[0]
     return left
 
 
@@ -466,8 +469,10 @@ class _MetBins:
         return table + table.T
 
 
-def _own_parts(setup: GameSetup, steps: Floats, is_donor: Mask) -> Floats:
+@one_thread()
+def own_parts(setup: GameSetup, sweeps: list[Sweep], is_donor: Mask) -> Floats:
     """c_j of each row minus its mean over the donors, (n, p): the mean step of the rows in a bin."""
+    steps = np.mean([one.steps for one in sweeps if one.steps is not None], axis=0)
     weight, parts = setup.sample.weight, np.zeros((setup.n, setup.p))
     for j, player in enumerate(setup.players):
         bins = value_bins(player.distinct.codes)

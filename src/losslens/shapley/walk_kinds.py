@@ -344,28 +344,31 @@ class MeanWalk(_PerformanceWalk):
         return [self._sweep() for _ in range(count)]
 
     def _sweep(self) -> Sweep:
-        setup, B = self.setup, len(self.donors)
-        orders, rows, donor_weight = random_orders(setup.n, setup.p, self.rng), np.arange(setup.n), self.donor_weight
-
-        def predict(part: slice) -> NDArray[Any]:
-            part_rows = rows[part]
-            donors = np.tile(self.donors, len(part_rows))
-            predictions = path(setup.arrays, np.repeat(part_rows, B), donors, np.repeat(orders[part_rows], B, 0))
-            return np.asarray(
-                np.einsum("ib...,b->i...", predictions.reshape(len(part_rows), B, *predictions.shape[1:]), donor_weight)
-            )
-
-        together = max(1, STEPS_AT_ONCE // (B * (setup.p + 1)))
+        setup = self.setup
+        orders, rows = random_orders(setup.n, setup.p, self.rng), np.arange(setup.n)
+        together = max(1, STEPS_AT_ONCE // (self.donors_predicted * (setup.p + 1)))
+        predict = lambda part: self.mean_path(rows[part], orders[part])  # noqa: E731
         shares, steps, _ = contributions(setup.arrays, rows, orders, predict, together)
         return Sweep(self.donors, orders.astype(np.int16), shares, steps)
+
+    @property
+    def donors_predicted(self) -> int:
+        """Donors whose predictions are averaged, at each step."""
+        return len(self.donors)
+
+    def mean_path(self, rows: Indices, orders: Indices) -> NDArray[Any]:
+        """Mean predictions over the donors along walks to these rows, (b, p + 1, ...)."""
+        B, donors = len(self.donors), np.tile(self.donors, len(rows))
+        predictions = path(self.setup.arrays, np.repeat(rows, B), donors, np.repeat(orders, B, 0))
+        predictions = predictions.reshape(len(rows), B, *predictions.shape[1:])
+        return np.asarray(np.einsum("ib...,b->i...", predictions, self.donor_weight))
 
     def summary(self, sweeps: list[Sweep]) -> WalkSummary:
         """Means over the sweeps, with the effect of the order as a control; every row's total is exact."""
         n, weight, cells = self.setup.n, self.setup.sample.weight, np.stack([one.shares for one in sweeps], axis=1)
         gains = cells.sum(axis=2).mean(axis=1)  # the same in every sweep
         if all(one.steps is not None for one in sweeps):
-            is_donor = np.isin(np.arange(n), self.donors)
-            cells = control_variates.without_order_terms(self.setup, sweeps, cells, is_donor)
+            cells = control_variates.without_order_terms(self.setup, sweeps, cells, self.parts(sweeps))
         local = cells.mean(axis=1)
         noise = np.full(self.setup.p, np.nan)
         if len(sweeps) > 1:
@@ -373,11 +376,49 @@ class MeanWalk(_PerformanceWalk):
         shares = Shares(local, None, all_pairs(n))
         return WalkSummary(weight @ local, shares, noise, float(weight @ gains), gains)
 
+    def parts(self, sweeps: list[Sweep]) -> Floats:
+        """What each player adds to each row's mean prediction, (n, p), estimated from the steps of the walks."""
+        return control_variates.own_parts(self.setup, sweeps, np.isin(np.arange(self.setup.n), self.donors))
+
     def sampling(self, summary: WalkSummary) -> Floats:
         """From the variation between rows; donors are taken as fixed."""
         return np.asarray(
             np.linalg.norm(standard_errors.influence_on_mean(summary.shares.local, self.setup.sample.weight), axis=0)
         )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExactMeanWalk(MeanWalk):
+    """The same where an engine knows the mean predictions: only orders are drawn.
+
+    The Shapley value phi_ij of a row's prediction is known, too. Of the squared loss a step d of the mean prediction m
+    is worth (2 y_i - m_before - m_after) d. Its part that is linear in m, 2 y_i d, has the exact mean 2 y_i phi_ij,
+    over rows a covariance. What depends on the order is the square, as ``d_j (sum of d before j - sum of d after j)``
+    of a sum with the steps phi_ij does. These terms have mean 0 over orders, and are the control variates of
+    `MeanWalk`: here from exact steps, not from estimated ones.
+    """
+
+    along: Callable[[Indices, Indices], NDArray[Any]]  # rows and orders to mean predictions
+
+    @property
+    def donors_predicted(self) -> int:
+        """None of its own: their mean is known."""
+        return 1
+
+    def mean_path(self, rows: Indices, orders: Indices) -> NDArray[Any]:
+        """From the engine."""
+        self.setup.counter.tick(len(rows) * (self.setup.p - 1))
+        return self.along(rows, orders)
+
+    def parts(self, sweeps: list[Sweep]) -> Floats:
+        """phi, (n, p), of the second of two classes."""
+        return self._effects if self._effects.ndim == 2 else self._effects[:, :, 1]
+
+    @cached_property
+    def _effects(self) -> Floats:
+        """Shapley values of the predictions of all rows."""
+        task = self.setup.task
+        return np.asarray(task.games.effects(task.every, self.donors, self.donor_weight, task.n_jobs, silent))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

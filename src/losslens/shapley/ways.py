@@ -49,6 +49,11 @@ COVARIANCE = by_the_engine(
     name="covariance", words="covariance of y and the predictions' Shapley values; no single rows", unit="rows",
     run=covariance.totals, cost=covariance.cost, rows=False, quick=np.inf, kept_bytes=covariance.number_bytes,
 )  # fmt: skip
+MEAN_WALKS = replace(
+    COVARIANCE, name="mean walks", words="walks; mean predictions over donors by the engine", run=by_engine.mean_walks,
+    cost=by_engine.engine_cost("mean walks", "terms of leaves", by_engine.MOST_LEAVES), exact=False, rows=True,
+    unit="predictions",
+)  # fmt: skip
 # In order of preference: exact shares of rows, exact totals, walks.
 WAYS: tuple[Way, ...] = (
     by_the_engine(
@@ -65,7 +70,7 @@ WAYS: tuple[Way, ...] = (
         cost=by_engine.engine_cost("leaf means", "terms of leaves and coalitions", MOST_CELLS, MOST_PLAYERS),
         quick=QUICK_CELLS,
     ),
-    COALITIONS, COVARIANCE, WALKS_FOR_ROWS, WALKS,
+    COALITIONS, COVARIANCE, WALKS_FOR_ROWS, MEAN_WALKS, WALKS,
 )  # fmt: skip
 
 

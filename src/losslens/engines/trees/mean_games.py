@@ -6,6 +6,9 @@ players of S only. With c(T) the weight of the donors that violate exactly T, th
 donors of ``sum of c(T) over all T in S``, or 0 if S has players of B: that is the sum over all T in S of
 ``(-1)^|T and B| c(T - B)``. All leaves are added into one table of 2^p such terms, and one sum over subsets gives the
 means of every coalition.
+
+Along an order, in which players join one by one, the donors that violate T reach the leaf from the step after the last
+player of T to that before the first of B: two additions, and no table of all coalitions.
 """
 
 from __future__ import annotations
@@ -13,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import types
+from numba import njit, types
 
 from losslens.engines.compiled import compiled
-from losslens.engines.intrinsics import count_bits
+from losslens.engines.intrinsics import count_bits, trailing_zeros
 from losslens.engines.trees.bound import BoundEnsemble
 from losslens.engines.trees.effect_kernels import ABOVE, BIT, NO_PLAYER, NONE, PARENT
 from losslens.engines.trees.effects import MOST_IN_TABLE, LeafLayout, count_patterns
 from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RIGHT, RULE, TREES, U, f8, goes_left, i4, i8, u8
-from losslens.typing import Floats
+from losslens.typing import Floats, Indices
 
 Players = Sequence[Sequence[int]]
 
@@ -59,6 +62,24 @@ class MeanGames:
             halves[:, :, 1] += halves[:, :, 0]
         return np.asarray((table + self.base[:, None]).T)
 
+    def along(self, rows: Indices, orders: Indices) -> Floats:
+        """Mean scores of rows as players join in some orders, (walks, p + 1, outputs)."""
+        layout, (walks, p) = self.layout, orders.shape
+        found = np.zeros((walks, p + 2, self.bound.ensemble.outputs))
+        places = np.argsort(orders, axis=1).astype(np.int32)
+        joined = np.empty(1 << min(MOST_IN_TABLE, layout.path_players), np.int32)
+        add_stretches(
+            self.codes, np.array(rows, np.int64), places, self.bound.trees, layout.info, layout.leaves,
+            layout.table_at, layout.value, self.counts, self.place, joined, found,
+        )  # fmt: skip
+        return np.asarray(np.cumsum(found[:, :-1], axis=1) + self.base)
+
+
+def walk_cost(bound: BoundEnsemble, players: Players) -> float:
+    """Operations for one walk; infinite where a path has too many players for a table."""
+    layout = LeafLayout(bound, players)
+    return float("inf") if layout.path_players > MOST_IN_TABLE else float(layout.table_at[-1])
+
 
 def cost(bound: BoundEnsemble, players: Players) -> float:
     """Operations for one row; infinite where a path has too many players for a table."""
@@ -66,6 +87,67 @@ def cost(bound: BoundEnsemble, players: Players) -> float:
     if layout.path_players > MOST_IN_TABLE:
         return float("inf")
     return float(layout.table_at[-1]) + len(players) * 2.0 ** len(players)
+
+
+@njit(forceinline=True)
+def find_violated(codes, s, nodes, size, sets, info):
+    """The players whose conditions on the path to a leaf a row violates, and whether columns of no player do."""
+    violated, outside = NONE, False
+    while info[s, PARENT] >= 0:
+        a = info[s, PARENT]
+        f = nodes[a, FEATURE]
+        if goes_left(codes[f], nodes[a, CUT], nodes[a, RULE], size[f], sets) != (s == a + 1):
+            if info[a, BIT] == NO_PLAYER:
+                outside = True  # which no coalition can repair
+            else:
+                violated |= ONE << U(info[a, BIT])
+        s = a
+    return violated, outside
+
+
+@compiled(
+    types.void(
+        i4[:, ::1], i8[::1], i4[:, ::1], TREES, i4[:, ::1], i8[::1], i8[::1], f8[:, ::1], f8[::1], u8[::1], i4[::1],
+        f8[:, :, ::1],
+    )
+)  # fmt: skip
+def add_stretches(codes, rows, places, trees, info, leaves, table_at, value, counts, place, joined, found):
+    """Add all leaves where walks reach them: at the first step of a stretch, and subtracted after the last.
+
+    joined: for a set of a leaf's players, the step from which all have joined.
+    """
+    nodes, _, size, _, sets, leaf_at, _, output = trees
+    for b in range(U(len(rows))):
+        t = 0
+        for number in range(len(leaves)):
+            while number >= leaf_at[t + 1]:
+                t += 1
+            s = leaves[number]
+            leaf, q = U(nodes[s, RIGHT]), U(info[s, ABOVE])
+            violated, outside = find_violated(codes[rows[b]], s, nodes, size, sets, info)
+            if outside:
+                continue
+            at, end, out = U(table_at[leaf]), i4(found.shape[1] - 1), U(output[t])
+            for bit in range(q):
+                step = places[b, trailing_zeros(place[at + (ONE << bit)])] + i4(1)
+                joined[ONE << bit] = step
+                if violated & (ONE << bit):
+                    end = min(end, step)
+            joined[0] = 0
+            others = ((ONE << q) - ONE) & ~violated
+            T = NONE
+            while True:
+                low = T & (T - ONE)  # without one of its players
+                if low != NONE:
+                    joined[T] = max(joined[low], joined[T ^ low])
+                mass = counts[at + T]
+                if mass != 0.0 and joined[T] < end:
+                    for w in range(U(value.shape[1])):
+                        found[b, joined[T], out + w] += mass * value[leaf, w]
+                        found[b, end, out + w] -= mass * value[leaf, w]
+                if others == T:
+                    break
+                T = (T - others) & others
 
 
 @compiled(
@@ -79,16 +161,8 @@ def add_leaves(codes, trees, info, leaves, table_at, value, counts, place, table
         while number >= leaf_at[t + 1]:
             t += 1
         s = leaves[number]
-        leaf, q, violated, outside = U(nodes[s, RIGHT]), U(info[s, ABOVE]), NONE, False
-        while info[s, PARENT] >= 0:
-            a = info[s, PARENT]
-            f = nodes[a, FEATURE]
-            if goes_left(codes[f], nodes[a, CUT], nodes[a, RULE], size[f], sets) != (s == a + 1):
-                if info[a, BIT] == NO_PLAYER:
-                    outside = True  # which no coalition can repair
-                else:
-                    violated |= ONE << U(info[a, BIT])
-            s = a
+        leaf, q = U(nodes[s, RIGHT]), U(info[s, ABOVE])
+        violated, outside = find_violated(codes, s, nodes, size, sets, info)
         if outside:
             continue
         at = U(table_at[leaf])

@@ -58,11 +58,25 @@ class TreeGames(PlayerGames):
     def _leaf_means(self, n: int) -> dict[str, float]:
         """The way by leaves: where predictions are sums of leaves, so are their means over donors."""
         from losslens.engines.trees.effects import linear_response
-        from losslens.engines.trees.mean_games import cost
+        from losslens.engines.trees.mean_games import cost, walk_cost
 
         if linear_response(self.engine.sums) is None:
             return {}
-        return {"leaf means": n * cost(self.engine.sums, self.columns)}
+        bound = self.engine.sums
+        return {"leaf means": n * cost(bound, self.columns), "mean walks": n * walk_cost(bound, self.columns)}
+
+    def mean_walks(self, weight: Floats) -> Callable[[Indices, Indices], NDArray[Any]]:
+        """A function from rows and orders to mean predictions over the donors as players join, (walks, p + 1, ...)."""
+        from losslens.engines.trees.mean_games import MeanGames
+
+        games, link = MeanGames(self.engine.sums, self.columns, weight), self.engine.sums.ensemble.link
+
+        def along(rows: Indices, orders: Indices) -> NDArray[Any]:
+            scores = games.along(rows, orders)
+            found = link(scores.reshape(-1, scores.shape[2]))
+            return found.reshape(*scores.shape[:2], *found.shape[1:])
+
+        return along
 
     def mean_predictions(self, weight: Floats) -> Callable[[int], NDArray[Any]]:
         """A function from a row to its mean predictions over the donors in all coalitions, (2**p, ...)."""
