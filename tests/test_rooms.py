@@ -173,7 +173,7 @@ def test_nobody_outside_asks_for_the_type_or_the_name_of_an_engine(module):
 # commit, with its reason.
 
 LINES = {
-    "beside the rooms": 2263,
+    "beside the rooms": 2304,
     "cells": 721,
     "cli": 2613,
     "donors": 2270,
@@ -183,14 +183,14 @@ LINES = {
     "passes": 5518,
     "plots": 4998,
     "refits": 590,
-    "results": 9273,
+    "results": 9324,
     "rows": 1631,
     "shapley": 4300,
-    "tables": 3739,
+    "tables": 3791,
     "uncertainty": 2650,
     "verbs": 2582,
 }
-FILES = {"black box": 37, "forest": 52, "Shapley of boosting": 56, "by walks": 55, "report": 126}  # that a call visits
+FILES = {"black box": 38, "forest": 53, "Shapley of boosting": 56, "by walks": 55, "report": 126}  # that a call visits
 PUBLIC_NAMES = 29
 PRIVATE_IMPORTS = 0  # of numba's compiler and llvmlite's internals
 

@@ -88,7 +88,7 @@ def test_html_escapes_names():
 def test_html_of_many_features_is_cut_and_says_so():
     page = show(importance(table(ResultTable.most + 5, n=10)))
     assert page.count("<tr>") == ResultTable.most + 2  # with two headings
-    assert "5 more not shown" in page
+    assert "and 5 more: to_frame()" in page
 
 
 def test_results_fold_and_long_tables_fold_once_more(imp):
