@@ -174,23 +174,23 @@ def test_nobody_outside_asks_for_the_type_or_the_name_of_an_engine(module):
 
 LINES = {
     "beside the rooms": 2304,
-    "cells": 721,
+    "cells": 925,
     "cli": 2613,
     "donors": 2270,
     "engines": 11856,
     "losses": 1478,
     "page": 3716,
-    "passes": 5518,
+    "passes": 5600,
     "plots": 4998,
     "refits": 590,
-    "results": 9324,
+    "results": 9690,
     "rows": 1631,
     "shapley": 4300,
     "tables": 3791,
-    "uncertainty": 2650,
-    "verbs": 2582,
+    "uncertainty": 3170,
+    "verbs": 2615,
 }
-FILES = {"black box": 38, "forest": 53, "Shapley of boosting": 56, "by walks": 55, "report": 126}  # that a call visits
+FILES = {"black box": 39, "forest": 54, "Shapley of boosting": 56, "by walks": 55, "report": 127}  # that a call visits
 PUBLIC_NAMES = 29
 PRIVATE_IMPORTS = 0  # of numba's compiler and llvmlite's internals
 

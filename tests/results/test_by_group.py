@@ -310,9 +310,9 @@ def test_scores_are_compared_unit_by_unit(found: dict[str, Any]) -> None:
     half = np.arange(N) % 2
     parts = found["scores"].by(half)
     one, (a, b) = parts.difference(0, 1, "age"), parts.values()
-    without = a["age"].without - b["age"].without
-    apart = without - without.mean()
-    assert one.std_error == pytest.approx(np.sqrt((N - 1) / N * apart @ apart))
+    apart = a["age"].influence.moved - b["age"].influence.moved
+    assert len(apart) == N
+    assert one.std_error == pytest.approx(np.sqrt(apart @ apart))
     assert one.value == pytest.approx(a["age"].unbiased - b["age"].unbiased)
     assert parts.every._measure == "score"
     assert list(parts.errors().columns) == ["group", "n", "score", "std_error", "low", "high", "caution"]

@@ -197,9 +197,9 @@ def test_walks_of_classes():
 
 def test_a_result_says_whether_it_is_exact():
     exact, walked = (ll.shapley_effect(model, X, ROWS, method=how, random_state=0) for how in ("exact", "walk"))
-    assert exact.notes[0].startswith("all coalitions, exact; ")
-    assert ", sampled; " in walked.notes[0]
-    assert walked.notes[0].endswith(f"; {walked.n_predictions:,} predictions")
+    assert exact.notes[0].startswith("exact (all coalitions); ")
+    assert walked.notes[0].startswith("sampled (")
+    assert walked.notes[0].endswith(f"; the model predicted {walked.n_predictions:,} rows")
 
 
 def test_the_same_seed_walks_the_same_way():
@@ -523,7 +523,7 @@ LINKED = {
 
 @pytest.fixture
 def without_coalitions(monkeypatch):
-    monkeypatch.setattr(effects, "MOST_CELLS", 0)
+    monkeypatch.setattr(effects, "QUICK_CELLS", 0)
     monkeypatch.setattr(effects, "count_predictions", lambda *given: 10**9)
 
 
@@ -558,6 +558,17 @@ def test_walks_with_exact_raw_values_are_right_on_average(name, players):
     assert all(not one.exact and one.n_predictions == N and "walks a row" in one.method for one in found)
     for one in found[:2]:
         np.testing.assert_allclose(one.local.sum(axis=1), one.prediction - one.base, atol=1e-9)
+
+
+def test_all_coalitions_inside_trees_take_about_a_second_unless_they_are_asked_for(monkeypatch):
+    """4 rows, 25 donors, 4 features: 1,600 cells. Else few rows would take longer than many."""
+    native = CLASSIFIERS["histogram"].fit(X, HALVES)
+    monkeypatch.setattr(effects, "count_predictions", lambda *given: 10**9)
+    monkeypatch.setattr(effects, "QUICK_CELLS", 1599)
+    sampled, exact = (ll.shapley_effect(native, X, ROWS, method=method, random_state=0) for method in ("auto", "exact"))
+    assert (sampled.exact, exact.exact, exact.engine) == (False, True, "trees")
+    monkeypatch.setattr(effects, "QUICK_CELLS", 1600)
+    assert ll.shapley_effect(native, X, ROWS).exact
 
 
 @pytest.mark.usefixtures("without_coalitions")

@@ -500,22 +500,21 @@ def told_by_score(case: Case) -> dict[str, Any]:
 
 
 def _scores(case: Case) -> tuple[float, Floats]:
-    """R² or the AUC, and what it loses with each feature from the donors of all shifts, on average."""
-    y, n = case.y, len(case.y)
+    """R² or the AUC, and what it loses where the rows with each feature from each row are one population."""
+    n = len(case.y)
 
-    def score(X: Floats) -> float:
+    def score(X: Floats, y: Floats) -> float:
         prediction = case.kind.model(X)
         if case.kind.loss == "squared_error":
             return float(1 - np.sum((y - prediction) ** 2) / np.sum((y - y.mean()) ** 2))
         up, down = prediction[y == 1, 1][:, None], prediction[y == 0, 1]
         return float(np.mean((up > down) + 0.5 * (up == down)))
 
-    base, found = score(case.X), []
+    base, found = score(case.X, case.y), []
     for j in range(case.X.shape[1]):
-        shifted = [case.X.copy() for _ in range(n)]
-        for t, X in enumerate(shifted):
-            X[:, j] = np.roll(X[:, j], t)
-        found.append(base - np.mean([score(X) for X in shifted]))
+        pooled = np.repeat(case.X, n, axis=0)
+        pooled[:, j] = np.tile(case.X[:, j], n)
+        found.append(base - score(pooled, np.repeat(case.y, n)))
     return base, np.array(found)
 
 

@@ -239,6 +239,12 @@ TABLES = {
     "polars": pl.from_pandas(FRAME),
     "pyarrow": pa.Table.from_pandas(FRAME),
 }
+
+
+def absolute(y, prediction):
+    return -np.mean(abs(y - prediction))
+
+
 CALLS = {
     "importance": lambda m, X: ll.feature_importance(m, X, Y, donors=ll.Latin(4), random_state=0).to_frame,
     "effect": lambda m, X: ll.feature_effect(m, X, donors=ll.Grid(4), random_state=0)["x0"].to_frame,
@@ -246,7 +252,7 @@ CALLS = {
     "exact": lambda m, X: ll.shapley_importance(m, X, Y, method="exact").to_frame,
     "walk": lambda m, X: ll.shapley_importance(m, X, Y, method="walk", budget=2000, random_state=0).to_frame,
     "shapley effect": lambda m, X: ll.shapley_effect(m, X, [0, 3]).to_frame,
-    "scorer": lambda m, X: ll.feature_importance(m, X, Y, loss=make_scorer(lambda y, p: -np.mean(abs(y - p)))).to_frame,
+    "scorer": lambda m, X: ll.feature_importance(m, X, Y, loss=make_scorer(absolute), random_state=0).to_frame,
     "cv": lambda m, X: ll.feature_importance_cv(m, X, Y, cv=2, random_state=0).to_frame,
     "loco": lambda m, X: ll.leave_one_covariate_out(m, X, Y, cv=2, how="constant", random_state=0).to_frame,
 }

@@ -552,9 +552,10 @@ def test_unknown_options_are_refused():
 
 
 def test_the_error_of_a_scorers_pair_is_that_of_the_sum_of_three_importances():
-    found = ask(FOREST, loss=get_scorer("r2"), features=["x0", "x1"], donors="all")
-    of = ll.feature_importance(FOREST, X, Y, loss="r2", donors="all", features=["x0", "x1", {"both": ["x0", "x1"]}])
-    without = of["x0"].without + of["x1"].without - of["both"].without
+    scorer, several = "neg_median_absolute_error", ["x0", "x1", {"both": ["x0", "x1"]}]
+    found = ask(FOREST, loss=get_scorer(scorer), features=["x0", "x1"], donors="all")
+    of = ll.feature_importance(FOREST, X, Y, loss=scorer, donors="all", features=several)
+    without = of["x0"].scored.without + of["x1"].scored.without - of["both"].scored.without
     error = np.sqrt((len(without) - 1) / len(without) * np.sum((without - without.mean()) ** 2))
     assert found.std_error[0, 1] == pytest.approx(error)
 

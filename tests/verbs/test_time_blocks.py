@@ -91,11 +91,11 @@ def test_without_a_length_neighbours_are_taken_to_correlate():
         (lambda: ll.time_blocks(HOURS, like=Y), TypeError, r"like is an importance of these rows: .*; got ndarray"),
         (lambda: ll.time_blocks(HOURS[1:], like=slow(N)[2]), ValueError, "local values of 36 rows, but times has 35"),
         (
-            lambda: ll.time_blocks(HOURS, like=scored(None)),
+            lambda: ll.time_blocks(HOURS, like=scored(None, "f1")),
             ValueError,
             "a local importance doesn't exist for the scorer",
         ),
-        (lambda: ll.time_blocks(HOURS, like=scored(None)["x0"]), ValueError, "a local importance doesn't exist"),
+        (lambda: ll.time_blocks(HOURS, like=scored(None, "f1")["x0"]), ValueError, "a local importance doesn't exist"),
         (lambda: ll.time_blocks(HOURS.astype(str), "6h"), TypeError, "times are numbers or dates"),
     ],
 )
@@ -162,9 +162,9 @@ def test_shapley_importances_have_local_values_too():
 # -- as groups --------------------------------------------------------------------------------------------------------
 
 
-def scored(groups):
+def scored(groups, scorer="roc_auc"):
     model = LogisticRegression().fit(X, CLASS)
-    return ll.feature_importance(model, X, CLASS, loss="roc_auc", donors="all", groups=groups, progress=False)
+    return ll.feature_importance(model, X, CLASS, loss=scorer, donors="all", groups=groups, progress=False)
 
 
 def log_loss(y, p):
@@ -206,7 +206,7 @@ def test_scores_leave_out_blocks_too():
     """Without each block in turn; donors of a column score the rows of other blocks."""
     blocks = ll.time_blocks(HOURS, "6h")
     one, same = scored(blocks)["x0"], scored(np.asarray(blocks))["x0"]
-    assert (one.units, len(one.without)) == ("groups", 6)
+    assert (one.units, len(one.influence.moved)) == ("groups", 6)
     assert (one.pfi, one.std_error) == (same.pfi, same.std_error)
     assert one.score == pytest.approx(roc_auc_score(CLASS, LogisticRegression().fit(X, CLASS).decision_function(X)))
 

@@ -45,7 +45,9 @@ def score_dict(scores: Mapping[str, Scores], loss: str, groups: Groups | None) -
             {"name": name, "models": [importance_dict(one.features[name]) for one in scores.values()]} for name in order
         ],
         "differences": [difference_dict(partial(comparison.error_difference, name, names[0])) for name in names[1:]],
-        "groups": None if groups is None or first._first.own is None else _by_group(first, groups, order[:LEADING]),
+        "groups": None
+        if groups is None or or_else(lambda: first._first.at, None) is None
+        else _by_group(first, groups, order[:LEADING]),
     }
 
 
@@ -94,7 +96,8 @@ def how_score(first: Scores) -> str:
     """Design and engine of the importances by the score, and what its intervals are made of."""
     kind = "exact over all pairs" if first.exact else f"sampled with {first.design}"
     count = {"rows": "each row", "groups": "each group of rows", "blocks": "each of up to 25 blocks of rows"}
-    errors = f"; intervals leave out {count[first._first.units]}" if first._first.without is not None else ""
+    known = or_else(lambda: first._first.influence, None) is not None
+    errors = f"; intervals leave out {count[first._first.units]}" if known else ""
     return (
         f"Importances by {score_name(first.title)}: {kind}, engine {first.engine}, {first.n_predictions:,} "
         f"predictions{errors}."

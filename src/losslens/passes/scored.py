@@ -1,46 +1,87 @@
 """Importance by a scorer (AUC, R2), which gives one score for all rows.
 
-The score needs no more predictions than a loss, and none of the model where an exact engine has them. Its error is the
-jackknife's (`uncertainty/scored_cells.py`).
+Functions of a mean loss are its importances on another scale (`results/mean_scores.py`). AUCs, scores of the table of
+classes and average precision are computed of the pooled cells (`uncertainty/pooled_scores.py`), all other scores column
+by column (`uncertainty/scored_cells.py`). None needs more predictions than a loss, and none of the model where an exact
+engine has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import besides_cells
+from losslens.cells.pool import Pool
 from losslens.donors.designs import All, Design, Grid, Latin
+from losslens.donors.layout import CommonGrid, Layout
 from losslens.donors.questions import Question, Subject, pose
 from losslens.engines.choice import CHECKED
 from losslens.engines.repeats import UNSTEADY
-from losslens.losses import as_scorer, squared_error
+from losslens.losses import Loss, as_scorer, is_scorer, squared_error
 from losslens.models import Model
+from losslens.passes import step_curves
 from losslens.passes.outcomes import Evaluated, Outcome
-from losslens.passes.scorers import ScorerMethod
-from losslens.passes.task import FeatureDesign, Options, Task, prepare
+from losslens.passes.scorers import ScorerMethod, metric_of
+from losslens.passes.task import FeatureDesign, Options, Task, default_loss, prepare
 from losslens.passes.ways import EXACT_PREDICTIONS, PAIR_AXIS, design_of, evaluate, exact_cost, route
 from losslens.results.importance import FeatureImportance
+from losslens.results.importances import Importances
+from losslens.results.mean_scores import MEAN_SCORES, MeanScore, Scale
 from losslens.results.scores import FeatureScore, Scores
 from losslens.survival_curves import has_survival_curves
 from losslens.tables import checks
+from losslens.tables.features import Feature
 from losslens.tables.frames import Table, as_table
+from losslens.tables.frozen import deferred
+from losslens.tables.sample import Sample
 from losslens.text import size_in_words
-from losslens.uncertainty.prediction_scores import PredictionScore
-from losslens.uncertainty.scored_cells import ScoredCells, ScoredRows, score_fields
+from losslens.typing import Floats
+from losslens.uncertainty.pooled_scores import PooledScore, shown_values
+from losslens.uncertainty.prediction_scores import PredictionScore, is_made, name_of
+from losslens.uncertainty.scored_cells import ColumnScore, ScoredCells, ScoredRows
 
+# What the score of a feature has of its importance by a loss.
+SHARED = ("name", "columns", "ordered", "design", "engine", "exact", "n_predictions", "declined", "backend")
 SHIFTS = 30  # donors per row where all of them are over the limit
-MOST_CALLS, MOST_RANKINGS = 400, 2000  # calls of the scorer for all shifts and values of a feature; and AUCs
+STEP_BYTES, MOST_INSIDE = 600, 5e6  # of a row and feature as steps; pairs inside groups, which are left out one by one
 CURVE = 20  # values of the PI curve where all of them are over the limit
+
+
+def mean_score(model: Model, loss: Any, y: Any) -> tuple[Loss, Scale] | None:
+    """The loss of which a scorer is a function of the mean, as the model's y has it; None for other scorers."""
+    scorer = metric_of(as_scorer(loss, model.native), model.native) if is_scorer(loss) else None
+    if scorer is None or not is_made(scorer) or not hasattr(model.native, "predict") or y is None:
+        return None
+    found, scale = MEAN_SCORES.get(name_of(scorer), (None, "error"))
+    if found is None or found.reads not in model.responses:
+        return None
+    if (found.reads == "values") == (model.kind == "classifier"):  # labels that are scored as numbers
+        return None
+    return default_loss(model, found, y), scale
+
+
+def as_scores(importances: Importances, title: str, scale: Scale) -> Scores:
+    """The scores that are functions of the mean losses of these importances."""
+    outputs = list(importances.by_output.values()) if scale in ("share explained", "root") else []
+    features = {}
+    for name, one in importances.items():
+        parts = tuple(of[name] for of in outputs) or (one,)
+        shared = {field: getattr(one, field) for field in SHARED}
+        features[name] = FeatureScore(**shared, title=title, scored=MeanScore(parts=parts, scale=scale))
+    if undefined := next(iter(features.values())).undefined:
+        raise ValueError(f"{title} is not defined: {undefined}")
+    return Scores(features, importances.n_predictions)
 
 
 def score_importance(
     model: Model, X: Any, y: Any, scorer: Any, options: Options, by_losses: Sequence[FeatureImportance] = ()
 ) -> Scores:
-    """Importance by a scorer: the score less its mean over the columns of the design.
+    """Importance by a scorer: the score less that of the pooled cells, or the mean over the columns of the design.
 
     by_losses: importances of the same call, of whose predictions the score is computed where it reads the same.
     """
@@ -48,38 +89,150 @@ def score_importance(
     asked = scored_features(task, method)
     known = _predicted(task, method, [] if options.groups is not None else by_losses)
     asked = [(s, known[s.feature.name].design if s.feature.name in known else design) for s, design in asked]
-    on_grid = curves_besides(task, asked)
-    check_budget(task, [pose(*one, task.n, task.entropy) for one in (*asked, *on_grid)])
-    new = [one for one in asked if one[0].feature.name not in known]
+    as_steps = [one for one in asked if one[0].feature.name not in known and in_steps(task, method, *one)]
+    cells = [one for one in asked if one not in as_steps]
+    on_grid = curves_besides(task, cells)
+    check_budget(task, [pose(*one, task.n, task.entropy) for one in (*cells, *on_grid)])
+    new = [one for one in cells if one[0].feature.name not in known]
     found, predicted = evaluate(task, new) if new else ([], 0)
     drawn, more = evaluate(task, on_grid) if on_grid else ([], 0)
     if any(answer.engine != task.engine.name for (answer,) in drawn):
         more -= min(task.n, CHECKED)  # an exact engine is compared with the model once
     curves = _with_donors(task, on_grid, drawn)
     known |= _with_donors(task, new, found)
-    own: dict[str, ScoredRows] = {}  # of each engine
-    features = {}
-    for answer in (known[subject.feature.name] for subject, _ in asked):
-        if answer.engine not in own:
-            prediction = method.tied(answer.sample.prediction, exact=answer.engine != task.engine.name)
-            sample = replace(answer.sample, prediction=prediction, y=method.y, block=method.block, loss=None)
-            own[answer.engine] = ScoredRows(method.judge, sample, task.every)
-        name = answer.feature.name
-        features[name] = _feature_score(task, method, answer, curves.get(name), own[answer.engine])
-    return Scores(features, predicted + more + method.probed)
+    judged = _Judged(task, method)
+    features = judged.of_steps(as_steps)
+    if as_steps and not any(answer.engine != task.engine.name for (answer,) in (*found, *drawn)):
+        more += min(task.n, CHECKED)
+    for name in (subject.feature.name for subject, _ in cells):
+        features[name] = judged.of_cells(known[name], curves.get(name))
+    return Scores({s.feature.name: features[s.feature.name] for s, _ in asked}, predicted + more + method.probed)
+
+
+def in_steps(task: Task, method: ScorerMethod, subject: Subject, design: Design) -> bool:
+    """Whether the cells are read off the steps of curves, which are kept: an exact engine has these, and they fit."""
+    if not method.pools or not design.all_pairs or task.exact is None:
+        return False
+    found = route(task, subject, design)
+    inside = 0 if method.block is None else int(np.sum(np.bincount(method.block) ** 2.0))
+    return found.exact and found.way == "steps" and inside <= MOST_INSIDE and _steps_fit(task)
+
+
+def _steps_fit(task: Task) -> bool:
+    return STEP_BYTES * task.n * len(task.subjects) <= task.budget.memory
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """Makes the scores of features from cells."""
+
+    task: Task
+    method: ScorerMethod
+    own: dict[str, Sample] = field(default_factory=dict)  # the rows, of each engine
+    scored: dict[str, ScoredRows] = field(default_factory=dict)  # which share what they compute
+
+    def of_steps(self, asked: Sequence[FeatureDesign]) -> dict[str, FeatureScore]:
+        """Of exact curves."""
+        if not asked:
+            return {}
+        task, questions = self.task, [pose(*one, self.task.n, self.task.entropy) for one in asked]
+        blank = replace(task.sample, y=self.method.y, block=self.method.block)
+        sample, pools = step_curves.pools(task, task.exact, questions, blank)
+        return {
+            subject.feature.name: self._score(
+                subject.feature, design, question.ordered, task.exact.name, "", 0,
+                self._pooled(sample, pool, pool, question.values, _shares(question.layout, task.sample)),
+            )
+            for (subject, design), question, pool in zip(asked, questions, pools, strict=True)
+        }  # fmt: skip
+
+    def of_cells(self, answer: Evaluated, drawn: Evaluated | None) -> FeatureScore:
+        """Of predicted cells: `answer` has the number, and `drawn`, if given, the curve."""
+        method, on_grid = self.method, answer if drawn is None else drawn
+        sample = self._sample(answer)
+        (layout, cells), (grid_layout, grid_cells) = self._cells(answer), self._cells(on_grid)
+        values, shares = on_grid.outcome.values, on_grid.outcome.means.weights
+        if method.pools:
+            pool = deferred(Pool.of_cells, sample, cells, layout) if layout.has_mass else None
+            grid: Any = None
+            if isinstance(grid_layout, CommonGrid):
+                same = grid_cells is cells and pool is not None
+                grid = pool if same else deferred(Pool.of_cells, sample, grid_cells, grid_layout)
+            scored: Any = self._pooled(sample, pool, grid, values, _shares(grid_layout, sample))
+        else:
+            own = self._rows(answer.engine, sample)
+            number, curve = (
+                ScoredCells(at, of, one.design.has_columns)
+                for at, of, one in ((layout, cells, answer), (grid_layout, grid_cells, on_grid))
+            )
+            keeps = isinstance(method.judge, PredictionScore)
+            scored = ColumnScore.of(own, number, curve, values, shares, method.title, keeps=keeps)
+        return self._score(
+            answer.feature, answer.design, on_grid.outcome.ordered, answer.engine,
+            answer.declined or _why_sampled(self.task, answer),
+            answer.outcome.n_predictions + (0 if drawn is None else drawn.outcome.n_predictions), scored,
+        )  # fmt: skip
+
+    def _score(
+        self, feature: Feature, design: Design, ordered: bool, engine: str, declined: str, n_predictions: int,
+        scored: Any,
+    ) -> FeatureScore:  # fmt: skip
+        task = self.task
+        return FeatureScore(
+            name=feature.name, columns=tuple(task.table.names[j] for j in feature.columns), ordered=ordered,
+            design=design.remembered, engine=engine, declined=declined, n_predictions=n_predictions,
+            exact=design.is_exact(task.n) and feature.kind != "pair" and declined != UNSTEADY,
+            backend=task.table.backend, title=self.method.title, scored=scored,
+        )  # fmt: skip
+
+    def _pooled(self, sample: Sample, pool: Any, grid: Any, values: Any, shares: Any) -> PooledScore:
+        values = tuple(one[shown_values(len(one))] for one in values) if len(values) == 1 else values
+        assert isinstance(self.method.judge, PredictionScore)  # others are not pooled
+        return PooledScore(
+            judge=self.method.judge, pool=pool, grid=grid, values=values, shares=shares, every=sample,
+            at=self.task.every,
+        )  # fmt: skip
+
+    def _sample(self, answer: Evaluated) -> Sample:
+        if answer.engine not in self.own:
+            exact = answer.engine != self.task.engine.name
+            prediction = self.method.tied(answer.sample.prediction, exact=exact)
+            self.own[answer.engine] = replace(
+                answer.sample, prediction=prediction, y=self.method.y, block=self.method.block, loss=None
+            )
+        return self.own[answer.engine]
+
+    def _rows(self, engine: str, sample: Sample) -> ScoredRows:
+        if engine not in self.scored:
+            self.scored[engine] = ScoredRows(self.method.judge, sample, self.task.every)
+        return self.scored[engine]
+
+    def _cells(self, answer: Evaluated) -> tuple[Layout, NDArray[Any]]:
+        exact = answer.engine != self.task.engine.name
+        return answer.outcome.layout, self.method.tied(answer.outcome.cells.predictions, exact=exact)
+
+
+def _shares(layout: Layout, sample: Sample) -> Floats | None:
+    """The share of the donors at each value of the curve, or nearest to it."""
+    if not isinstance(layout, CommonGrid) or not layout.has_mass:
+        return None
+    shown = shown_values(layout.size)
+    nearest = np.searchsorted((shown[1:] + shown[:-1]) / 2, layout.own[layout.donors])
+    share = np.bincount(nearest, sample.weight[layout.donors], len(shown))
+    return np.asarray(share / share.sum())
 
 
 def _predicted(task: Task, method: ScorerMethod, known: Sequence[FeatureImportance]) -> dict[str, Evaluated]:
     """What importances by losses have asked the model: all their predictions, if they take few calls of the scorer."""
-    answered, most = {}, most_calls(method)
+    answered = {}
     subjects = {s.feature.name: s for s in task.subjects}
     for one in known:
         subject = subjects[one.name]
-        calls = task.n + len(subject.distinct) if one.design.all_pairs else one.layout.width
         exact = task.exact is not None and route(task, subject, task.design or All()).exact
+        few = method.pools or (task.n if one.design.all_pairs else one.layout.width) <= SHIFTS
         if (
             one.name in answered or one.loss.reads != method.response or one.engine != task.engine.name or exact
-            or not one.complete or one.cells.predictions is None or not one.design.has_columns or calls > most
+            or not one.complete or one.cells.predictions is None or not one.design.has_columns or not few
         ):  # fmt: skip
             continue
         declined = one.declined if one.declined == UNSTEADY else task.declined
@@ -101,26 +254,19 @@ def _with_donors(
 
 
 def scored_features(task: Task, method: ScorerMethod) -> list[FeatureDesign]:
-    """The features with the designs of their numbers."""
-    return [(s, design_of(task, s, rule_of(method), all_exact=False)) for s in task.subjects]
+    """The features with the designs of their numbers.
 
-
-def most_calls(method: ScorerMethod) -> int:
-    """Most columns of a feature: an AUC is faster than other scores."""
-    return MOST_RANKINGS // method.sorts if method.sorts else MOST_CALLS
-
-
-def rule_of(method: ScorerMethod) -> Callable[[Subject, int], Design]:
-    """The rule of ``donors="auto"``: all shifts and values where they take few calls, which AUCs are faster than."""
-    most = most_calls(method)
+    ``donors="auto"`` takes all pairs where an exact engine has them as steps, or where they are few, and else 30
+    shifts: always of a score that is computed column by column.
+    """
 
     def rule(subject: Subject, n: int) -> Design:
         if subject.feature.kind == "pair":
             return Grid(min(PAIR_AXIS, n), at="quantiles")
-        few = n + len(subject.distinct) <= most and exact_cost(subject, n) <= EXACT_PREDICTIONS
-        return All() if few else Latin(min(SHIFTS, n))
+        few = exact_cost(subject, n) <= EXACT_PREDICTIONS if method.pools else n <= SHIFTS
+        return All() if few or in_steps(task, method, subject, All()) else Latin(min(SHIFTS, n))
 
-    return rule
+    return [(s, design_of(task, s, rule, all_exact=False)) for s in task.subjects]
 
 
 def curves_besides(task: Task, asked: Sequence[FeatureDesign]) -> list[FeatureDesign]:
@@ -151,7 +297,7 @@ def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) 
 def check_budget(task: Task, questions: Sequence[Question]) -> None:
     """Raise ValueError unless all cells fit into memory."""
     n = task.n
-    if not task.budget.fits(questions, n):
+    if questions and not task.budget.fits(questions, n):
         needs = size_in_words(2 * n * task.budget.row_bytes(questions) + besides_cells(n, len(questions)))
         raise ValueError(f"a scorer needs all cells at once; pass memory='{needs}' or a design with fewer donors")
 
@@ -176,47 +322,15 @@ def _target(model: Model, y: Any, table: Table) -> NDArray[Any]:
     return truth
 
 
-def _feature_score(
-    task: Task, method: ScorerMethod, answer: Evaluated, drawn: Evaluated | None, own: ScoredRows
-) -> FeatureScore:  # fmt: skip
-    """One feature: `answer` has the number, and `drawn`, if given, the curve."""
-    number = _cells(task, method, answer)
-    on_grid, grid = (answer, number) if drawn is None else (drawn, _cells(task, method, drawn))
-    kept = isinstance(own.judge, PredictionScore)
-    return FeatureScore(
-        name=answer.feature.name,
-        columns=tuple(task.table.names[j] for j in answer.feature.columns),
-        values=on_grid.outcome.values,
-        ordered=on_grid.outcome.ordered,
-        design=answer.design.remembered,
-        engine=answer.engine,
-        declined=answer.declined or _why_sampled(task, method, answer),
-        exact=answer.design.is_exact(task.n) and number.layout.has_mass and answer.declined != UNSTEADY,
-        n_predictions=answer.outcome.n_predictions + (0 if drawn is None else drawn.outcome.n_predictions),
-        shares=on_grid.outcome.means.weights,
-        backend=task.table.backend,
-        title=method.title,
-        **score_fields(own, number, grid),
-        own=own if kept else None,
-        column_cells=number if kept else None,
-        curve_cells=grid if kept else None,
-    )
-
-
 def wanted_sample(design: Design) -> str:
     """Why some pairs of rows are scored, where the caller wants these."""
     return f"donors={design.remembered!r} asks for some of the pairs of rows"
 
 
-def _why_sampled(task: Task, method: ScorerMethod, answer: Evaluated) -> str:
+def _why_sampled(task: Task, answer: Evaluated) -> str:
     """Why an exact engine filled the cells of some shifts, not of all; empty if nothing is sampled."""
     if answer.design.is_exact(task.n) or answer.feature.kind == "pair":
         return ""
     if task.design is not None:
         return wanted_sample(answer.design)
-    return f"with all shifts the scorer would be called over {most_calls(method):,} times, or there are too many cells"
-
-
-def _cells(task: Task, method: ScorerMethod, answer: Evaluated) -> ScoredCells:
-    cells = method.tied(answer.outcome.cells.predictions, exact=answer.engine != task.engine.name)
-    return ScoredCells(answer.outcome.layout, cells, answer.design.has_columns)
+    return f"sampled, as all pairs take longer than {SHIFTS} shifts: donors='all' takes them"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from losslens.models import Model, input_of
 from losslens.tables import checks
 from losslens.tables.frames import Batch, Table
 from losslens.typing import Floats, Indices
-from losslens.uncertainty.pair_counts import sorts
 from losslens.uncertainty.prediction_scores import PredictionScore, call_scorer, prediction_score
 
 METHODS = ("predict", "predict_proba", "decision_function")
@@ -34,7 +33,6 @@ class ReplayedScore:
     """A scorer that may read the model and the rows: it gets a stand-in for the model."""
 
     score: Callable[[NDArray[Any], Floats | None, Indices | None], float]
-    areas: ClassVar[None] = None
 
     def of_rows(
         self, predictions: NDArray[Any], y: NDArray[Any], weight: Floats | None, rows: Indices | None = None
@@ -60,22 +58,20 @@ class ScorerMethod:
         cls, model: Model, table: Table, y: NDArray[Any], scorer: Any, weight: Floats | None, block: Indices | None
     ) -> ScorerMethod:
         """Call the scorer once, to see which predictions it needs."""
-        method, probed = _method_used(model, table, y, weight, scorer)
+        asked = None if getattr(scorer, "_kwargs", {}).get("multi_class") == "ovo" else weight  # of which it takes none
+        method, probed = _method_used(model, table, y, asked, scorer)
         classes, judge = model.classes if model.kind == "classifier" else None, None
         if model.kind != "classifier" or classes is not None:
-            judge = prediction_score(_metric_of(scorer, model.native), method, classes)
+            judge = prediction_score(metric_of(scorer, model.native), method, classes)
         title = title_of(scorer)
         made = ReplayedScore(_replay(model, scorer, method, table, y)) if judge is None else replace(judge, title=title)
         truth = np.array(y) if classes is None else checks.class_positions(y, classes, model.name)  # results keep it
         return cls(title, _response(model, method, y), made, truth, weight, probed, block)
 
     @property
-    def sorts(self) -> int:
-        """How many AUCs a score averages; 0: it is another score."""
-        judge = self.judge
-        if judge.areas is None or judge.classes is None:
-            return 0
-        return sorts(judge.areas, len(judge.classes))
+    def pools(self) -> bool:
+        """Whether it is computed of the pooled cells."""
+        return isinstance(self.judge, PredictionScore) and bool(self.judge.kind)
 
     def tied(self, predictions: NDArray[Any], *, exact: bool) -> NDArray[Any]:
         """The predictions of an exact engine, made equal where they differ by rounding: ranks would tell them apart.
@@ -98,7 +94,7 @@ class ScorerMethod:
         return self.judge.of_rows(predictions, self.y, weight, rows)
 
 
-def _metric_of(scorer: Any, native: Any) -> Any:
+def metric_of(scorer: Any, native: Any) -> Any:
     """The scorer of predictions that the model's own method `score` is, if it is known; others as they are."""
     if type(scorer).__name__ != "_PassthroughScorer":
         return scorer
@@ -106,7 +102,7 @@ def _metric_of(scorer: Any, native: Any) -> Any:
     from sklearn.metrics import get_scorer
 
     if hasattr(native, "steps"):
-        return _metric_of(scorer, native.steps[-1][1])
+        return metric_of(scorer, native.steps[-1][1])
     for kind, name in ((ClassifierMixin, "accuracy"), (RegressorMixin, "r2")):
         if getattr(type(native), "score", None) is kind.score:
             return get_scorer(name)

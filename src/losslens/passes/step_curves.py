@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import Cells, Means
+from losslens.cells.pool import Pool
 from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question, pose
 from losslens.engines import rates
@@ -89,6 +90,47 @@ def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: T
         means = curves.of_sample if question.design.sampled_grid else curves.means
         outcomes.append([Outcome.of(question, means(local[k], clipped), cells)])
     return Passed([sample], outcomes)
+
+
+def pools(task: Task, engine: StepEngine, questions: Sequence[Question], sample: Sample) -> tuple[Sample, list[Pool]]:
+    """The rows with their predictions, and all cells of each feature, as steps; cells wait until they are read."""
+    places, n = _in_engine_order(questions), task.n
+    like = engine.predict(np.arange(1))
+    work = ChunkWork(_axes(engine, list(places.values()), sample), sample, None, like, np.arange(n))
+    walkers = PerThread(partial(engine.walker, [question.ask for question in places.values()]))
+    edges = np.linspace(0, n, n_chunks(n) + 1).astype(int).tolist()
+    walkers.get()  # before threads start, as above
+    with bar(n, "explaining", task.progress, "rows") as tick:
+        chunks = list(in_process(task.n_jobs).map(_kept_chunk, (work, walkers), pairwise(edges), tick))
+    parts = tuple(part for _, kept in chunks for part in kept)
+    sample = replace(sample, prediction=np.concatenate([own for of, _ in chunks for own in of]))
+    at = {columns: k for k, columns in enumerate(places)}
+    return sample, [
+        deferred(_pool, parts, at[q.ask.columns], work.axes.class_of[at[q.ask.columns]], q.layout, sample)
+        for q in questions
+    ]
+
+
+def _kept_chunk(
+    shared: tuple[ChunkWork, PerThread[Walker]], rows: tuple[int, int], tick: Tick
+) -> tuple[list[NDArray[Any]], list[KeptCurves]]:
+    """The predictions of rows unchanged, and their curves."""
+    work, walkers = shared
+    own, kept = [], list[KeptCurves]()
+    for steps in walkers.get().steps(*rows):
+        own.append(steps.own.copy())
+        kept.extend(work._kept(steps, np.empty(0)))
+        tick(steps.rows.stop - steps.rows.start)
+    return own, kept
+
+
+def _pool(parts: Sequence[KeptCurves], k: int, class_of: ClassRuns, layout: CommonGrid, sample: Sample) -> Pool:
+    """The cells of one feature."""
+    of = [(part, *part.of(k)[:2]) for part in parts]
+    classes, prediction = (np.concatenate([getattr(part, name)[steps] for part, steps, _ in of])
+                           for name in ("classes", "prediction"))  # fmt: skip
+    count = np.concatenate([count for _, _, count in of])
+    return Pool.of_steps(sample, count, classes, prediction, layout, class_of.each, class_of.size)
 
 
 def n_chunks(n: int) -> int:

@@ -198,7 +198,7 @@ def show(result: FeatureImportance | FeatureScore | FeatureEffect, look: Look) -
         if result.undefined:
             raise ValueError(result.undefined)
         return FeaturePicture(
-            result.name, result.columns, result.values, result.ordered, result.pi, "PI", result.shares,
+            result.name, result.columns, result.values, result.ordered, result.pi, "PI", result.scored.shares,
             result.change, look,
         )  # fmt: skip
     return _importance(result, look) if isinstance(result, FeatureImportance) else _effect(result, look)

@@ -22,7 +22,6 @@ from losslens.tables.sample import Sample
 from losslens.text import how_computed, in_digits, measured, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask
 from losslens.uncertainty.inference import Unit
-from losslens.uncertainty.scored_cells import ScoredCells, ScoredRows, score_fields
 from losslens.uncertainty.standard_errors import Influence, interval
 
 # What a loss of each row gives, and hence not a score.
@@ -32,7 +31,8 @@ NEED_A_LOSS = {
     "ici": "an ICI curve", "band": "a band", "effect": "the effect", "effect_of": "the effect",
     "subset": "the importance on a subset", "with_loss": "another loss", "rows": "the list of kept rows",
     "cells": "a matrix of changes of loss", "drop": "the importance without some rows",
-    "row_influence": "the influence of single rows", "regions": "a search for regions",
+    "row_influence": "the influence of single rows",
+    **dict.fromkeys(("regions", "extrapolated"), "a search for regions"),
     **dict.fromkeys(("ratio", "ratio_std_error", "ratio_interval"), "the ratio of errors"),
 }  # fmt: skip
 
@@ -56,49 +56,48 @@ class FeatureScore(OneNumber):
 
     name: str  #: name of the feature
     columns: tuple[str, ...]  #: the columns that are replaced
-    values: tuple[NDArray[Any], ...]
     ordered: bool
     design: Design  #: the donor design that was used
     engine: str  #: the engine that computed the predictions
     exact: bool  #: whether nothing is sampled
     n_predictions: int  #: rows that the model predicted
     title: str  #: name of the score
-    score: float  #: the score with nothing replaced
-    column_scores: Floats | None  # (m,): of each column of the design; None for a grid
-    column_shares: Floats | None  # (m,): weight of each column
-    curve: Floats | None  #: (g,): the score with every row at that value; None if not computed
-    shares: Floats | None
     backend: str
-    clipped: float = 0.0
-    complete: bool = True
     #: why no exact engine was used, or why it computed a sample; empty if it computed all pairs
     declined: str = ""
-    own_share: float = 0.0  # of the pairs, those of a row with itself
-    without: Floats | None = None  # (u,): the importance without each unit; None where there is no jackknife
-    units: Literal["rows", "groups", "blocks"] = "rows"  # what is left out
-    effective: float = float("nan")  # as many units of equal weight
-    score_without: Floats | None = None  # (u,): the score, nothing replaced, without each unit
-    own: ScoredRows | None = None  # the rows that are scored; None where the scorer may read the model or the rows
-    column_cells: ScoredCells | None = None  # with the columns of the design
-    curve_cells: ScoredCells | None = None  # with those of the curve
-    undefined: str = ""  #: why these rows have no score
-    # (m,): of the rows of each column, with the weights that they have there, nothing replaced; None: all have `score`
-    column_bases: Floats | None = None
+    scored: Any  # how the score is computed: MeanScore, ColumnScore
+    clipped: ClassVar[float] = 0.0
+    complete: ClassVar[bool] = True
     _sampled: ClassVar[bool] = False  # every column of the design is scored
     _is_streamed: ClassVar[bool] = False
     computed_extrapolation: ClassVar[None] = None
     errorless: ClassVar[bool] = False
+    conditioning: ClassVar[None] = None
     whole: ClassVar[None] = None  # scorers need all rows at once
 
     @property
-    def pfi(self) -> float:
-        """The score minus its mean over the columns of the design: positive means useful.
+    def values(self) -> tuple[NDArray[Any], ...]:
+        """The values of the curve: one array, or two for a pair."""
+        found: tuple[NDArray[Any], ...] = self.scored.values
+        return found
 
-        With weights or groups each column has its own weights and rows, and is compared with the score of these.
+    @property
+    def score(self) -> float:
+        """The score with nothing replaced."""
+        return np.nan if self.undefined else float(self.scored.score)
+
+    @property
+    def pfi(self) -> float:
+        """The score less that of rows with this feature from other rows: positive means useful.
+
+        With weights or groups it is compared with the score of the rows weighted as their pairs are.
         """
-        if self.column_scores is None or self.column_shares is None:
-            raise ValueError(f"{self.design!r} gives a curve and no number for a scorer; use 'all' or Latin(m)")
-        return float(self.column_drops @ self.column_shares)  # exactly 0 where nothing changes
+        return np.nan if self.undefined else float(self.scored.importance)
+
+    @property
+    def undefined(self) -> str:
+        """Why these rows have no score."""
+        return str(self.scored.undefined)
 
     def _why_absent(self, name: str) -> str:
         if name == "extrapolation":
@@ -122,14 +121,13 @@ class FeatureScore(OneNumber):
 
     @property
     def column_drops(self) -> Floats:
-        """How much lower the score of each column is than with nothing replaced, (m,)."""
-        assert self.column_scores is not None  # callers ask for designs with columns
-        return np.asarray((self.score if self.column_bases is None else self.column_bases) - self.column_scores)
+        """How much lower the score of each column of the design is than with nothing replaced, (m,)."""
+        return np.asarray(self.scored.column_drops)
 
     @property
     def unbiased(self) -> float:
-        """The importance without pairs of a row with itself, which change nothing: the centre of intervals."""
-        return self.pfi / (1 - self.own_share) if self.own_share < 1 else self.pfi
+        """The centre of intervals."""
+        return np.nan if self.undefined else float(self.scored.unbiased)
 
     @cached_property
     def influence(self) -> Influence:
@@ -137,24 +135,25 @@ class FeatureScore(OneNumber):
 
         ``V = (G-1)/G sum over g of (theta_(-g) - mean)^2``, theta_(-g) the importance without unit g.
         """
-        if self.undefined:
-            raise ValueError(self.undefined)
-        if self.without is None:
-            raise ValueError(
-                f"no standard error of {self.title}: without some rows, as without all of a class, it is not defined, "
-                "or there are too few rows, or the design has no columns; use donors='auto' or Latin(m)"
-            )
-        return self._jackknife(self.without)
+        self._need_score()
+        found: Influence = self.scored.influence
+        return found
+
+    @property
+    def local(self) -> Floats:
+        """Of an AUC, (n,): what each row adds to the importance by its pairs with rows of other classes."""
+        return np.asarray(self.scored.local)
 
     @property
     def base_influence(self) -> Influence:
         """Influence of each row, group or block of rows on `base`: the jackknife of the score itself."""
-        if self.score_without is None:
-            raise ValueError(
-                self.undefined or f"no standard error of {self.title}: without some rows it is not defined"
-            )
-        sign = -1 if measured(self.title)[1] else 1
-        return self._jackknife(sign * self.score_without)
+        self._need_score()
+        found: Influence = self.scored.score_influence
+        return -found if self._measure == "error" else found
+
+    def _need_score(self) -> None:
+        if self.undefined:
+            raise ValueError(self.undefined)
 
     def score_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of `base` on new data: of the score itself, or of the error that the scorer negates."""
@@ -165,28 +164,23 @@ class FeatureScore(OneNumber):
     @property
     def _rounding(self) -> float:
         """How far rounding moves the score and the importance."""
-        return rounding_error(max(float(np.nan_to_num(self.effective)), 1.0), 2 * self.score)
+        return rounding_error(float(or_else(lambda: len(self.at), 1)), 2 * self.score)
 
     @property
     def is_auc(self) -> bool:
         """Whether the score is known to be an AUC, or a mean of AUCs."""
-        return self.own is not None and self.own.judge.areas is not None
-
-    def _jackknife(self, without: Floats) -> Influence:
-        """Blocks are too few to estimate a skewness."""
-        count = len(without)
-        moved = np.sqrt((count - 1) / count) * (without.mean() - without)
-        return Influence(moved, cubes=0.0 if self.units == "blocks" else None)
+        return bool(self.scored.is_auc)
 
     @property
     def at(self) -> Indices:
         """The rows that are scored, as positions."""
-        return self._rows_scored().at
+        return np.asarray(self.scored.at)
 
     @property
     def sample(self) -> Sample:
         """All rows, which are the donors."""
-        return self._rows_scored().sample
+        found: Sample = self.scored.sample
+        return found
 
     @property
     def row_labels(self) -> Labels | None:
@@ -194,12 +188,16 @@ class FeatureScore(OneNumber):
         return take_labels(self.sample.row_labels, self.at)
 
     @property
-    def _units(self) -> float:
-        return self.effective
+    def units(self) -> Unit:
+        """What is left out: "rows", "groups" or "blocks"."""
+        unit: Unit = self.scored.unit
+        return unit
 
     @property
-    def _unit(self) -> Unit:
-        return self.units
+    def _units(self) -> float:
+        return float(self.scored.units)
+
+    _unit = units
 
     def _drawn_interval(self, level: float) -> tuple[float, float]:
         if self.exact:
@@ -214,19 +212,15 @@ class FeatureScore(OneNumber):
     @property
     def weights(self) -> Floats:
         """The share of the donors at each grid value."""
-        if self.shares is None:
+        if self.scored.shares is None:
             raise ValueError(f"the grid of {self.name!r} has no weights")
-        return self.shares
+        return np.asarray(self.scored.shares)
 
     @property
     def pi(self) -> Floats:
-        """The score minus the score with every row at that value, (g,); its mean is not `pfi`."""
-        if self.curve is None:
-            raise ValueError(f"{self.design!r} has no PI curve for a scorer; use donors='all' or Grid(m)")
+        """The score less that with every row at that value, (g,); its mean is not `pfi`."""
         shape = tuple(map(len, self.values)) if len(self.values) == 2 else (-1,)
-        return np.asarray(self.score - self.curve).reshape(shape)
-
-    conditioning: ClassVar[None] = None
+        return np.asarray(self.scored.curve * (np.nan if self.undefined else 1)).reshape(shape)
 
     def given(self, rows: Any) -> Self:
         """The score of these rows (a mask, row labels or positions), with donors from all rows.
@@ -237,30 +231,10 @@ class FeatureScore(OneNumber):
 
     def at_positions(self, chosen: Indices) -> Self:
         """`given` for rows at these positions, sorted."""
-        own = self._rows_scored()
-        own = replace(own, at=own.at[chosen])
-        undefined = own.judge.why_undefined(lambda: own.score)[1]
-        assert self.column_cells is not None  # kept together
-        assert self.curve_cells is not None
-        if undefined:
-            scores, curve = (one if one is None else one * np.nan for one in (self.column_scores, self.curve))
-            undefined = f"{self.title} is not defined for these rows: {undefined}"
-            return replace(
-                self, score=np.nan, column_scores=scores, curve=curve, without=None, score_without=None, own=own,
-                undefined=undefined,
-            )  # fmt: skip
-        return replace(self, **score_fields(own, self.column_cells, self.curve_cells), own=own, undefined="")
+        return replace(self, scored=self.scored.at_positions(chosen))
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
         return split(groups, len(self.at), self.row_labels, self.backend)
-
-    def _rows_scored(self) -> ScoredRows:
-        if self.own is None:
-            raise ValueError(
-                f"some rows have no score by {self.title}: it may read the model or the rows, which results don't "
-                "hold. Pass a scorer that sklearn.metrics.make_scorer made, or its name"
-            )
-        return self.own
 
     def to_frame(self) -> Any:
         """The PI curve as a data frame: value, importance."""

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import Cells, Means
+from losslens.cells.pool import Pool
 from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.conditional import Conditioning
 from losslens.donors.designs import DESIGNS, Design, Redrawn, Shifts
@@ -47,8 +48,10 @@ from losslens.tables.distribution_shift import DistributionShift
 from losslens.tables.row_labels import plain_label
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
+from losslens.uncertainty.pooled_scores import PooledScore
 from losslens.uncertainty.prediction_scores import PredictionScore
-from losslens.uncertainty.scored_cells import ScoredCells, ScoredRows
+from losslens.uncertainty.scored_cells import ColumnScore, ScoredCells, ScoredRows
+from losslens.uncertainty.table_scores import TableScore
 
 FORMAT = "losslens result"
 VERSION = 4  # 2: rows for the extrapolation, sums over files; 3: labels of rows; 4: parts of interactions
@@ -62,7 +65,7 @@ Stored.kinds |= {
     for kind in (
         Sample, Totals, CodedRows, Cells, Means, InfluenceSums, CommonGrid, OwnDonors, Conditioning,
         DistributionShift, Shifts,
-        PredictionScore, ScoredRows, ScoredCells, *DESIGNS,
+        PredictionScore, TableScore, Pool, PooledScore, ColumnScore, ScoredRows, ScoredCells, *DESIGNS,
     )
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ The tables are by class, and name what is checked by its path from an object: ``
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
@@ -23,6 +24,7 @@ import numpy as np
 from losslens.losses import Loss, OutputLoss, OutputsLoss
 from losslens.results.selection import Grouped
 from losslens.tables.row_labels import find_rows
+from losslens.uncertainty.pooled_scores import shown_values
 
 MOST = 1 << 62  # in absolute value, of integers
 ALL_ROWS = 10_000_000  # that folds may have been drawn from, however few they are
@@ -32,6 +34,13 @@ POSITIVE = np.finfo(float).tiny
 SHAPES = {
     "ByGroup": {"labels": "k", "codes": "n"},
     "Cells": {"rows": "r", "predictions": "r c ...", "changes": "r c"},
+    "ColumnScore": {
+        "column_scores": "m", "column_shares": "m", "column_bases": "m", "at_values": "g", "shares": "g",
+        "without": "u", "score_without": "u", "own.sample.prediction": "n *o",
+        "number.layout.own": "n", "number.layout.donors": "n w|d", "number.layout.width": "w",
+        "number.predictions": "n w *o", "grid.layout.own": "n", "grid.layout.donors": "n c|e",
+        "grid.layout.width": "c", "grid.predictions": "n c *o",
+    },
     "Clusters": {
         "labels": "n", "weight": "n", "profiles": "k p", "rules": "k", "cluster_stability": "k", "features": "p",
         "row_labels": "n",
@@ -47,14 +56,6 @@ SHAPES = {
         "layout.size": "g", "layout.width": "w", "layout.own": "n", "layout.donors": "n w|d",
         "cells.rows": "c", "cells.predictions": "c w *o", "means.mass": "r", "means.local": "r", "means.pi": "g",
         "means.weights": "g", "means.pd": "g ...", "means.caused": "n", "conditioning.leaf": "n",
-    },
-    "FeatureScore": {
-        "column_scores": "m", "column_shares": "m", "column_bases": "m", "curve": "g", "shares": "g", "without": "u",
-        "score_without": "u", "own.sample.prediction": "n *o",
-        "column_cells.layout.own": "n", "column_cells.layout.donors": "n w|d",
-        "column_cells.layout.width": "w", "column_cells.predictions": "n w *o",
-        "curve_cells.layout.own": "n", "curve_cells.layout.donors": "n c|e",
-        "curve_cells.layout.width": "c", "curve_cells.predictions": "n c *o",
     },
     "Gap": {
         "names": "2", "features": "p", "n": "2", "error": "2", "without": "2", "shares": "2 p", "centre": "l",
@@ -72,6 +73,11 @@ SHAPES = {
     | dict.fromkeys(("overall", "step", "before", "after", "p"), "p"),
     "OutputsLoss": {"outputs": "k", "weights": "k|0", "each": "k|0"},
     "OwnDonors": {"donors": "n m", "place": "a|n m"},
+    "Pool": {
+        "sample.weight": "n", "sample.prediction": "n *o", "row": "c", "first": "c", "stop": "c", "prediction": "c *o",
+        "donor_class": "n", "at_value": "v",
+    },
+    "PooledScore": {"at": "r", "shares": "g"},
     "PermutedTarget": {"features": "p", "importance": "p", "null": "b p"},
     "RefitCurve": {"grid": "g", "folds": "m g", "reach": "g"},
     "Refits": {"folds": "m", "folds.*.features": "p", "tested": "m", "trained": "m", "without": "m p"},
@@ -85,7 +91,6 @@ SHAPES = {
     },
     "ScoredCells": {"predictions": "n c ..."},
     "ScoredRows": {"at": "r"},
-    "Scores": {"features.*.without": "u"},
     "Segment": {"rows": "n"},
     "ShapleyCurve": {"grid": "g ...", "weights": "g", "importance": "g"},
     "ShapleyEffect": {
@@ -118,6 +123,15 @@ RANGES: dict[str, dict[str, tuple[float | str | None, float | str | None]]] = {
     "OverTime": {"step": (-1, "start")},
     "OwnDonors": {"place": (0, "size")},
     "Refits": {"tested.*": (0, "n"), "trained.*": (1, None)},  # trained on more than n: drawn with replacement
+    "Pool": {
+        "row": (0, "sample.weight"),
+        "first": (0, "size"),
+        "stop": (1, None),
+        "donor_class": (-1, "size"),
+        "at_value": (0, "size"),
+        "size": (1, None),
+    },
+    "PooledScore": {"at": (0, "every.weight")},
     "ReplacedRows": {"columns": (0, "among.names")},
     "Sample": {"y": (0, "classes"), "prediction": (None, None)},
     "ScoredCells": {"predictions": (None, None)},
@@ -128,7 +142,7 @@ RANGES: dict[str, dict[str, tuple[float | str | None, float | str | None]]] = {
     "WeakSegments": {"n": (1, None)},
 }
 ASCENDING = {
-    "FeatureResult": ("at", "cells.rows"), "ScoredRows": ("at",), "ShapleyImportance": ("at",),
+    "FeatureResult": ("at", "cells.rows"), "PooledScore": ("at",), "ScoredRows": ("at",), "ShapleyImportance": ("at",),
 }  # fmt: skip
 SHARES = dict.fromkeys(("Clusters", "Observations", "RowChanges", "Sample"), "weight")  # of all rows: they sum to one
 FILLED = {  # at least one of each
@@ -447,16 +461,53 @@ def _importances(result: Any) -> None:
         need(list(one) == list(result) and not one.by_output, "outputs with other features")
 
 
-def _score(one: Any) -> None:
-    size = _grid_size(one)
-    need(all(values is None or len(values) == size for values in (one.curve, one.shares)), "a curve of another grid")
+def _mean_score(score: Any) -> None:
+    need(score.parts, "a score of no importances")
+    _alike(((len(one.at), one.sample.n) for one in score.parts), "importances of other rows")
+    explained = score.scale != "share explained" or all(one.sample.y is not None for one in score.parts)
+    need(explained, "a score without y")
+
+
+def _column_score(one: Any) -> None:
+    size = math.prod(map(len, one.values))
+    need(all(held is None or len(held) == size for held in (one.at_values, one.shares)), "a curve of another grid")
     need((one.column_scores is None) == (one.column_shares is None), "scores without their weights")
-    cells = [one.own, one.column_cells, one.curve_cells]
+    cells = [one.own, one.number, one.grid]
     need(cells == [None] * 3 or None not in cells, "rows without cells, or cells without rows")
 
 
+def _pool(pool: Any) -> None:
+    need(len(pool.row) > 0 and (np.diff(pool.row) >= 0).all(), "cells of rows that are not in order")
+    need((pool.first < pool.stop).all() and (pool.stop <= pool.size).all(), "runs of cells that are not in order")
+    if pool.at_value is None:
+        need(pool.size == pool.sample.n, "donors that are no rows")
+        return
+    new = np.append(True, pool.row[1:] != pool.row[:-1])
+    need((pool.first[new] == 0).all() and (pool.stop[np.append(new[1:], True)] == pool.size).all(), "curves with gaps")
+    need((pool.first[1:] == pool.stop[:-1])[~new[1:]].all(), "curves with gaps")
+
+
+def _pooled_score(score: Any) -> None:
+    _judged(score.judge, score.every)
+    need(score.judge.kind, "a score that has no pooled cells")
+    for pool in filter(None, (score.pool, score.grid)):
+        need(pool.sample.n == score.every.n and np.isin(pool.row, score.at).all(), "cells of other rows")
+        need(len(score.at) == 0 or pool.sample.y is not None, "cells without y")
+        labels = pool.prediction
+        whole = labels.ndim == 1 and labels.dtype.kind in "iu" and labels.min() >= 0
+        need(score.judge.kind != "table" or (whole and labels.max() < len(score.judge.classes)), "labels of no class")
+    sizes = [len(one) for one in score.values]
+    need(score.shares is None or [len(score.shares)] == sizes, "a curve of another grid")
+    grid = score.grid
+    need(grid is None or (grid.at_value is not None and len(shown_values(len(grid.at_value))) == math.prod(sizes)),
+         "a curve of another grid")  # fmt: skip
+
+
 def _scored_rows(rows: Any) -> None:
-    sample, judge = rows.sample, rows.judge
+    _judged(rows.judge, rows.sample)
+
+
+def _judged(judge: Any, sample: Any) -> None:
     need(type(judge).__name__ == "PredictionScore" and sample.y is not None, "a score of no scorer, or without y")
     need((judge.classes is None) == (sample.classes is None), "classes of a score, or none")
     if judge.classes is not None:
@@ -470,7 +521,9 @@ def _scored_rows(rows: Any) -> None:
 def _prediction_score(score: Any) -> None:
     need(score.scorer is None, "a scorer, which files don't hold")
     need(score.method in ("predict", "predict_proba", "decision_function"), "a score of no method")
-    need(score.areas is None or score.classes is not None, "an AUC without classes")
+    need(not score.kind or score.classes is not None, "a score of classes without classes")
+    need(score.areas != "two" or len(score.classes) == 2, "an AUC of two classes of more")
+    need(score.table is None or score.table.positive < len(score.classes), "a class that is none of them")
 
 
 def _extrapolation(one: Any) -> None:
@@ -567,7 +620,8 @@ def _over_time(result: Any) -> None:
 RULES: dict[str, Callable[[Any], None]] = {
     "ByGroup": _by_group, "Clusters": _clusters, "CodedRows": _coded_rows, "CommonGrid": _common_grid,
     "Comparison": _comparison, "Extrapolation": _extrapolation,
-    "FeatureImportance": _importance, "FeatureResult": _feature, "FeatureScore": _score, "Gap": _gap,
+    "FeatureImportance": _importance, "FeatureResult": _feature, "Gap": _gap,
+    "MeanScore": _mean_score, "ColumnScore": _column_score, "Pool": _pool, "PooledScore": _pooled_score,
     "Importances": _importances, "Interactions": _interactions, "OutputsLoss": _outputs_loss, "OverTime": _over_time,
     "OwnDonors": _own_donors, "PredictionScore": _prediction_score, "Refits": _refits, "Regions": _regions,
     "Sample": _sample, "ScoredRows": _scored_rows, "ShapleyImportance": _shapley, "Shifts": _shifts,

@@ -22,7 +22,7 @@ from losslens.results.selection import in_order
 from losslens.results.shapley_curve import values_of
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import walks
-from losslens.shapley.by_engine import MOST_CELLS
+from losslens.shapley.by_engine import MOST_CELLS, QUICK_CELLS
 from losslens.shapley.coalitions import MOST_PLAYERS, MOST_PREDICTIONS, all_coalitions, count_predictions
 from losslens.shapley.request import check_players, covers_table
 from losslens.shapley.setup import GameSetup, set_up
@@ -245,7 +245,9 @@ def choose(request: EffectRequest) -> tuple[EffectWay, int]:
         return by_walks, r
     if "closed form" in request.engine_work:
         return in_closed_form, r
-    if request.engine_work.get("all coalitions", np.inf) <= MOST_CELLS and p <= MOST_PLAYERS:
+    walks_inside = "walks" in request.engine_work and request.method == "auto"  # precise in a fraction of a second
+    most = QUICK_CELLS if walks_inside else MOST_CELLS
+    if request.engine_work.get("all coalitions", np.inf) <= most and p <= MOST_PLAYERS:
         return _inside_trees, r
     limit = request.budget or (MOST_PREDICTIONS if request.method == "exact" else EXACT_PREDICTIONS * p)
     predictions = count_predictions(request.players, r, len(request.donors), covers_table(request.task))
@@ -256,7 +258,7 @@ def choose(request: EffectRequest) -> tuple[EffectWay, int]:
             f"the exact values would take {predictions:,.0f} predictions, more than {limit:,.0f}; explain fewer rows, "
             "draw donors with Grid(m), raise budget=, or use method='walk'"
         )
-    return (by_linked_walks if "walks" in request.engine_work else by_walks), r
+    return (by_linked_walks if walks_inside else by_walks), r
 
 
 def explain(request: EffectRequest) -> ShapleyEffect:

@@ -1,8 +1,9 @@
-"""The AUC from counts of pairs, and what is left of it without single rows: the delete-one jackknife in one pass."""
+"""The AUC from counts of pairs of cells, and what is left of it without some of them: the jackknife in one pass."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import permutations
 from typing import Any, Literal, Self
 
@@ -17,82 +18,93 @@ Areas = Literal["two", "ovr", "ovr_weighted", "ovo", "ovo_weighted"]
 
 @dataclass(frozen=True, eq=False)
 class PairCounts:
-    """Weights of the pairs of a positive and a negative row that scores put in the right order; ties count half."""
+    """Weights of the pairs of a positive and a negative cell that scores put in the right order; ties count half."""
 
-    score: NDArray[Any]  # (n,)
-    positive: Mask  # (n,)
-    weight: Floats  # (n,)
-    won: Floats  # (n,): of each row's pairs
+    score: NDArray[Any]  # (N,)
+    positive: Mask  # (N,)
+    weight: Floats  # (N,)
 
-    @classmethod
-    def of(cls, score: NDArray[Any], positive: Mask, weight: Floats) -> Self:
-        """From one sort.
+    @cached_property
+    def _sorted(self) -> tuple[Indices, Indices]:
+        """The order of the scores, and where each of them, ties together, begins in it; then their number."""
+        order = np.argsort(self.score)
+        score = self.score[order]
+        new = np.flatnonzero(score[1:] != score[:-1]) + 1
+        return order, np.concatenate([[0], new, [len(score)]])
 
-        >>> PairCounts.of(np.array([1, 2, 2, 3]), np.array([False, True, False, True]), np.ones(4)).auc
-        0.875
-        """
-        place = np.unique(score, return_inverse=True)[1].reshape(-1)
-        lost, gained = (np.bincount(place, weight * of, place.max() + 1) for of in (~positive, positive))
-        below = np.cumsum(lost) - lost / 2  # negatives below each score
-        above = gained.sum() - np.cumsum(gained) + gained / 2  # positives above it
-        return cls(score, positive, weight, np.where(positive, weight * below[place], weight * above[place]))
+    @cached_property
+    def _below(self) -> tuple[Floats, Floats]:
+        """The weight of the negatives and of the positives below each distinct score; then all of them."""
+        order, start = self._sorted
+        weight = self.weight[order]
+        each = (weight * of for of in (~self.positive[order], self.positive[order]))
+        negatives, positives = (np.concatenate([[0.0], np.cumsum(one)])[start] for one in each)
+        return negatives, positives
+
+    @cached_property
+    def place(self) -> Indices:
+        """The rank of each score, ties together, (N,)."""
+        order, start = self._sorted
+        place = np.empty(len(order), np.int64)
+        place[order] = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        return place
+
+    @cached_property
+    def won(self) -> Floats:
+        """The weight of the cells with which each is in the right order, (N,)."""
+        negatives, positives = ((of[1:] + of[:-1]) / 2 for of in self._below)  # ties count half
+        return np.where(self.positive, negatives[self.place], self.sides[1] - positives[self.place])
 
     @property
     def sides(self) -> Floats:
-        """The weight of the negative and the positive rows."""
-        return np.bincount(self.positive, self.weight, 2).astype(float)
+        """The weight of the negative and the positive cells."""
+        return np.array([of[-1] for of in self._below])
 
     @property
     def auc(self) -> float:
-        """The share of pairs in the right order; NaN without a class."""
-        pairs = self.sides.prod()
-        return float(self.won[self.positive].sum() / pairs) if pairs > 0 else float("nan")
+        """The share of pairs in the right order; NaN without a class.
 
-    def without(self, first: Indices, second: Indices) -> tuple[Floats, list[Floats]]:
-        """The AUC without two rows, which may be one, for each of several such pairs, and the sides that are left.
-
-        It is NaN where a class is gone.
+        >>> PairCounts(np.array([1, 2, 2, 3]), np.array([False, True, False, True]), np.ones(4)).auc
+        0.875
         """
-        weight, positive = self.weight, self.positive
-        other = np.where(first == second, 0.0, 1.0)
-        up, down = np.where(positive[first], first, second), np.where(positive[first], second, first)
-        order = (self.score[up] > self.score[down]) + 0.5 * (self.score[up] == self.score[down])
-        both = weight[first] * weight[second] * order * (positive[first] != positive[second])
-        won = self.won[positive].sum() - self.won[first] - other * self.won[second] + both
-        sides = [
-            total - weight[first] * (positive[first] == side) - other * weight[second] * (positive[second] == side)
-            for side, total in enumerate(self.sides)
-        ]
-        return self._share(won, sides), sides
+        return self._total / float(self.sides.prod()) if self.sides.prod() > 0 else float("nan")
 
-    def without_units(self, row: Indices, unit: Indices, count: int) -> tuple[Floats, list[Floats]]:
-        """The AUC without each unit, (count,), and the sides that are left; `row[k]` is one of the rows of `unit[k]`.
+    @property
+    def _total(self) -> float:
+        negatives, positives = self._below
+        return float(np.diff(positives) @ (negatives[1:] + negatives[:-1])) / 2
 
-        Pairs of two rows of a unit, which are counted from one sort of all units, are lost once.
+    @property
+    def slope(self) -> Floats:
+        """The derivative of the AUC by the weight of each cell, (N,)."""
+        opposite = np.where(self.positive, self.sides[0], self.sides[1])
+        return (self.won / opposite - self.auc) / np.where(self.positive, self.sides[1], self.sides[0])
 
-        >>> counts = PairCounts.of(np.array([1, 2, 2, 3]), np.array([False, True, False, True]), np.ones(4))
-        >>> counts.without_units(np.array([1, 2, 3]), np.array([0, 0, 1]), 2)[0]
+    def without(self, cell: Indices, unit: Indices, weight: Floats, count: int) -> tuple[Floats, list[Floats]]:
+        """The AUC without each unit, (count,), and the sides that are left; a unit takes these weights from its cells.
+
+        Pairs of two cells of a unit, which are counted from one sort of all units, are lost once. It is NaN where a
+        class is gone.
+
+        >>> counts = PairCounts(np.array([1, 2, 2, 3]), np.array([False, True, False, True]), np.ones(4))
+        >>> counts.without(np.array([1, 2, 3]), np.array([0, 0, 1]), np.ones(3), 2)[0]
         array([1.  , 0.75])
         """
-        weight, positive = self.weight[row], self.positive[row]
-        order = np.lexsort([self.score[row], unit])
-        row, unit, weight, positive = row[order], unit[order], weight[order], positive[order]
-        score, new = self.score[row], np.ones(len(row), bool)
-        new[1:] = (score[1:] != score[:-1]) | (unit[1:] != unit[:-1])
-        place = np.cumsum(new) - 1  # of each score in each unit
-        lost = np.bincount(place, weight * ~positive, len(row))
-        before = np.concatenate([[0.0], np.cumsum(weight * ~positive)])[np.searchsorted(unit, unit)]  # in other units
-        below = (np.cumsum(lost) - lost / 2)[place] - before
-        inside = np.bincount(unit, weight * positive * below, count)
-        won = self.won[self.positive].sum() - np.bincount(unit, self.won[row], count) + inside
+        lost = np.bincount(unit, weight * self.won[cell], count)
+        key = unit * (int(self.place.max()) + 1) + self.place[cell]
+        order = np.argsort(key)
+        key, unit, weight, positive = key[order], unit[order], weight[order], self.positive[cell][order]
+        start = np.concatenate([[0], np.flatnonzero(key[1:] != key[:-1]) + 1, [len(key)]])
+        negatives = np.concatenate([[0.0], np.cumsum(weight * ~positive)])
+        positives = np.concatenate([[0.0], np.cumsum(weight * positive)])
+        here = unit[start[:-1]]
+        before = negatives[np.searchsorted(unit, np.arange(count))][here]  # in other units
+        below = (negatives[start[1:]] + negatives[start[:-1]]) / 2 - before
+        inside = np.bincount(here, np.diff(positives[start]) * below, count)
         sides = [total - np.bincount(unit, weight * (positive == side), count) for side, total in enumerate(self.sides)]
-        return self._share(won, sides), sides
-
-    def _share(self, won: Floats, sides: list[Floats]) -> Floats:
-        """The AUC of what is left; NaN where a class is gone."""
-        left = sides[0] * sides[1]
-        gone = left <= 1e-12 * self.sides.prod()
-        return np.asarray(np.where(gone, np.nan, won / np.where(gone, 1.0, left)))
+        pairs = sides[0] * sides[1]
+        gone = np.minimum(*sides) <= 1e-12 * self.sides.min()
+        return np.where(gone, np.nan, (self._total - lost + inside) / np.where(gone, 1.0, pairs)), sides
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +112,11 @@ class ClassAreas:
     """An AUC of two classes, or the mean of those of several, as scikit-learn defines it."""
 
     areas: Areas
-    weight: Floats  # (n,)
     parts: tuple[PairCounts, ...]
 
     @classmethod
     def of(cls, areas: Areas, prediction: NDArray[Any], y: Indices, weight: Floats) -> Self:
-        """Of predictions (n,), of the second of two classes, or (n, K), and the positions of the true classes.
+        """Of predictions (N,), of the second of two classes, or (N, K), and the positions of the true classes.
 
         >>> one = ClassAreas.of("ovr", np.array([[0.7, 0.3], [0.4, 0.6], [0.5, 0.5]]), np.array([0, 1, 1]), np.ones(3))
         >>> len(one.parts), one.auc
@@ -113,41 +124,38 @@ class ClassAreas:
         """
         if areas == "two":
             of_second = prediction if prediction.ndim == 1 else prediction[:, 1]
-            return cls(areas, weight, (PairCounts.of(of_second, y == 1, weight),))
+            return cls(areas, (PairCounts(of_second, y == 1, weight),))
         classes = range(prediction.shape[1])
         if areas.startswith("ovr"):
-            parts = [PairCounts.of(prediction[:, c], y == c, weight) for c in classes]
-        else:
-            parts = [
-                PairCounts.of(prediction[:, c], y == c, weight * ((y == c) | (y == d)))
-                for c, d in permutations(classes, 2)
-            ]
-        return cls(areas, weight, tuple(parts))
+            return cls(areas, tuple(PairCounts(prediction[:, c], y == c, weight) for c in classes))
+        return cls(areas, tuple(
+            PairCounts(prediction[:, c], y == c, weight * ((y == c) | (y == d))) for c, d in permutations(classes, 2)
+        ))  # fmt: skip
 
     @property
     def auc(self) -> float:
         """The mean of the AUCs; NaN without a class."""
-        return float(self._mean([part.auc for part in self.parts], [part.sides for part in self.parts]))
+        return float(self._mean([part.auc for part in self.parts], self._sides))
 
-    def without(self, first: Indices, second: Indices) -> Floats:
-        """The mean without two rows, which may be one, for each of several such pairs; NaN where a class is gone."""
-        return self._left([part.without(first, second) for part in self.parts])
+    @property
+    def _sides(self) -> list[Any]:
+        return [part.sides for part in self.parts]
 
-    def without_units(self, row: Indices, unit: Indices, count: int) -> Floats:
-        """The mean without each unit; `row[k]` is one of the rows of `unit[k]`. NaN where a class is gone."""
-        return self._left([part.without_units(row, unit, count) for part in self.parts])
+    @property
+    def slope(self) -> Floats:
+        """The derivative by the weight of each cell, (N,); prevalences, by which AUCs may be weighted, as they are."""
+        counted = [part.weight > 0 for part in self.parts]
+        each = [np.where(of, part.slope, 0.0) for of, part in zip(counted, self.parts, strict=True)]
+        return np.asarray(self._mean(each, [side[:, None] for side in self._sides]))
 
-    def _left(self, parts: list[tuple[Floats, list[Floats]]]) -> Floats:
-        return np.asarray(self._mean([auc for auc, _ in parts], [sides for _, sides in parts]))
+    def without(self, cell: Indices, unit: Indices, weight: Floats, count: int) -> Floats:
+        """The mean without each unit, which takes these weights from its cells; NaN where a class is gone."""
+        left = [part.without(cell, unit, weight * (part.weight > 0)[cell], count) for part in self.parts]
+        return np.asarray(self._mean([auc for auc, _ in left], [sides for _, sides in left]))
 
     def _mean(self, aucs: list[Any], sides: list[Any]) -> Any:
         """By the weight of the class, or of both, where scikit-learn weights by prevalence."""
         if not self.areas.endswith("weighted"):
-            return np.mean(aucs, axis=0)
+            return aucs[0] if len(aucs) == 1 else np.mean(aucs, axis=0)
         by = np.array([side[1] if self.areas == "ovr_weighted" else side[0] + side[1] for side in sides])
         return (by * aucs).sum(axis=0) / by.sum(axis=0)
-
-
-def sorts(areas: Areas, classes: int) -> int:
-    """How many AUCs are averaged."""
-    return 1 if areas == "two" else classes if areas.startswith("ovr") else classes * (classes - 1)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from losslens.losses import call_read_only, title_of
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.pair_counts import Areas, ClassAreas
+from losslens.uncertainty.table_scores import TableScore
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,31 +29,46 @@ class PredictionScore:
     method: str  # of the estimator that it calls
     classes: NDArray[Any] | None  # of a classifier
     areas: Areas | None = None  # of an AUC
+    table: TableScore | None = None  # of true and predicted classes
+    precise: bool = False  # whether it is the average precision of two classes
     scorer: Any = None  # where it has no name
+
+    @property
+    def kind(self) -> str:
+        """How it is computed of pooled cells; "": column by column."""
+        if self.areas is not None:
+            return "areas"
+        return "table" if self.table is not None else "precision" if self.precise else ""
+
+    @property
+    def deletes(self) -> bool:
+        """Whether single rows are left out of it, not blocks."""
+        return self.kind in ("areas", "table")
 
     def of_rows(
         self, predictions: NDArray[Any], y: NDArray[Any], weight: Floats | None, rows: Indices | None = None
     ) -> float:
         """The score of all rows, or of those at these positions; y holds positions of classes, or numbers."""
-        if self.areas is not None:
-            return self.ranked(predictions, y, weight, rows).auc
         y = y if rows is None else y[rows]
+        if self.areas is not None:
+            return ClassAreas.of(self.areas, predictions, y, np.ones(len(y)) if weight is None else weight).auc
+        if self.table is not None and self.classes is not None:
+            size = len(self.classes)
+            table = np.bincount(y * size + predictions, weight, size**2).astype(float)
+            return float(self.table(table.reshape(size, size)))
+        if self.precise:
+            from sklearn.metrics import average_precision_score
+
+            of_second = predictions if predictions.ndim == 1 else predictions[:, 1]
+            return float(average_precision_score(y == 1, of_second, sample_weight=weight))
         labelled = self.method == "predict" and self.classes is not None
         known = self.classes[predictions] if labelled else predictions  # type: ignore[index]
         truth = y if self.classes is None else self.classes[y]
         return float(call_scorer(self._scorer(), self._stand_in, None, truth, weight, known))
 
-    def ranked(
-        self, predictions: NDArray[Any], y: NDArray[Any], weight: Floats | None, rows: Indices | None = None
-    ) -> ClassAreas:
-        """The pairs that an AUC counts."""
-        assert self.areas is not None  # it is one
-        y = y if rows is None else y[rows]
-        return ClassAreas.of(self.areas, predictions, y, np.ones(len(y)) if weight is None else weight)
-
     def why_undefined(self, score: Callable[[], float]) -> tuple[float, str]:
         """A score of some rows, and "" or why they have none; NaN also where scikit-learn warns of it."""
-        if self.areas is None:
+        if not self.kind:
             self._scorer()  # raises where a file doesn't hold it
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
@@ -102,18 +118,34 @@ def _kind(classifier: bool) -> type:
 
 def prediction_score(scorer: Any, method: str, classes: NDArray[Any] | None) -> PredictionScore | None:
     """A scikit-learn scorer of predictions; None for others, which may read the model or the rows."""
-    from sklearn.metrics import get_scorer, get_scorer_names
-
-    if not _is_made(scorer):
+    if not is_made(scorer):
         return None
-    same = [name for name in get_scorer_names() if _content(get_scorer(name)) == _content(scorer)]
-    areas = _areas(scorer, method, classes)
-    return PredictionScore(same[0] if same else "", title_of(scorer), method, classes, areas, None if same else scorer)
+    name, title, areas, table = name_of(scorer), title_of(scorer), _areas(scorer, method, classes), None
+    if method == "predict" and classes is not None and scorer._sign == 1:
+        table = TableScore.of(scorer._score_func, scorer._kwargs, classes)
+    precise = (title, scorer._sign) == ("average_precision_score", 1) and method != "predict"
+    if precise:  # of the second class, as the position 1 is
+        precise = classes is not None and len(classes) == 2 and not set(scorer._kwargs) - {"pos_label"}
+        precise = precise and classes[1] == scorer._kwargs.get("pos_label", 1)
+    return PredictionScore(name, title, method, classes, areas, table, bool(precise), None if name else scorer)
 
 
-def _is_made(scorer: Any) -> bool:
+def is_made(scorer: Any) -> bool:
     """Whether `sklearn.metrics.make_scorer` made it."""
     return any(kind.__name__ == "_BaseScorer" for kind in type(scorer).__mro__)
+
+
+def name_of(scorer: Any) -> str:
+    """The name of scikit-learn's own scorer that is the same; "" if there is none."""
+    content = _content(scorer)
+    return next((name for name, one in _named() if one == content), "")
+
+
+@cache
+def _named() -> list[tuple[str, tuple[Any, ...]]]:
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    return [(name, _content(get_scorer(name))) for name in get_scorer_names()]
 
 
 def _content(scorer: Any) -> tuple[Any, ...]:

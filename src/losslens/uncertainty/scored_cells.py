@@ -1,46 +1,28 @@
-"""Scores of cells, and their jackknife: each row, as an observation and as a donor, is left out.
+"""Any score, column by column: the mean over columns in which each row has one donor.
 
-Of an AUC single rows, or groups of them, are left out of the pairs that it counts; of other scores blocks of rows, or
-groups, which takes a bounded number of calls.
+Its jackknife leaves out blocks of rows, or groups, as rows and as donors, in a bounded number of calls.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.designs import Shifts
 from losslens.donors.layout import CommonGrid, Layout
+from losslens.tables.frozen import Frozen, deferred, lazy
 from losslens.tables.sample import Sample, effective_number
 from losslens.typing import Floats, Indices
-from losslens.uncertainty.pair_counts import Areas, ClassAreas
+from losslens.uncertainty.standard_errors import Influence
 
 BLOCKS, BLOCK_ROWS, BLOCK_COLUMNS = 25, 6_000, 3  # of the jackknife of other scores; predictions and columns in a call
 MOST_GROUPS = 100  # that are left out one by one there; more are joined
-
-
-class Judge(Protocol):
-    """Gives the score of predictions: `PredictionScore`, or a scorer that needs the model and the rows."""
-
-    @property
-    def areas(self) -> Areas | None:
-        """Which AUCs it averages, if it is one."""
-
-    def of_rows(
-        self, predictions: NDArray[Any], y: NDArray[Any], weight: Floats | None, rows: Indices | None = None
-    ) -> float:
-        """The score of all rows, or of those at these positions."""
-
-    def ranked(
-        self, predictions: NDArray[Any], y: NDArray[Any], weight: Floats | None, rows: Indices | None = None
-    ) -> ClassAreas:
-        """The pairs that an AUC counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,62 +75,31 @@ class ScoredRows:
         counted, number = np.flatnonzero(weight), np.full(n, -1)  # rows without weight are in no unit
         if block is not None:
             held, number[counted] = np.unique(block[counted], return_inverse=True)
-            if self.judge.areas is None and len(held) > MOST_GROUPS:  # joined at random, the same for all features
+            if len(held) > MOST_GROUPS:  # joined at random, the same for all features
                 number[counted] = np.random.default_rng(n).permutation(len(held))[number[counted]] % MOST_GROUPS
-            count = min(len(held), MOST_GROUPS) if self.judge.areas is None else len(held)
+            count = min(len(held), MOST_GROUPS)
             some = self.at[number[self.at] >= 0]
             sizes = np.bincount(number[some], weight[some], count).astype(float)
             return Units("groups", number, count, effective_number(sizes))
-        if self.judge.areas is not None:
-            number[counted] = np.arange(len(counted))
-            return Units("rows", number, len(counted), effective_number(weight[self.at]))
         count = min(BLOCKS, len(counted))
         # The same for every seed: what is exact has the same error again. The same for all features and models.
         number[np.random.default_rng(n).permutation(counted)] = np.arange(len(counted)) % count
         return Units("blocks", number, count, float(len(np.setdiff1d(number[self.at], [-1]))))
 
-    @cached_property
-    def without(self) -> Floats | None:
+    def left_out(self) -> Floats | None:
         """The score without each unit, (u,); None where some unit can't be left out."""
         return _finite(self._without) if self.units.count >= 3 else None
 
     def _without(self) -> Floats:
-        if self.units.kind == "rows":
-            return self.counts.without(self.place, self.place)[self.units.number >= 0]
         number = self.units.number[self.at]
-        if self.judge.areas is not None:
-            row = np.flatnonzero(number >= 0)
-            return self.counts.without_units(row, number[row], self.units.count)
         return np.array([self.of(self.at[number != g]) for g in range(self.units.count)])
-
-    # Of an AUC.
-
-    @cached_property
-    def counts(self) -> ClassAreas:
-        """The pairs that the AUC of these rows counts."""
-        return self.counted(self.sample.prediction[self.at], None if self.weight is None else self.weight[self.at])
-
-    def counted(self, predictions: NDArray[Any], weight: Floats | None) -> ClassAreas:
-        """The pairs of these predictions; a last row without weight stands for rows that are not scored."""
-        weight = np.ones(len(self.at)) if weight is None else weight
-        rows, weight = np.append(self.at, self.at[0]), np.append(weight, 0.0)
-        padded = np.concatenate([predictions, predictions[:1]])
-        found: ClassAreas = self.judge.ranked(padded, self.y, weight, rows)
-        return found
-
-    @cached_property
-    def place(self) -> Indices:
-        """Where each of all rows is among those that are scored, (n,); the place behind the last: nowhere."""
-        place = np.full(self.sample.n, len(self.at))
-        place[self.at] = np.arange(len(self.at))
-        return place
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What the jackknife leaves out, one after the other: rows, groups of rows, or random blocks of rows."""
+    """What the jackknife leaves out, one after the other: groups of rows, or random blocks of rows."""
 
-    kind: Literal["rows", "groups", "blocks"]
+    kind: Literal["groups", "blocks"]
     number: Indices  # (n,): the unit of each row; -1: none
     count: int
     effective: float  # as many of equal weight
@@ -217,61 +168,21 @@ class ScoredCells:
         cells = self.predictions[own.at]
         return np.array([own.judge.of_rows(cells[:, v], own.y, weight, rows) for v in range(self.layout.size)])
 
-    def jackknifed(self, own: ScoredRows, columns: list[ReplacedColumn]) -> tuple[Floats, Floats | None]:
-        """The score of each column, and the importance without each unit, as rows and as donors.
+    def scores(self, own: ScoredRows) -> Floats | None:
+        """The score of each column; None where the design has none."""
+        columns = self.columns(own)
+        return np.array([self.score(own, column) for column in columns]) if columns else None
 
-        None where some unit can't be left out.
-        """
-        if own.units.kind == "rows":
-            scores, without = self._without_rows(own, columns)
-        elif own.judge.areas is not None:
-            scores, without = self._without_groups(own, columns)
-        else:
-            scores = np.array([self.score(own, column) for column in columns])
-            return scores, _finite(self._without_blocks, own, columns) if own.units.count >= 3 else None
-        return scores, without if own.units.count >= 3 and np.isfinite(without).all() else None
+    def bases(self, own: ScoredRows) -> Floats:
+        """The score of the rows of each column, nothing replaced."""
+        return np.array([own.in_column(column) for column in self.columns(own)])
 
-    def _without_rows(self, own: ScoredRows, columns: list[ReplacedColumn]) -> tuple[Floats, Floats]:
-        """Of an AUC: without row i, and without the row that has it as its donor, also with nothing replaced."""
-        n, first = own.sample.n, own.place
-        total, mass, scores = np.zeros(n), np.zeros(n), []
-        for column in columns:
-            second = np.full(n, len(own.at))
-            second[column.donors] = np.arange(len(own.at))
-            counts = own.counted(self.predictions[column.at], column.weight)
-            scores.append(counts.auc)
-            before = own.counts
-            if own.matched:
-                before = own.counted(own.sample.prediction[column.rows], column.weight)
-            pair = counts.weight
-            left = column.share - pair[first] - np.where(first == second, 0.0, pair[second])
-            total += left * (before.without(first, second) - counts.without(first, second))
-            mass += left
-        with np.errstate(invalid="ignore"):  # one row with weight
-            return np.array(scores), (total / mass)[own.units.number >= 0]
-
-    def _without_groups(self, own: ScoredRows, columns: list[ReplacedColumn]) -> tuple[Floats, Floats]:
-        """Of an AUC: without the rows of a group, and those that have their donor from it, also with nothing replaced.
-
-        Columns in which a class is then gone don't count for that group.
-        """
-        units, scores = own.units, []
-        total, mass = np.zeros(units.count), np.zeros(units.count)
-        for column in columns:
-            unit = np.concatenate([units.number[column.rows], units.number[column.donors]])  # never twice the same
-            row = np.tile(np.arange(len(column.rows)), 2)[unit >= 0]
-            unit = unit[unit >= 0]
-            before, after = (
-                own.judge.ranked(prediction, own.y, column.weight, column.rows)
-                for prediction in (own.sample.prediction[column.rows], self.predictions[column.at])
-            )
-            scores.append(after.auc)
-            left = column.share - np.bincount(unit, after.weight[row], units.count)
-            drop = before.without_units(row, unit, units.count) - after.without_units(row, unit, units.count)
-            total += np.where(np.isnan(drop), 0.0, left * drop)
-            mass += np.where(np.isnan(drop), 0.0, left)
-        with np.errstate(invalid="ignore"):  # a class is in one group alone
-            return np.array(scores), total / mass
+    def without(self, own: ScoredRows) -> Floats | None:
+        """The importance without each unit, as rows and as donors; None where some unit can't be left out."""
+        columns = self.columns(own)
+        if not columns or own.units.count < 3:
+            return None
+        return _finite(self._without_blocks, own, columns)
 
     def _without_blocks(self, own: ScoredRows, columns: list[ReplacedColumn]) -> Floats:
         """Of any score: of some columns together, in one call for each block, and one with nothing replaced."""
@@ -322,21 +233,131 @@ def _finite(leave: Any, *given: Any) -> Floats | None:
     return found if np.isfinite(found).all() else None
 
 
-def score_fields(own: ScoredRows, number: ScoredCells, grid: ScoredCells) -> dict[str, Any]:
-    """The numbers of a feature: `number` has the columns, `grid` the curve."""
-    columns = number.columns(own)
-    shares = np.array([column.share for column in columns])
-    itself = sum(column.own_mass for column in columns)
-    scores, without = number.jackknifed(own, columns) if columns else (None, None)
-    return {
-        "score": own.score,
-        "column_scores": scores,
-        "column_bases": np.array([own.in_column(column) for column in columns]) if columns and own.matched else None,
-        "column_shares": shares / shares.sum() if columns else None,
-        "curve": grid.curve(own),
-        "own_share": itself / float(shares.sum()) if columns else 0.0,
-        "without": without,
-        "score_without": own.without,
-        "units": own.units.kind,
-        "effective": own.units.effective,
-    }
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ColumnScore(Frozen):
+    """A score of one feature: that of the rows less its mean over the columns of the design."""
+
+    score: float
+    values: tuple[NDArray[Any], ...] = lazy()  # the grid of the curve
+    shares: Floats | None = lazy()  # (g,): of the donors at each value
+    column_scores: Floats | None = lazy()  # (m,): None for a grid
+    column_bases: Floats | None = lazy()  # (m,): of the same rows and weights, nothing replaced; None: all have `score`
+    column_shares: Floats | None  # (m,): weight of each column
+    own_share: float  # of the pairs, those of a row with itself
+    at_values: Floats | None = lazy()  # (g,): the score with every row at a value
+    without: Floats | None = lazy()  # (u,): the importance without each unit; None where there is no jackknife
+    score_without: Floats | None = lazy()  # (u,): the score without each unit
+    unit: Literal["groups", "blocks"]
+    units: float
+    title: str
+    own: ScoredRows | None  # None where the scorer may read the model or the rows, which results don't hold
+    number: ScoredCells | None  # with the columns of the design
+    grid: ScoredCells | None  # with those of the curve
+    undefined: str = ""
+
+    @classmethod
+    def of(
+        cls, own: ScoredRows, number: ScoredCells, grid: ScoredCells, values: Any, shares: Any, title: str, *,
+        keeps: bool,
+    ) -> Self:  # fmt: skip
+        """`number` has the columns, `grid` the curve. What takes calls of the scorer waits, if it `keeps` the cells."""
+        later: Any = deferred if keeps else _now
+        columns = number.columns(own)
+        share = np.array([column.share for column in columns])
+        return cls(
+            score=own.score, values=values, shares=shares, title=title, unit=own.units.kind, units=own.units.effective,
+            column_scores=later(number.scores, own),
+            column_bases=later(number.bases, own) if own.matched and columns else None,
+            column_shares=share / share.sum() if columns else None,
+            own_share=sum(column.own_mass for column in columns) / float(share.sum()) if columns else 0.0,
+            at_values=later(grid.curve, own), without=later(number.without, own), score_without=later(own.left_out),
+            own=own if keeps else None, number=number if keeps else None, grid=grid if keeps else None,
+        )  # fmt: skip
+
+    is_auc: ClassVar[bool] = False
+
+    @property
+    def column_drops(self) -> Floats:
+        """How much lower the score of each column is than with nothing replaced, (m,)."""
+        if self.column_scores is None:
+            raise ValueError("a curve and no number for a scorer; use 'all' or Latin(m)")
+        return np.asarray((self.score if self.column_bases is None else self.column_bases) - self.column_scores)
+
+    @property
+    def importance(self) -> float:
+        """The mean over the columns; exactly 0 where nothing changes."""
+        return float(self.column_drops @ self.column_shares)
+
+    @property
+    def unbiased(self) -> float:
+        """Without pairs of a row with itself, which change nothing."""
+        return self.importance / (1 - self.own_share) if self.own_share < 1 else self.importance
+
+    @property
+    def curve(self) -> Floats:
+        """The score less that with every row at a value."""
+        if self.at_values is None:
+            raise ValueError("no PI curve for a scorer; use donors='all' or Grid(m)")
+        return np.asarray(self.score - self.at_values)
+
+    @property
+    def influence(self) -> Influence:
+        """The jackknife: what each unit moves the importance."""
+        if self.without is None:
+            raise ValueError(
+                f"no standard error of {self.title}: without some rows, as without all of a class, it is not defined, "
+                "or there are too few rows, or the design has no columns; use donors='auto' or Latin(m)"
+            )
+        return self._jackknife(self.without)
+
+    @property
+    def score_influence(self) -> Influence:
+        """The same for the score itself."""
+        if self.score_without is None:
+            raise ValueError(f"no standard error of {self.title}: without some rows it is not defined")
+        return self._jackknife(self.score_without)
+
+    def _jackknife(self, without: Floats) -> Influence:
+        """Blocks are too few to estimate a skewness."""
+        count = len(without)
+        moved = np.sqrt((count - 1) / count) * (without.mean() - without)
+        return Influence(moved, cubes=0.0 if self.unit == "blocks" else None)
+
+    @property
+    def rows(self) -> ScoredRows:
+        """The rows that are scored."""
+        if self.own is None:
+            raise ValueError(
+                f"some rows have no score by {self.title}: it may read the model or the rows, which results don't "
+                "hold. Pass a scorer that sklearn.metrics.make_scorer made, or its name"
+            )
+        return self.own
+
+    @property
+    def at(self) -> Indices:
+        """Their positions."""
+        return self.rows.at
+
+    @property
+    def sample(self) -> Sample:
+        """All rows."""
+        return self.rows.sample
+
+    def at_positions(self, chosen: Indices) -> Self:
+        """The score of some rows, with donors from all rows; NaN where it is not defined."""
+        own = replace(self.rows, at=self.rows.at[chosen])
+        undefined = own.judge.why_undefined(lambda: own.score)[1]
+        assert self.number is not None  # kept together
+        assert self.grid is not None
+        if undefined:
+            scores, curve = (one if one is None else one * np.nan for one in (self.column_scores, self.at_values))
+            undefined = f"{self.title} is not defined for these rows: {undefined}"
+            return replace(
+                self, score=np.nan, column_scores=scores, at_values=curve, without=None, score_without=None, own=own,
+                undefined=undefined,
+            )  # fmt: skip
+        return self.of(own, self.number, self.grid, self.values, self.shares, self.title, keeps=True)
+
+
+def _now(compute: Any, *given: Any) -> Any:
+    return compute(*given)

@@ -65,6 +65,10 @@ class Influence(Frozen):
         """The third central moment of the estimate."""
         return float(np.sum(self.moved**3)) if self.cubes is None else self.cubes
 
+    def __neg__(self) -> Influence:
+        """Influence on the negative estimate."""
+        return replace(self, moved=-self.moved, cubes=None if self.cubes is None else -self.cubes)
+
     def __sub__(self, other: Influence) -> Influence:
         """Influence on the difference of two estimates from the same rows and independently sampled donors."""
         if len(self.moved) != len(other.moved):

@@ -19,11 +19,11 @@ from typing import Any, overload
 
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subjects
-from losslens.losses import Loss, OutputsLoss, is_scorer, names_of
+from losslens.losses import Loss, OutputsLoss, as_scorer, is_scorer, names_of, title_of
 from losslens.models import as_model
 from losslens.passes.importances import by_losses, shared_fields
 from losslens.passes.parts import call
-from losslens.passes.scored import score_importance
+from losslens.passes.scored import as_scores, mean_score, score_importance
 from losslens.passes.task import Options, class_of, default_loss, effect_of, prepare
 from losslens.passes.ways import design_of, effect_design, evaluate
 from losslens.results.effects import Effects, FeatureEffect, of_class
@@ -148,10 +148,15 @@ def importances(
 def importances_by_loss(
     model: Any, X: Any, y: Any, losses: Mapping[str, Any], options: Options, subjects: Subjects | None = None
 ) -> dict[str, Importances]:
-    """By each of several losses: those that read the same response of a table in memory share their predictions, and
-    so do scores, if the predictions take few calls of the scorer."""
+    """By each of several losses: those that read the same response of a table in memory share their predictions.
+
+    So do scores: those that are functions of a mean loss are its importances, others read the same predictions if these
+    take few calls of the scorer.
+    """
     checked = as_model(model)
     chosen = {name: default_loss(checked, loss, y) for name, loss in losses.items() if not is_scorer(loss)}
+    means = {name: of for name, loss in losses.items() if (of := mean_score(checked, loss, y)) is not None}
+    chosen |= {name: loss for name, (loss, _) in means.items()}
     results: dict[str, Importances] = {}
     source = as_source(X) if chosen else None
     if source is not None and (data := call.opened(checked, source, y, options)) is not None:  # read once for each
@@ -165,6 +170,8 @@ def importances_by_loss(
         shared = [one for name, of in results.items() if not _asks_alone(chosen[name]) for one in of.values()]
         scorers = {name: loss for name, loss in losses.items() if name not in chosen}
         results |= {name: score_importance(checked, X, y, one, options, shared) for name, one in scorers.items()}
+    for name, (_, scale) in means.items():
+        results[name] = as_scores(results[name], title_of(as_scorer(losses[name], checked.native)), scale)
     told = "" if source is not None else training_rows(checked.native, X, y)
     return {name: replace(results[name], remarks=(told,)) if told else results[name] for name in losses}
 

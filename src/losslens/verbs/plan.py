@@ -25,7 +25,7 @@ from losslens.passes import in_common, ways
 from losslens.passes.counts import DRAWING, count, count_importances
 from losslens.passes.parts import call
 from losslens.passes.rehearsal import FEW, TIME_LIMIT, Arguments, OnFew, Share, rehearse, some_rows
-from losslens.passes.scored import check_budget, curves_besides, prepare_scored, scored_features
+from losslens.passes.scored import check_budget, curves_besides, in_steps, mean_score, prepare_scored, scored_features
 from losslens.passes.task import Options, Task, default_loss, effect_of, picked, prepare
 from losslens.passes.ways import design_of, route
 from losslens.progress import silent
@@ -143,9 +143,11 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
         plans = {name: _by_loss(verb, model, X, y, arguments | {"loss": one}, time_limit) for name, one in named}
         return _kept_together(plans, upper=True)
     in_memory, by_score = PLANNED_BY_LOSS[verb]
-    if is_scorer(loss):
+    mean = mean_score(model, loss, y) if verb is feature_importance else None
+    if is_scorer(loss) and mean is None:
         return by_score(model, X, y, arguments, time_limit)
-    chosen = default_loss(model, loss, y)
+    chosen = default_loss(model, loss, y) if mean is None else mean[0]
+    arguments = arguments if mean is None else arguments | {"loss": chosen}
     if isinstance(chosen, OutputsLoss) and chosen.each:
         of_one, count = y if checks.output_names(y) is None else np.asarray(y)[:, 0], len(chosen.outputs)
         first = _by_loss(verb, one_output(model, 0, count), X, of_one, arguments | {"loss": chosen.each[0]}, time_limit)
@@ -199,7 +201,8 @@ def _scores(model: Model, X: Any, y: Any, arguments: Arguments, time_limit: floa
     method, task = prepare_scored(model, X, y, arguments["loss"], picked(Options, arguments))
     designs = scored_features(task, method)
     on_grid = curves_besides(task, designs)
-    check_budget(task, [pose(*one, task.n, task.entropy) for one in (*designs, *on_grid)])
+    cells = [one for one in designs if not in_steps(task, method, *one)]
+    check_budget(task, [pose(*one, task.n, task.entropy) for one in (*cells, *on_grid)])
     counted = count(task, designs)
     if on_grid:
         curves = count(task, on_grid)
