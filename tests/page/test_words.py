@@ -282,7 +282,7 @@ def test_rows_and_donors_are_counted(imp: Any, shares: Any) -> None:
 def test_few_rows_and_samples_are_a_reason_for_care(imp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     told = said(imp)["careful"]
     assert told[1:] == [f"Importance of {caution}." for caution in imp.cautions]
-    monkeypatch.setattr("losslens.page.words.told", lambda names, cautions, of: [])
+    monkeypatch.setattr("losslens.page.words.sentences", lambda names, cautions, of: [])
     assert len(said(imp)["careful"]) == 1
     assert said(imp, n_given=121)["careful"][1] == "All numbers are about the sample of 120 rows."
     assert said(explained(X=X[:100], y=Y[:100]), n_given=100)["careful"][1:] == []

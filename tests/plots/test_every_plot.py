@@ -473,6 +473,7 @@ CASES = {
     "Comparison.plot": [draw_comparison],
     "Comparison.plot_moved": [draw_moved],
     "Comparison.plot_shares": [draw_shares],
+    "Effects.plot": [draw_effects],
     "Extrapolations.plot": [draw_extrapolation],
     "FeatureEffect.plot": [draw_effect],
     "FeatureImportance.plot": [draw_importance, draw_several],

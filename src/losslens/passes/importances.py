@@ -63,7 +63,7 @@ def by_losses(
     names_in_order = [subject.feature.name for subject in tasks[0].subjects]
     return [
         result_of(loss, {name: one[name] for name in names_in_order}, n_predictions)
-        for loss, one in zip(losses, results, strict=True)
+        for loss, one in zip(_losses(tasks), results, strict=True)
     ]
 
 
