@@ -248,6 +248,10 @@ def draw_effect(data, design, part):
         yield one.plot()
 
 
+def draw_effects(data, design, part):
+    yield ll.feature_effect(data, data.X, features=some(data.names), donors=design, random_state=0).plot()
+
+
 def named_groups(data, part):
     labels = np.array([*NAMES[:10], *NAMES[:30]], object)[: len(data.y)]
     return {"one": labels[[0] * len(data.y)], "half": np.arange(len(data.y)) % 2 == 0}.get(
