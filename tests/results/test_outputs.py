@@ -327,7 +327,7 @@ def test_what_does_not_take_several_outputs_says_so(tmp_path):
     for y in (Y, ["sum", "noise"]):
         with pytest.raises(ValueError, match=r"for data in files y is one column, .* pass tables in memory"):
             ll.feature_importance(MODEL, str(tmp_path / "rows.parquet"), y, loss="squared_error")
-    with pytest.raises(ValueError, match="y has 2 columns, and LogisticRegression is a classifier: explain the probabilities"):
+    with pytest.raises(ValueError, match="y has 2 columns, and LogisticRegression is a classifier: explain"):
         ll.feature_importance(LogisticRegression().fit(X, LABELS["sum"]), X, LABELS, loss="accuracy")
     with pytest.raises(ValueError, match="a report shows one prediction a row"):
         ll.report(MODEL, X, Y)

@@ -24,19 +24,19 @@ class Pool(Frozen):
     """Runs ``first .. stop`` of classes of donors, in each of which a row has one prediction; rows ascend."""
 
     sample: Sample  # all rows, which are the donors
-    row: Indices  # (N,)
-    first: Indices  # (N,)
-    stop: Indices  # (N,)
+    row: NDArray[Any]  # (N,)
+    first: NDArray[Any]  # (N,)
+    stop: NDArray[Any]  # (N,)
     prediction: NDArray[Any]  # (N,) or (N, K)
     donor_class: Indices  # (n,): -1: no donor
     size: int  # classes
-    at_value: Indices | None  # (g,): the class of each value of the grid; None where rows have donors of their own
+    at_value: NDArray[Any] | None  # (g,): the class of each value of the grid; None where rows have donors of their own
     leaves_out_own: bool = False
 
     @classmethod
     def of_steps(
-        cls, sample: Sample, count: Indices, classes: Indices, prediction: NDArray[Any], layout: CommonGrid,
-        at_value: Indices, size: int,
+        cls, sample: Sample, count: Indices, classes: NDArray[Any], prediction: NDArray[Any], layout: CommonGrid,
+        at_value: NDArray[Any], size: int,
     ) -> Self:  # fmt: skip
         """Of curves of all rows, of which each has `count` steps; `classes` are where these begin."""
         ends = np.cumsum(count)

@@ -149,10 +149,12 @@ def fill_cells(
             part = slice(start, start + step)
             own = ask.own[rows[part]]
             if ask.donor_values is None:
-                donated, own_cells = replaced[None], (on := np.flatnonzero(own >= 0), own[on])
+                at_own = np.flatnonzero(own >= 0)
+                donated, own_cells = replaced[None], (at_own, own[at_own])
             else:
                 value = ask.donor_values[rows[part]]
-                donated, own_cells = replaced[value], np.nonzero(value == own[:, None])
+                row, cell = np.nonzero(value == own[:, None])
+                donated, own_cells = replaced[value], (row, cell)
             mixed = kept[part, None] + donated
             of_ask[part] = respond(mixed.reshape(-1, len(sums))).reshape(of_ask[part].shape)
             of_ask[part][own_cells] = base[part][own_cells[0]]  # a row at its own values is the row itself

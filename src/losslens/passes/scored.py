@@ -57,10 +57,11 @@ def mean_score(model: Model, loss: Any, y: Any) -> tuple[Loss, Scale] | None:
     scorer = metric_of(as_scorer(loss, model.native), model.native) if is_scorer(loss) else None
     if scorer is None or not is_made(scorer) or not hasattr(model.native, "predict") or y is None:
         return None
-    found, scale = MEAN_SCORES.get(name_of(scorer), (None, "error"))
-    if found is None or found.reads not in model.responses:
+    if (mean := MEAN_SCORES.get(name_of(scorer))) is None:
         return None
-    if (found.reads == "values") == (model.kind == "classifier"):  # labels that are scored as numbers
+    found, scale = mean
+    of_numbers = found.reads == "values"
+    if found.reads not in model.responses or of_numbers == (model.kind == "classifier"):  # labels scored as numbers
         return None
     return default_loss(model, found, y), scale
 

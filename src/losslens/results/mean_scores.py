@@ -81,17 +81,17 @@ class MeanScore(Stored):
     @property
     def score(self) -> float:
         """The score with nothing replaced."""
-        return self._mean([one.score(one.part.error, one.of_rows) for one in self._each])
+        return float(self._mean([one.score(one.part.error, one.of_rows) for one in self._each]))
 
     @property
     def importance(self) -> float:
         """The score less that of the pooled cells."""
-        return self._mean([one.lost(one.part.pfi) for one in self._each])
+        return float(self._mean([one.lost(one.part.pfi) for one in self._each]))
 
     @property
     def unbiased(self) -> float:
         """The centre of intervals: without pairs of a row with itself, as far as the score has a bias by them."""
-        return self._mean([one.lost(one.unbiased) for one in self._each])
+        return float(self._mean([one.lost(one.unbiased) for one in self._each]))
 
     @property
     def values(self) -> tuple[NDArray[Any], ...]:

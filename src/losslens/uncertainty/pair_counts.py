@@ -78,7 +78,7 @@ class PairCounts:
     def slope(self) -> Floats:
         """The derivative of the AUC by the weight of each cell, (N,)."""
         opposite = np.where(self.positive, self.sides[0], self.sides[1])
-        return (self.won / opposite - self.auc) / np.where(self.positive, self.sides[1], self.sides[0])
+        return np.asarray((self.won / opposite - self.auc) / np.where(self.positive, self.sides[1], self.sides[0]))
 
     def without(self, cell: Indices, unit: Indices, weight: Floats, count: int) -> tuple[Floats, list[Floats]]:
         """The AUC without each unit, (count,), and the sides that are left; a unit takes these weights from its cells.

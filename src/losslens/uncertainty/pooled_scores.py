@@ -136,7 +136,7 @@ class PooledScore(Frozen):
         weight = np.zeros(self.every.n)
         weight[self.at] = self.every.weight[self.at]
         if self.unit == "blocks":
-            return float(min(BLOCKS, np.count_nonzero(weight)))
+            return float(min(BLOCKS, int(np.count_nonzero(weight))))
         if self.unit == "groups":
             return effective_number(self.every.by_unit(weight))
         try:
@@ -190,12 +190,12 @@ class PooledScore(Frozen):
 
     @cached_property
     def _cells(self) -> _Population:
-        return _POPULATIONS[self.judge.kind](self.judge, self._pool)
+        return self._scored(self._pool)
 
     @cached_property
     def _base(self) -> _Population:
         pool = self._pool
-        return _POPULATIONS[self.judge.kind](self.judge, pool.unchanged) if pool.matched else self._of_rows
+        return self._scored(pool.unchanged) if pool.matched else self._of_rows
 
     @cached_property
     def _of_rows(self) -> _Population:
@@ -206,7 +206,11 @@ class PooledScore(Frozen):
             stop=np.ones_like(self.at), prediction=self.every.prediction[self.at], donor_class=np.full(n, -1), size=1,
             at_value=np.zeros(1, np.intp),
         )  # fmt: skip
-        return _POPULATIONS[self.judge.kind](self.judge, pool, self._pool.unit, grouped=self.every.block is not None)
+        return self._scored(pool, self._pool.unit, grouped=self.every.block is not None)
+
+    def _scored(self, *of: Any, **options: Any) -> _Population:
+        kind: type[_Population] = _POPULATIONS[self.judge.kind]
+        return kind(self.judge, *of, **options)
 
     def at_positions(self, chosen: Indices) -> Self:
         """The score of some rows, with donors from all rows; NaN where it is not defined."""
@@ -245,6 +249,11 @@ class _Population:
         raise NotImplementedError
 
     @property
+    def by_row(self) -> Floats:
+        """The score as a sum over rows, which an AUC alone is."""
+        raise NotImplementedError
+
+    @property
     def lost(self) -> Floats:
         """The score less that without each unit, (u,)."""
         raise NotImplementedError
@@ -265,11 +274,11 @@ class _Areas(_Population):
     @property
     def by_row(self) -> Floats:
         """The AUC as a sum over the rows: half of each pair of a positive and a negative cell is either's."""
-        halves = sum(
-            np.where(part.weight > 0, part.weight * part.won, 0.0) / 2 / part.sides.prod() for part in self.counts.parts
-        )
-        each = np.bincount(self.pool.row, halves, self.pool.sample.n)[self.pool.rows]  # type: ignore[arg-type]
-        return each * (self.value / each.sum())
+        halves = np.zeros(len(self.pool.row))
+        for part in self.counts.parts:
+            halves += np.where(part.weight > 0, part.weight * part.won, 0.0) / 2 / part.sides.prod()
+        each = np.bincount(self.pool.row, halves, self.pool.sample.n)[self.pool.rows]
+        return np.asarray(each * (self.value / each.sum()))
 
     @property
     def lost(self) -> Floats:
@@ -285,7 +294,7 @@ class _Areas(_Population):
     def _linear(self) -> Floats:
         """To first order in each role, scaled by what is left of the row's class, and of the donors."""
         pool, slope = self.pool, self.counts.slope
-        of_row = np.bincount(self.unit[pool.row], self.mass * slope, self.units)
+        of_row: Floats = np.bincount(self.unit[pool.row], self.mass * slope, self.units).astype(float)
         of_class = np.bincount(self.y, self.mass)
         share = np.bincount(self.unit[pool.row], self.mass / of_class[self.y], self.units)
         lends = np.bincount(self.unit, pool.sample.weight, self.units)
@@ -322,7 +331,8 @@ class _Confusion(_Population):
         pool, codes = self.pool, self.classes**2
 
         def by_unit(unit: Indices, code: Indices, weight: Floats) -> Floats:
-            return np.bincount(unit * codes + code, weight, self.units * codes).reshape(-1, codes)
+            sums: Floats = np.bincount(unit * codes + code, weight, self.units * codes).astype(float)
+            return sums.reshape(-1, codes)
 
         gone = by_unit(self.unit[pool.row], self.code, self.mass)
         if not self.alone:

@@ -125,8 +125,8 @@ def prediction_score(scorer: Any, method: str, classes: NDArray[Any] | None) -> 
         table = TableScore.of(scorer._score_func, scorer._kwargs, classes)
     precise = (title, scorer._sign) == ("average_precision_score", 1) and method != "predict"
     if precise:  # of the second class, as the position 1 is
-        precise = classes is not None and len(classes) == 2 and not set(scorer._kwargs) - {"pos_label"}
-        precise = precise and classes[1] == scorer._kwargs.get("pos_label", 1)
+        two = classes is not None and len(classes) == 2 and not set(scorer._kwargs) - {"pos_label"}
+        precise = two and classes is not None and classes[1] == scorer._kwargs.get("pos_label", 1)
     return PredictionScore(name, title, method, classes, areas, table, bool(precise), None if name else scorer)
 
 

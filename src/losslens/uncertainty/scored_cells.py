@@ -286,6 +286,7 @@ class ColumnScore(Frozen):
     @property
     def importance(self) -> float:
         """The mean over the columns; exactly 0 where nothing changes."""
+        assert self.column_shares is not None  # columns have shares
         return float(self.column_drops @ self.column_shares)
 
     @property
