@@ -327,9 +327,8 @@ class ReadModel(ABC):
     def check_loss(self, loss: Loss | None, response: Response) -> None:  # noqa: B027 - most support every loss
         """Raise `Declined` if the engine is not exact for this loss."""
 
-    def precise(self) -> ReadModel:
-        """The model as its engine can add it up without losing digits of small predictions, or `Declined`."""
-        return self
+    def check_digits(self) -> None:  # noqa: B027 - most engines add up as the model does
+        """Raise `Declined` if its engine would lose digits of small predictions."""
 
     def slope(self, loss: Loss) -> float | None:
         """The slope in the model's sums of the scale on which a loss is linear in y (`loss_scales`); None without it.

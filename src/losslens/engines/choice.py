@@ -83,7 +83,9 @@ def choose_exact(
 
 def read_model(model: Model, response: Response) -> ReadModel:
     """The parameters of the estimator, the last step of a pipeline; `Declined` if there is no reader for it."""
-    return _read(model, response).precise()
+    read = _read(model, response)
+    read.check_digits()
+    return read
 
 
 def _read(model: Model, response: Response) -> ReadModel:

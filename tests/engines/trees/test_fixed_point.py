@@ -15,7 +15,7 @@ import brute
 import losslens as ll
 from losslens.engines.choice import read_model
 from losslens.engines.readers import read
-from losslens.engines.trees.fixed_point import FAR_APART, fixed_point, in_digits, in_one_digit
+from losslens.engines.trees.fixed_point import FAR_APART, check_digits
 from losslens.models import as_model
 from tree_cases import CLASSES, FRAME_TARGET, FRAME_TRAIN, REGRESSORS, TARGET, TRAIN
 
@@ -44,50 +44,50 @@ def by_brute_force(predict, y, loss):
     return np.array(pfi), base + np.abs(pfi).max()
 
 
-def check(model, y, loss, predict, engine="trees"):
+def check(model, y, loss, predict, declined=""):
     expected, scale = by_brute_force(predict, y, brute.LOSSES[loss])
     found = ll.feature_importance(model, X, y, loss=loss, donors="all")
-    assert found.engine == engine, found["x0"].declined
+    assert (found.engine, found["x0"].declined) == ("blackbox" if declined else "trees", declined)
     np.testing.assert_allclose([one.pfi for one in found.values()], expected, rtol=0, atol=1e-9 * scale)
     return found
 
 
-@pytest.mark.parametrize("orders", [6, 9, 12, 16, 18, 30])
+@pytest.mark.parametrize(("orders", "declined"), [(6, ""), (9, FAR_APART), (30, FAR_APART)])
 @pytest.mark.parametrize("name", FORESTS)
-def test_deviances_of_leaves_that_are_orders_of_magnitude_apart(name, orders):
+def test_deviances_of_leaves_that_are_orders_of_magnitude_apart(name, orders, declined):
     y = far_apart(orders)
     model = FORESTS[name]().fit(X, y)
-    check(model, 1.3 * y, "gamma_deviance", model.predict)
+    check(model, 1.3 * y, "gamma_deviance", model.predict, declined)
 
 
-@pytest.mark.parametrize(("orders", "declined"), [(5, ""), (10, ""), (20, ""), (40, FAR_APART)])
+@pytest.mark.parametrize(("orders", "declined"), [(5, ""), (10, FAR_APART)])
 @pytest.mark.parametrize("name", FORESTS)
 def test_leaves_all_over_many_orders_of_magnitude(name, orders, declined):
     model = FORESTS[name]().fit(X, far_apart(0))
     for tree in getattr(model, "estimators_", [model]):
         tree.tree_.value[:, 0, 0] = 10.0 ** -RNG.uniform(0, orders, tree.tree_.node_count)
-    engine = "blackbox" if declined else "trees"
-    assert check(model, 1.3 * model.predict(X), "gamma_deviance", model.predict, engine)["x0"].declined == declined
+    check(model, 1.3 * model.predict(X), "gamma_deviance", model.predict, declined)
 
 
 @pytest.mark.parametrize("loss", ["poisson_deviance", "tweedie_deviance", "squared_error", "absolute_error"])
 def test_other_losses_and_another_loss_of_the_same_cells(loss):
-    y = far_apart(12)
+    y = far_apart(6)
     model = FORESTS["small trees"]().fit(X, y)
     found = check(model, 1.3 * y, loss, model.predict).with_loss("gamma_deviance")
     expected, scale = by_brute_force(model.predict, 1.3 * y, brute.LOSSES["gamma_deviance"])
     np.testing.assert_allclose([one.pfi for one in found.values()], expected, rtol=0, atol=1e-9 * scale)
 
 
-@pytest.mark.parametrize("weights", [(1e-9, 1e6), (1e6, 1e-9), (1e-4, 1e4), (1.0, 50.0)])
+@pytest.mark.parametrize("weights", [(1e-9, 1e6), (1e2, 1e-2), (1e-2, 1e2), (1.0, 50.0)])
 @pytest.mark.parametrize("make", [DecisionTreeClassifier, RandomForestClassifier])
 @pytest.mark.parametrize("loss", ["log_loss", "brier"])
 def test_probabilities_of_classes_with_very_different_weights(make, weights, loss):
     """Next to 1, 1 - p has no digits: both probabilities are read."""
-    y = (X[:, 0] + 0.7 * RNG.normal(size=N) > 0).astype(int)
+    y = (X[:, 0] + 0.7 * np.random.default_rng(1).normal(size=N) > 0).astype(int)
     more = {"n_estimators": 9} if make is RandomForestClassifier else {}
     model = make(class_weight=dict(enumerate(weights)), max_depth=3, random_state=0, **more).fit(X, y)
-    check(model, y, loss, model.predict_proba)
+    declined = FAR_APART if make is DecisionTreeClassifier and max(weights) > 1e5 else ""
+    check(model, y, loss, model.predict_proba, declined)
 
 
 def test_several_classes_with_very_different_weights():
@@ -102,12 +102,11 @@ def test_scores_that_are_far_from_0_in_one_leaf(k):
     y = np.digitize(X[:, 0] + 0.5 * RNG.normal(size=N), np.linspace(-0.4, 0.4, k - 1))
     model = GradientBoostingClassifier(n_estimators=12, max_depth=2, random_state=0, init=DummyClassifier()).fit(X, y)
     model.estimators_[3, 0].tree_.value[-1] = 1e14
-    found = check(model, y, "log_loss", model.predict_proba, "trees" if k == 2 else "blackbox")
-    assert found["x0"].declined == ("" if k == 2 else FAR_APART)
+    check(model, y, "log_loss", model.predict_proba, FAR_APART)
 
 
 def test_groups_and_shapley_shares_of_leaves_far_apart():
-    y = far_apart(12)
+    y = far_apart(6)
     model = FORESTS["small trees"]().fit(X, y)
     y, some = 1.3 * y[:60], X[:60]
     for loss in ("gamma_deviance", "squared_error"):
@@ -122,25 +121,10 @@ def test_groups_and_shapley_shares_of_leaves_far_apart():
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_ordinary_models_need_one_integer(name):
+def test_ordinary_models_keep_their_digits(name):
     data = (FRAME_TRAIN, FRAME_TARGET) if name == "categories" else (TRAIN, TARGET)
     for target in (data[1], data[1] - data[1].min() + 1):
-        ensemble = read(as_model(REGRESSORS[name].fit(data[0], target)), "values")
-        assert in_digits(ensemble) is ensemble
-        assert in_one_digit(ensemble) is ensemble
+        check_digits(read(as_model(REGRESSORS[name].fit(data[0], target)), "values"))
     for weights in (None, "balanced"):
         forest = RandomForestClassifier(20, random_state=0, class_weight=weights, max_depth=5).fit(TRAIN, CLASSES > 0)
         assert read_model(as_model(forest), "probabilities").outputs == 1
-
-
-def test_two_integers_hold_what_one_leaves_out():
-    model = FORESTS["small trees"]().fit(X, far_apart(15))
-    ensemble = read(as_model(model), "values")
-    both = in_digits(ensemble)
-    value, unit = fixed_point(both)
-    np.testing.assert_allclose((value * unit).sum(axis=1), ensemble.value[:, 0], rtol=1e-12)
-    one, unit = fixed_point(ensemble)
-    assert np.abs((one * unit)[:, 0] / ensemble.value[:, 0] - 1).max() > 1e-6
-    again = in_one_digit(both)
-    np.testing.assert_array_equal(again.value, ensemble.value)
-    assert (again.link, again.outputs) == (ensemble.link, 1)

@@ -69,11 +69,11 @@ class Ensemble(ReadModel):
 
         return Trees.of(self, unwrapped, site)
 
-    def precise(self) -> Ensemble:
-        """The same sums, by two outputs for each output whose leaf values differ by orders of magnitude."""
-        from losslens.engines.trees.fixed_point import in_digits  # which makes ensembles
+    def check_digits(self) -> None:
+        """Raise `Declined` if leaf values are too many orders of magnitude apart to be added up as integers."""
+        from losslens.engines.trees.fixed_point import check_digits  # which reads ensembles
 
-        return in_digits(self)
+        check_digits(self)
 
     def slope(self, loss: Loss) -> float | None:
         """The slope of the loss's scale in the sums; None where the link does not lead to that scale."""
@@ -82,7 +82,7 @@ class Ensemble(ReadModel):
     @property
     def is_tried(self) -> bool:
         """Whether a few trials can identify the link: not if it holds a function of the user's choice."""
-        return func_and_args(self.link)[0] not in (_chained, mean_of_links, most_votes, sum_of_digits)
+        return func_and_args(self.link)[0] not in (_chained, mean_of_links, most_votes)
 
     @property
     def sums_are(self) -> Literal["values", "second class", "classes"] | None:
@@ -286,12 +286,6 @@ def most_votes(sections: Sequence[Section], weights: Floats, classes: int, raw: 
     for weight, (outputs, divisor, link) in zip(weights.tolist(), sections, strict=True):
         votes[rows, link(raw[:, outputs] / divisor)] += weight
     return largest(votes)
-
-
-def sum_of_digits(link: Callable[[Floats], Array], raw: Floats) -> Array:
-    """The response to sums of which raw outputs hold the high digits first, then the low ones."""
-    high, low = np.hsplit(raw, 2)
-    return link(high + low)
 
 
 def _chained(after: Transform, link: Callable[[Floats], Array], raw: Floats) -> Array:

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
-from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker, spread
-from losslens.engines.readers.ensemble import Ensemble, is_affine
+from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker
+from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
-from losslens.engines.trees.fixed_point import PRECISION, fixed_point, in_one_digit
 from losslens.engines.trees.node_rules import FEATURE
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column, Distinct
@@ -62,18 +61,6 @@ class Trees(ExactEngine):
         for nodes in self.bound.ensemble.nodes_of.values():
             number[self.bound.nodes[nodes[0], FEATURE]] += len(nodes)
         return number
-
-    @cached_property
-    def sums(self) -> BoundEnsemble:
-        """The trees as closed forms need them: with one integer for each leaf, if errors are small in all rows."""
-        one = in_one_digit(self.bound.ensemble)
-        if one is self.bound.ensemble or not is_affine(one.link, one.outputs):
-            return self.bound
-        value, unit = fixed_point(one)
-        error = len(one.roots) * float(unit.max()) / 2 / one.divisor
-        if error > PRECISION * spread(self.predict(np.arange(self.bound.codes.shape[1]))):
-            return self.bound
-        return replace(self.bound, value=value, unit=unit, ensemble=one)
 
     def predict(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Predictions of some rows."""

@@ -60,16 +60,16 @@ class TreeGames(PlayerGames):
         from losslens.engines.trees.effects import linear_response
         from losslens.engines.trees.mean_games import cost, walk_cost
 
-        if linear_response(self.engine.sums) is None:
+        if linear_response(self.engine.bound) is None:
             return {}
-        bound = self.engine.sums
+        bound = self.engine.bound
         return {"leaf means": n * cost(bound, self.columns), "mean walks": n * walk_cost(bound, self.columns)}
 
     def mean_walks(self, weight: Floats) -> Callable[[Indices, Indices], NDArray[Any]]:
         """A function from rows and orders to mean predictions over the donors as players join, (walks, p + 1, ...)."""
         from losslens.engines.trees.mean_games import MeanGames
 
-        games, link = MeanGames(self.engine.sums, self.columns, weight), self.engine.sums.ensemble.link
+        games, link = MeanGames(self.engine.bound, self.columns, weight), self.engine.bound.ensemble.link
 
         def along(rows: Indices, orders: Indices) -> NDArray[Any]:
             scores = games.along(rows, orders)
@@ -82,7 +82,7 @@ class TreeGames(PlayerGames):
         """A function from a row to its mean predictions over the donors in all coalitions, (2**p, ...)."""
         from losslens.engines.trees.mean_games import MeanGames
 
-        games, link = MeanGames(self.engine.sums, self.columns, weight), self.engine.sums.ensemble.link
+        games, link = MeanGames(self.engine.bound, self.columns, weight), self.engine.bound.ensemble.link
         return lambda i: link(games.scores(i))
 
     # Pair by pair.
@@ -121,16 +121,16 @@ class TreeGames(PlayerGames):
     # Shapley values of the sums of leaves.
 
     def _slope(self, loss: Loss) -> float | None:
-        return self.engine.sums.ensemble.slope(loss)
+        return self.engine.bound.ensemble.slope(loss)
 
     def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:
         """b of each output, (n, outputs)."""
         slope = self._slope(loss)
-        return None if slope is None else weights_of_sums(loss, y, slope, self.engine.sums.ensemble.outputs)
+        return None if slope is None else weights_of_sums(loss, y, slope, self.engine.bound.ensemble.outputs)
 
     def range_of_sums(self) -> tuple[Floats, Floats]:
         """The lowest and the highest output that rows with replaced values may have, (outputs,) each: leaf by leaf."""
-        bound = self.engine.sums
+        bound = self.engine.bound
         ends = np.tile(bound.ensemble.offset / bound.ensemble.divisor, (2, 1))
         for t, output in enumerate(bound.output.tolist()):
             leaves = bound.value[bound.leaf_at[t] : bound.leaf_at[t + 1]]
@@ -143,7 +143,7 @@ class TreeGames(PlayerGames):
         """Shapley values of the outputs of some rows, summed over the donors with each of the weights (D, n)."""
         from losslens.engines.trees.effects import shapley_effects
 
-        bound, donors = self.engine.sums, np.arange(weights.shape[1])
+        bound, donors = self.engine.bound, np.arange(weights.shape[1])
         return lambda rows: shapley_effects(bound, self.columns, rows, donors, weights, n_jobs=n_jobs, tick=tick)
 
     # Shapley values of predictions.
@@ -152,7 +152,7 @@ class TreeGames(PlayerGames):
         """A closed form if the response is linear in the sum of leaves, else coalition by coalition."""
         from losslens.engines.trees.effects import linear_response
 
-        if linear_response(self.engine.sums) is not None:
+        if linear_response(self.engine.bound) is not None:
             return {"closed form": 0.0}
         ways = {"all coalitions": rows * donors * coalition_count(len(self.players))}
         return ways | ({"walks": 0.0} if len(self.players) <= MOST_STEPS else {})
@@ -161,18 +161,18 @@ class TreeGames(PlayerGames):
         """The outputs along walks from donors to rows, (walks, players + 1, outputs)."""
         from losslens.engines.trees.pair_games import walk_sums
 
-        bound = self.engine.sums
+        bound = self.engine.bound
         return bound.scores(walk_sums(bound, self.packed, rows, donors, orders))
 
     def respond(self, sums: Floats) -> NDArray[Any]:
         """Predictions, from outputs (m, outputs)."""
-        return self.engine.sums.ensemble.link(sums)
+        return self.engine.bound.ensemble.link(sums)
 
     def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
         """Shapley values of the predictions of some rows, (rows, p, ...): weighted means over the donors."""
         from losslens.engines.trees.effects import linear_response, shapley_effects
 
-        bound = self.engine.sums
+        bound = self.engine.bound
         respond = linear_response(bound)
         assert respond is not None  # else the way is not offered
         effects = shapley_effects(bound, self.columns, rows, donors, weight[None], n_jobs=n_jobs, tick=tick)
