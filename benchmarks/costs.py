@@ -28,12 +28,11 @@ from sklearn.datasets import make_friedman1
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
+from sklearn.preprocessing import SplineTransformer, StandardScaler
 
 import losslens as ll
 from benchmarks.lines import in_one_thread, short
@@ -100,9 +99,6 @@ MODELS: list[tuple[str, Any, str | int]] = [
     ("SVC, scores", svm.SVC(), 2),
     ("kernel ridge", KernelRidge(kernel="rbf", gamma=0.1), "values"),
     ("Gaussian process", GaussianProcessRegressor(KERNEL, optimizer=None), "values"),
-    ("Nystroem and ridge", make_pipeline(StandardScaler(), Nystroem(random_state=0), linear.Ridge()), "values"),
-    ("polynomial and ridge", make_pipeline(PolynomialFeatures(), linear.Ridge()), "values"),
-    ("polynomial and logistic regression", make_pipeline(PolynomialFeatures(), LOGISTIC), 2),
 ]
 
 

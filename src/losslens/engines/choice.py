@@ -17,12 +17,11 @@ from losslens.engines import readers
 from losslens.engines.base import SINGLE_TOLERANCE, Declined, ExactEngine, Mean, ReadModel, Site, Wrapped, spread
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.checked_rows import checked_rows
-from losslens.engines.readers.expansions import read_expansion
 from losslens.engines.readers.explainable_boosting import read_explainable_boosting
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.engines.readers.linear import read_linear, read_linked
 from losslens.engines.readers.naive_bayes import read_naive_bayes
-from losslens.engines.readers.pipelines import expansion_in, innermost, last_of, steps_of_members, unwrap
+from losslens.engines.readers.pipelines import innermost, last_of, steps_of_members, unwrap
 from losslens.engines.readers.results_of_statsmodels import read_statsmodels
 from losslens.engines.readers.unwrapped import UnwrappedModel, is_single
 from losslens.engines.readers.wrappers import mean_in, wrapped_in
@@ -89,8 +88,6 @@ def read_model(model: Model, response: Response) -> ReadModel:
 
 
 def _read(model: Model, response: Response) -> ReadModel:
-    if (expansion := expansion_in(model.native)) is not None:
-        return read_expansion(expansion, response)
     estimator = innermost(model.native)
     try:
         wrapped = wrapped_in(estimator, response)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from losslens.engines.base import Declined
-from losslens.engines.readers.expansions import Expansion, expansion_at
 from losslens.engines.readers.recognition import class_names, kind_of
 from losslens.engines.readers.unwrapped import UnwrappedModel, as_numbers, dense
 from losslens.engines.readers.wrappers import POINTWISE_INVERSES, averaged, inside, is_pointwise
@@ -32,26 +31,11 @@ def innermost(native: Any) -> Any:
         raise Declined(f"the fitted attributes of {type(native).__name__} can't be read: {error}") from error
 
 
-def expansion_in(native: Any) -> Expansion | None:
-    """The step that mixes columns before the last estimator, with that, where they are read together."""
-    try:
-        steps, estimator = _steps_and_estimator(native)
-        place = expansion_at(steps)
-    except AttributeError as error:
-        raise Declined(f"the fitted attributes of its steps can't be read: {error}") from error
-    return None if place is None else Expansion(steps[place], steps[place + 1 :], estimator)
-
-
 def unwrap(native: Any, table: Table) -> UnwrappedModel:
-    """Split a model into its last estimator and the steps that transform the table before it.
-
-    A step that mixes columns and is read together with the estimator (`expansions`) takes the estimator's place.
-    """
+    """Split a model into its last estimator and the steps that transform the table before it."""
     p = len(table.names)
     try:
         steps, estimator = _steps_and_estimator(native, through=True)
-        if (place := expansion_at(steps)) is not None:
-            steps, estimator = steps[:place], steps[place]
         columns = _after_all(steps, StepColumns(np.arange(p), None if table.backend == "numpy" else table.names))
         of_members = steps_of_members(estimator)
         source, transform = columns.source, partial(_transform, steps)
