@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -377,12 +376,11 @@ class FeatureImportance(FeatureResult, OneNumber):
     @property
     def _rounding(self) -> float:
         """How far rounding moves the error and the importance: that of the losses, and of the predictions in them."""
-        prediction, changes = self.sample.prediction, np.zeros(len(self.at))
-        if prediction.dtype.kind == "f" and self.sample.y is not None:
+        from_predictions, prediction = 0.0, self.sample.prediction
+        if prediction.dtype.kind == "f" and self.sample.y is not None and self.loss.function is not None:
             nearer = (prediction * (1 - np.finfo(prediction.dtype).eps))[self.at][:, None]  # by their last bit
-            with suppress(ValueError):  # files hold no function of the user's
-                changes = np.abs(cell_changes(self.loss, self.sample, self.at, nearer)[:, 0])
-        from_predictions = float(np.average(changes, weights=self.sample.weight[self.at]))
+            changes = np.abs(cell_changes(self.loss, self.sample, self.at, nearer)[:, 0])
+            from_predictions = float(np.average(changes, weights=self.sample.weight[self.at]))
         return rounding_error(len(self.at), 2 * self.error) + from_predictions
 
     @property
