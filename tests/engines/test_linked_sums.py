@@ -197,7 +197,7 @@ def test_sums_far_from_zero_are_known_as_well_as_the_model_knows_them():
 def engine_of(model, table, response="values"):
     read = read_linked(model, response) or read_naive_bayes(model, response)
     table = as_table(table)
-    engine = LinkedSums(read.sums(unwrap(model, table), table), read.link, response, read.rounding(in_single=False))
+    engine = LinkedSums(read.sums(unwrap(model, table), table), read.link, response, read.rounding())
     features = resolve(None, table.labels, by_position=table.backend == "numpy")
     return engine, [Subjects(table).subject(one) for one in features]
 

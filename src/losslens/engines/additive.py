@@ -44,7 +44,6 @@ class Additive(ExactEngine):
     name: ClassVar[str] = "additive"
     adds_in_single: ClassVar[bool] = True
     link: ClassVar[Literal["identity"]] = "identity"
-    dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float64)
     response: ClassVar[Response] = "values"  # or scores, which are numbers, too
     sums_losses: ClassVar[bool] = True
     fills_own_donors: ClassVar[bool] = True

@@ -197,10 +197,6 @@ class ExactEngine(ABC):
         """How much the model uses each column of the table, (p,), in any unit; None where an engine cannot tell."""
         return None
 
-    def like(self, dtype: np.dtype[Any]) -> ExactEngine:
-        """The engine for a model whose predictions have this type, at whose precision log losses are clipped."""
-        return self
-
     @abstractmethod
     def predict(self, rows: Indices) -> NDArray[Any]:
         """Predictions of the given rows, (m,), or of rows whose columns take their values from these rows, (m, p)."""

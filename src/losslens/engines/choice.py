@@ -74,7 +74,7 @@ def choose_exact(
             unwrapped = unwrap(model.native, site.table)
             _check_columns(unwrapped, site.table)
             engine = read.engine(unwrapped, site)
-            engine = check_predictions(engine, respond, site)
+            check_predictions(engine, respond, site)
         return engine, ""
     except Declined as declined:
         return None, str(declined)
@@ -147,10 +147,8 @@ def _plain(names: Any) -> list[str]:
     return [str(name).replace(" ", "_") for name in names]
 
 
-def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> ExactEngine:
+def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> None:
     """Compare the engine with the model on some rows; raise `Declined` if predictions or losses differ.
-
-    The result is the engine whose predictions have the type of the model's.
 
     Every second row holds odd values (`checked_rows`). The rows between them take values of requested columns from
     another row, since cells lie where no row of the table does: of one column, or of half of them.
@@ -161,7 +159,6 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> Exac
     source = _replaced(rows, columns, len(site.table.names))
     edits = [Edit(0, len(rows), j, site.column(j), source[:, j]) for j in columns]
     expected = respond(Batch(site.table).fill(rows, edits))
-    engine = engine.like(expected.dtype)
     computed = engine.predict(source)
     if expected.shape != computed.shape:
         raise Declined(
@@ -186,7 +183,6 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> Exac
     if site.losses is not None:
         check = partial(_check_losses, partial(site.losses, rows), expected, computed, weight, tolerance, 4 * rounding)
         check(allow_rounding=engine.own_rounding and not single)  # of float32 that is more than is promised
-    return engine
 
 
 def _replaced(rows: Indices, columns: Sequence[int], p: int) -> Indices:

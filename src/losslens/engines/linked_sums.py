@@ -20,12 +20,10 @@ from losslens.donors.questions import Ask, Subject
 from losslens.engines import sum_losses
 from losslens.engines.additive import Additive, AdditiveGames, SumGames, fill_cells
 from losslens.engines.base import (
-    SINGLE_TOLERANCE,
     Answer,
     AnswerWay,
     Declined,
     ExactEngine,
-    Losses,
     ReadModel,
     Site,
     Wrapped,
@@ -42,20 +40,12 @@ PARTS = "sums inside a link are not computed part by part; pass a sample of the 
 LOSSES_OF_SUMS = "of an additive model the squared, absolute, pinball, Huber and hinge losses have a closed form"
 SEVERAL_CLASSES = "of sums of several classes only Shapley importances of the log loss have a closed form"
 TIED = "ties between labels of rows with replaced values are broken by rounding"
-TIED_IN_SINGLE = f"{TIED}, more often in single precision; pass the table as float64"
-CLIPPED_IN_SINGLE = "its log losses are so small that the clipping of float32 probabilities shows"
-FAR_IN_SINGLE = "some of its log losses are those of 1 - p, of a float32 p too close to 1 to leave digits"
-DOUBLE = np.dtype(np.float64)
 LEAST_SPREAD = 1e-4  # of exp(sum) - 1: smaller ones lose digits where 1 is added again
 MOST_STEPS = 1 << 15  # of the grid on which functions of sums are interpolated
 
 
-def respond(link: Link, response: Response, sums: Floats, dtype: np.dtype[Any] = DOUBLE) -> NDArray[Any]:
-    """What a model predicts, given its sums, (m, K); in the type in which it predicts."""
-    return _respond(link, response, sums).astype(dtype if link != "sign" else np.intp, copy=False)
-
-
-def _respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
+def respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
+    """What a model predicts, given its sums, (m, K)."""
     if link == "identity":
         return sums[:, 0] if sums.shape[1] == 1 else sums
     if link == "log":
@@ -149,18 +139,13 @@ class LinkedLinear(ReadModel):
         """The sums on a table."""
         in_single = self.single and unwrapped.gives_single(site.table)
         sums = self.sums(unwrapped, site.table)
-        rounding, blurred = self.rounding(in_single=in_single), self.blurred * 2.0 ** (-23 if in_single else -52)
-        return LinkedSums(
-            sums, self.link, self.response, rounding, blurred, in_single, losses=site.losses, weight=site.weight
-        )
+        return LinkedSums(sums, self.link, self.response, self.rounding(), self.blurred * 2.0**-52, in_single)
 
-    def rounding(self, *, in_single: bool) -> float:
+    def rounding(self) -> float:
         """The most that rounding moves the sums, of all that is added up, in the model and here.
 
         Functions of columns are added up for each class by itself, and may be far larger than their differences.
         """
-        if in_single:
-            return float((self.coef.shape[1] + 4) * 2.0**-23)
         return 8 * (self.coef.shape[1] + 4) * 2.0**-52 if self.functions is None else 1e-11
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
@@ -212,13 +197,9 @@ class LinkedSums(ExactEngine):
     response: Response
     rounding: float = 0.0  # of the sums, relative to `magnitude`
     blurred: float = 0.0  # how close to 0 a sum is whose label the rounding of probabilities decides
-    in_single: bool = False  # whether the model adds up in float32
-    dtype: np.dtype[Any] = DOUBLE  # of its predictions
-    losses: Losses | None = None  # as the site's
-    weight: Floats | None = None
+    in_single: bool = False  # whether the model adds up in float32, and the engine is declined
     checked: dict[tuple[int, ...], str] = field(default_factory=dict)  # columns -> why they are declined, or ""
     name: ClassVar[str] = "link"
-    adds_in_single: ClassVar[bool] = True
     inside_link: ClassVar[bool] = True
     sums_losses: ClassVar[bool] = True
     fills_own_donors: ClassVar[bool] = True
@@ -238,14 +219,10 @@ class LinkedSums(ExactEngine):
         """By how much what each column adds to one of the sums varies."""
         return np.asarray(np.max([one.uses for one in self.sums], axis=0))
 
-    def like(self, dtype: np.dtype[Any]) -> LinkedSums:
-        """The same engine, whose probabilities and values have this type."""
-        return replace(self, dtype=dtype) if dtype.kind == "f" else self
-
     @property
     def respond(self) -> Callable[[Floats], NDArray[Any]]:
         """Sums, (m, K), to predictions."""
-        return partial(respond, self.link, self.response, dtype=self.dtype)
+        return partial(respond, self.link, self.response)
 
     def predict(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Predictions of the given rows."""
@@ -273,17 +250,13 @@ class LinkedSums(ExactEngine):
         u = self.sums[0].prediction - v
         if not np.isfinite(u).all():
             raise Declined("some of its sums are infinite or missing")
-        if loss == log_loss and self.dtype == np.float32:
-            self._check_log_losses(u, v)
-        tied = TIED_IN_SINGLE if self.in_single else TIED
         if self.link == "sign":
-            sum_losses.check_ties(-u, v, self.rounding * self.magnitude + self.blurred, tied)
+            sum_losses.check_ties(-u, v, self.rounding * self.magnitude + self.blurred, TIED)
         elif self.link == "log":
             low, high = float(u.min() + v.min()), float(u.max() + v.max())
-            largest = min(LARGEST, 1 / float(np.finfo(self.dtype).tiny))
-            if not -np.log(largest) <= low <= high <= np.log(largest):
+            if not -np.log(LARGEST) <= low <= high <= np.log(LARGEST):
                 raise Declined(
-                    f"predictions of rows with replaced values are below {1 / largest:g} or above {largest:g}"
+                    f"predictions of rows with replaced values are below {1 / LARGEST:g} or above {LARGEST:g}"
                 )
             sum_losses.check_deltas(loss, float(np.exp(high)))
         elif self.link == "log1p":
@@ -295,25 +268,6 @@ class LinkedSums(ExactEngine):
             reached = sum_losses.within_reach(u, v)
             if max(float(np.ptp(x)) for x in reached) * STEPS > MOST_STEPS:
                 raise Declined(f"its sums range over more than {MOST_STEPS // STEPS:,}, too many steps to interpolate")
-
-    def _check_log_losses(self, u: Floats, v: Floats) -> None:
-        """Whether rounding to float32, eps, moves log losses by less than 1e-5 of their mean.
-
-        The loss of a probability of 1 is eps in the model, and 0 in a closed form. With 1 - p for the first of two
-        classes, its loss is off by up to eps / 2 (1 + exp(u + v)): the mean over all pairs is that of two factors.
-        """
-        assert self.losses is not None  # with a loss
-        n, eps = len(u), float(np.finfo(np.float32).eps)
-        every, weight = np.arange(n), np.full(n, 1 / n) if self.weight is None else self.weight / self.weight.sum()
-        mean = weight @ self.losses(every, self.predict(every))
-        if not eps <= SINGLE_TOLERANCE * mean:
-            raise Declined(CLIPPED_IN_SINGLE)
-        if self.link == "logistic":
-            first = self.losses(every, np.tile(np.array([1, 0], self.dtype), (n, 1))) < 1
-            with np.errstate(over="ignore"):
-                moved = eps / 2 * (weight[first] @ np.exp(u[first])) * (weight @ np.exp(v))
-            if not moved <= SINGLE_TOLERANCE * mean:
-                raise Declined(FAR_IN_SINGLE)
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and in all cells of each ask."""

@@ -42,7 +42,7 @@ def run(task: Task, engine: Additive | LinkedSums, designs: Sequence[FeatureDesi
         y = np.asarray(sample.y, float)
     task.budget.check_machine([1] * len(designs), n)  # cells are computed on access
     sum_rows = SumRows.read(total, sorted({j for s, _ in designs for j in s.feature.columns}), y, sample.weight)
-    sample = replace(sample, prediction=respond(engine.link, engine.response, sum_rows.sums[:, None], engine.dtype))
+    sample = replace(sample, prediction=respond(engine.link, engine.response, sum_rows.sums[:, None]))
     if loss is not None:
         loss.check_prediction(sample.prediction)
         sample = sample.with_loss(loss)
@@ -193,7 +193,7 @@ class SumCurves:
         own, y = self._sum_without, self.sample.target(self.loss)
         for i, k in pairs_inside(block):
             sums = (own[i] + self.c[k])[:, None]
-            prediction = self.sample.shown(self.loss, respond(self.link, self.response, sums, self._dtype))
+            prediction = self.sample.shown(self.loss, respond(self.link, self.response, sums))
             losses = self.loss(y[i], prediction)
             changes = losses - self._base[i]
             of_row += np.bincount(i, weight[k] * changes, n)
@@ -236,13 +236,9 @@ class SumCurves:
         return mean_losses(self.link, self.loss, y, self._sum_without, self.c, self._base, self._ceiling)
 
     @property
-    def _dtype(self) -> np.dtype[Any]:
-        return self.sample.prediction.dtype
-
-    @property
     def _ceiling(self) -> float | None:
-        """The value at which log losses are clipped, in the precision of the predictions."""
-        return None if self.loss is None else self.loss.ceiling(self._dtype)
+        """The value at which log losses are clipped."""
+        return None if self.loss is None else self.loss.ceiling(self.sample.prediction.dtype)
 
     @property
     def _base(self) -> Floats:
@@ -288,7 +284,7 @@ class SumCurves:
         own = self._sum_without[rows]
         for part in chunks(rows, on_grid.size):
             sums = own[part, None] + on_grid
-            flat = respond(self.link, self.response, sums.reshape(-1, 1), self._dtype)
+            flat = respond(self.link, self.response, sums.reshape(-1, 1))
             predictions[part] = flat.reshape(*sums.shape, *base.shape[1:])
         predictions[np.arange(len(rows)), distinct.codes[rows]] = base  # a row at its own value is the row itself
         return predictions

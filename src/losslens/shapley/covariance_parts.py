@@ -239,7 +239,6 @@ class LinkedRows:
     shift: Floats  # (p, K): typical additions, subtracted so that the sums lose no digits
     model: Model
     loss: Loss
-    dtype: np.dtype[Any]  # of the predictions
 
     def added(self, table: Table) -> tuple[Floats, NDArray[Any]]:
         """What players add, less the typical, (rows, p, K), and predictions."""
@@ -247,7 +246,7 @@ class LinkedRows:
         some = list(self.columns)
         added = np.stack([one.parts[:, some] * one.scale[some] for one in sums], axis=2)
         prediction = self.linked.respond(np.column_stack([one.prediction for one in sums]))
-        return added - self.shift, prediction.astype(self.dtype, copy=False)
+        return added - self.shift, prediction
 
     def read(self, rows: PartRows, mass: float) -> tuple[Floats, Floats, Sample]:
         """What players add, less the typical, b of each sum, (rows, K), and the sample of a part."""
@@ -298,11 +297,9 @@ def run_linked(stream: Stream) -> ShapleyImportance:
     assert stream.loss is not None
     columns, outputs = tuple(feature.columns[0] for feature in stream.features), len(read.coef)
     site = stream.site(stream.head)
-    engine = check_predictions(read.engine(unwrapped, site), stream.model.responder(stream.response), site)
-    dtype = engine.predict(np.arange(1)).dtype
-    rows = LinkedRows(
-        read, unwrapped, columns, np.zeros((len(columns), outputs)), stream.model_info, stream.loss, dtype
-    )  # fmt: skip
+    engine = read.engine(unwrapped, site)
+    check_predictions(engine, stream.model.responder(stream.response), site)
+    rows = LinkedRows(read, unwrapped, columns, np.zeros((len(columns), outputs)), stream.model_info, stream.loss)
     rows = replace(rows, shift=rows.added(stream.head)[0].mean(axis=0))
     first = FirstPass(stream.data, (), Quantiles({}), labels=False, sums=rows)
     counted = first_pass(first, stream.jobs, stream.workers, stream.progress)
