@@ -57,7 +57,7 @@ from losslens.verbs.time_blocks import time_blocks
 from losslens.workers import active, here, with_executor
 
 SOME_PAIRS, SOME_PLAYERS = 40, 4  # that are rehearsed
-OWN_WORK = 3e-7  # seconds for each prediction besides those of the model: filling batches, losses, means
+OWN_WORK = 1e-7  # seconds for each prediction besides those of the model: filling batches, losses, means
 GROWN = 3  # times the predictions of the first draw that features take whose donors are doubled until precise
 PAGE, PAGE_FEATURE = 0.5, 0.2  # seconds of a page, and of a feature on it
 
