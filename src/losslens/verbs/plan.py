@@ -295,9 +295,12 @@ def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
     some = _first(task, SOME_PLAYERS)
     few = _on_few(shapley_importance, model, task, y, arguments | {"features": some, "method": "exact", "budget": None})
     times = max(1.0, least / (coalition_count(len(some)) - 2 or 1))
-    by_model = (int(first + many * n * m) for many in (least, most))
+    if exact is None:
+        least, most = (int(first + many * n * m) for many in (least, most))
+    else:
+        least = most = min(n, CHECKED) + first - n
     counted = _counted(
-        task, *(by_model if exact is None else (min(n, CHECKED) + first - n,) * 2), 16 * n * m,
+        task, least, most, 16 * n * m,
         exact=request.by_coalitions and m == n, upper=not request.by_coalitions,
         way=f"all coalitions{', by the model' * (exact is None)}" if request.by_coalitions else "orders",
         engines=((exact or task.engine).name,) * p,
