@@ -90,8 +90,6 @@ class GaussianSum(ReadModel):
 
     def then(self, wrapped: Wrapped) -> ReadModel:
         """The same sums, whose responses a wrapper changes."""
-        if wrapped.labels:
-            raise Declined("labels that a wrapper compares with a threshold are not read from sums of products")
         return replace(self, respond=partial(_then, self.respond, wrapped.after))
 
     def predict(self, matrix: Floats) -> Floats:

@@ -663,7 +663,7 @@ MIXING = {
 @pytest.mark.parametrize("name", MIXING)
 def test_steps_that_mix_columns_or_are_not_known(name):
     for step in (make_union("passthrough", MIXING[name]), MIXING[name]):
-        with pytest.raises(Declined, match=rf"multipl|{name}"):
+        with pytest.raises(Declined, match=name):
             unwrap(fitted([step], X), as_table(X))
     inside = ColumnTransformer([("part", make_pipeline(StandardScaler(), MIXING[name]), [0, 2, 1, 3])])
     with pytest.raises(Declined, match=rf"multipl|{name}"):
