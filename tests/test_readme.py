@@ -109,7 +109,7 @@ TABLES = [
     line for page in (ROOT / "README.md", *DOCS) for line in page.read_text("utf-8").splitlines() if line[:1] == "|"
 ]
 NAMED = r"(?:ll|imp|shares|refits|one)"  # the library, and results as tables call them
-CALLS = sorted({call for line in TABLES for call in re.findall(rf"`((?:\w+ = )?{NAMED}\b[^`]*\(.*?\))`", line)})
+CALLS = sorted({call for line in TABLES for call in re.findall(rf"`((?:\w+ = )?{NAMED}\b[^`]*\([^`]*\))`", line)})
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -152,7 +152,8 @@ def given(readme, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {name: readme[0][name] for name in ("ll", "model", "X_test", "y_test")}
     small = HistGradientBoostingRegressor(max_iter=3, categorical_features="from_dtype").fit(X, y)
-    names |= {"estimator": small, "linear": small, "forest": names["model"]}
+    booster = HistGradientBoostingClassifier(max_iter=3, categorical_features="from_dtype").fit(X, y > np.median(y))
+    names |= {"estimator": small, "linear": small, "forest": names["model"], "classifier": booster}
     return names | {"X": X[:300], "y": y[:300], "X_train": X[:300], "y_train": y[:300], "groups": X["workingday"]}
 
 

@@ -183,7 +183,7 @@ LINES = {
     "passes": 5600,
     "plots": 4998,
     "refits": 590,
-    "results": 9690,
+    "results": 8950,
     "rows": 1631,
     "shapley": 4300,
     "tables": 3791,

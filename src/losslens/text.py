@@ -128,7 +128,7 @@ def how_computed(engine: str, predicted: int) -> str:
 def rounding_error(count: float, *sizes: float) -> float:
     """How far rounding moves a sum of means over so many numbers of these sizes: a smaller one is 0 to rounding.
 
-    >>> rounding_error(100, 1.0) == 10 * np.finfo(float).eps
+    >>> rounding_error(100, 1.0) == float(10 * np.finfo(float).eps)
     True
     """
     return float(np.finfo(float).eps * np.sqrt(count) * np.sum(np.abs(sizes)))

@@ -249,10 +249,10 @@ def test_what_is_not_read():
         linked.check_loss(own, "probabilities")
 
 
-def test_a_custom_loss_and_a_sampled_design_ask_the_model():
+def test_a_custom_loss_asks_the_model_and_a_sampled_design_the_engine():
     model = LOGISTIC.fit(X, TWO)
     assert ll.feature_importance(model, X, TWO, loss=lambda y, p: p[:, 0] * (y == "yes")).engine == "blackbox"
-    assert ll.feature_importance(model, X, TWO, donors=ll.Latin(3)).engine == "blackbox"
+    assert ll.feature_importance(model, X, TWO, donors=ll.Latin(3)).engine == "link"
     assert ll.feature_effect(model, X, target="yes").engine == "link"
     assert ll.feature_importance(model, X.astype(np.float32), TWO).engine == "link"  # its coefficients are not single
 

@@ -512,9 +512,10 @@ CASES = {
 
 def check(ax, blank=False):
     """Drawn in full, both axes say what they are (unless a feature's name is blank), and all text is on the page."""
+    ax, *panels = ax if isinstance(ax, list) else [ax]  # of which the first has the labels of all
     looked_at(ax)
     for one in ax.figure.axes:
-        for axis in (one.xaxis, one.yaxis) if one is ax else (one.yaxis,):  # the others are bars of colours
+        for axis in (one.xaxis, one.yaxis) if one is ax else (one.xaxis if one in panels else one.yaxis,):  # or colours
             named = isinstance(axis.get_major_locator(), ticker.FixedLocator) and len(axis.get_ticklabels())
             assert axis.label.get_text().strip() or named or blank, f"{axis} has neither a label nor names"
     page, slack = ax.figure.bbox, 0.03 * min(ax.figure.bbox.size)

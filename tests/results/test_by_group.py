@@ -13,7 +13,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import losslens as ll
 from losslens.results import ByGroup, Importances, ShapleyImportance
-from losslens.results.stored_content import check
 
 N = 120
 RNG = np.random.default_rng(3)
@@ -426,26 +425,6 @@ def test_labels_of_other_types_are_text_in_files(tmp_path: Any) -> None:
     parts = importances().by(pd.cut(X.age, 2))
     parts.save(tmp_path / "groups.losslens")
     assert list(ll.load(tmp_path / "groups.losslens")) == [str(label) for label in parts]
-
-
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"codes": np.full(N, 3)}, "codes are outside 0 to 2"),
-        ({"codes": np.zeros(N, int)}, "a group without rows"),
-        ({"codes": np.zeros(N - 1, int)}, "one label for each"),
-        ({"labels": np.array(["a", "a", "b"], object)}, "one of them twice"),
-        ({"every": "nothing"}, "no result that has rows"),
-        ({"name": " "}, "without a name"),
-    ],
-    ids=str,
-)
-def test_damaged_groups_are_refused(found: dict[str, Any], changed: dict[str, Any], says: str) -> None:
-    parts = found["importances"].by(PLACE)
-    known = {"every": parts.every, "labels": parts.labels, "codes": parts.codes, "name": parts.name}
-    check(ByGroup(**known))
-    with pytest.raises(ValueError, match=says):
-        check(ByGroup(**(known | changed)))
 
 
 def test_an_importance_of_0_has_its_error_in_the_table():

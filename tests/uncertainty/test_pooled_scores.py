@@ -204,10 +204,10 @@ def test_of_a_sampled_design_the_drawn_pairs_are_pooled(scorer, weighted):
 @pytest.mark.parametrize("scorer", ["roc_auc", "f1", "average_precision", "matthews_corrcoef"])
 def test_some_rows_have_the_score_of_their_pairs_with_all_donors(scorer):
     model, y, some, of = models("trees", 2), Y[2], np.arange(N) % 3 > 0, partial(TWO[scorer], scorer)
-    found = ll.feature_importance(model, X, y, loss=scorer, features="x1").given(some)["x1"]
+    found = ll.feature_importance(model, X, y, loss=scorer, features="x0").given(some)["x0"]
     kept = some[ROW]
     replaced = X[ROW[kept]]
-    replaced[:, 1] = X[DONOR[kept], 1]
+    replaced[:, 0] = X[DONOR[kept], 0]
     after = of(y=y[ROW[kept]], shares=model.predict_proba(replaced), weight=np.ones(kept.sum()), row=ROW[kept])
     assert found.pfi == pytest.approx(found.score - after, abs=1e-12)
     assert found.std_error > 0

@@ -377,7 +377,7 @@ class FeatureImportance(FeatureResult, OneNumber):
     def _rounding(self) -> float:
         """How far rounding moves the error and the importance: that of the losses, and of the predictions in them."""
         from_predictions, prediction = 0.0, self.sample.prediction
-        if prediction.dtype.kind == "f" and self.sample.y is not None:
+        if prediction.dtype.kind == "f" and self.sample.y is not None and self.loss.function is not None:
             nearer = (prediction * (1 - np.finfo(prediction.dtype).eps))[self.at][:, None]  # by their last bit
             changes = np.abs(cell_changes(self.loss, self.sample, self.at, nearer)[:, 0])
             from_predictions = float(np.average(changes, weights=self.sample.weight[self.at]))

@@ -200,7 +200,8 @@ class _Scaled:
     @cached_property
     def of_cells(self) -> tuple[float, float]:
         """The mean loss and that of the best constant, where rows weigh as much as their cells."""
-        part, mass = self.part, self.part.means.mass
+        part = self.part
+        mass = part.means.mass if part.means.has_weights else part.sample.weight[part.at]  # a grid without donors
         assert part.sample.loss is not None  # importances have losses
         error = (
             part.sample.totals.error

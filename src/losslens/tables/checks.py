@@ -40,8 +40,8 @@ def output_names(y: Any) -> tuple[str, ...] | None:
     lazy = getattr(y, "collect_schema", None)  # of polars, whose lazy frames warn when asked for columns
     columns = lazy().names() if lazy else getattr(y, "column_names", getattr(y, "columns", None))  # pyarrow; pandas
     if columns is None:
-        shape: tuple[int, ...] = np.shape(y) if not isinstance(y, (list, tuple)) or _of_rows(y) else ()
-        columns = [f"y{k}" for k in range(shape[1])] if len(shape) == 2 else []
+        several = _of_rows(y) if isinstance(y, (list, tuple)) else len(getattr(y, "shape", (0,))) == 2
+        columns = [f"y{k}" for k in range(len(y[0]) if isinstance(y, (list, tuple)) else y.shape[1])] if several else []
     names = tuple(map(str, columns))
     if len(set(names)) < len(names):
         raise ValueError(f"two columns of y have the same name: {', '.join(names)}")

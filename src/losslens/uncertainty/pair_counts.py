@@ -67,7 +67,7 @@ class PairCounts:
         >>> PairCounts(np.array([1, 2, 2, 3]), np.array([False, True, False, True]), np.ones(4)).auc
         0.875
         """
-        return self._total / float(self.sides.prod()) if self.sides.prod() > 0 else float("nan")
+        return min(self._total / float(self.sides.prod()), 1.0) if self.sides.prod() > 0 else float("nan")  # sums round
 
     @property
     def _total(self) -> float:

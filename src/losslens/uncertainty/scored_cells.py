@@ -286,8 +286,9 @@ class ColumnScore(Frozen):
     @property
     def importance(self) -> float:
         """The mean over the columns; exactly 0 where nothing changes."""
+        drops = self.column_drops
         assert self.column_shares is not None  # columns have shares
-        return float(self.column_drops @ self.column_shares)
+        return float(drops @ self.column_shares)
 
     @property
     def unbiased(self) -> float:
