@@ -180,7 +180,7 @@ LINES = {
     "engines": 11856,
     "losses": 1478,
     "page": 3716,
-    "passes": 5600,
+    "passes": 5000,
     "plots": 4998,
     "refits": 590,
     "results": 8950,

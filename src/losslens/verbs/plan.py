@@ -162,9 +162,9 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
             return _in_parts(call.importance_stream(model, data, chosen, options), data, call.summed)
         except Declined:  # a sample that fits into memory, of which the first rows stand for all
             rows = len(data.sample(options.memory, options.random_state))
-            first = min(rows, loading.HEAD)
-            X, y, weight = data.load(np.arange(first))
-            few, times = in_memory(model, X, y, arguments | {"sample_weight": weight}, time_limit), rows / first
+            read = min(rows, loading.HEAD)
+            X, y, weight = data.load(np.arange(read))
+            few, times = in_memory(model, X, y, arguments | {"sample_weight": weight}, time_limit), rows / read
             return _repeated(few, times, predictions=tuple(round(times * many) for many in few.predictions or ()))
     from losslens.shapley import parts  # imports compiled engines
 
