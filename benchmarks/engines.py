@@ -37,7 +37,6 @@ PERMUTED = (
     (4, "forest", 2_000, 200, 50, 1),
     (4, "boosting", 2_000, 200, 50, 1),
     (9, "SVR", 1_000, 13, 2.5, 5),
-    (9, "polynomial", 100_000, 13, 1, 5),
 )
 
 # model, scoring, bar

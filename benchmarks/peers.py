@@ -20,9 +20,7 @@ import numpy as np
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.inspection import partial_dependence, permutation_importance
-from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.linear_model import LinearRegression
 from sklearn.svm import SVR
 
 import losslens as ll
@@ -36,7 +34,6 @@ ENGINE = {
     "CatBoost": "trees",
     "linear": "additive",
     "SVR": "products",
-    "polynomial": "products",
 }
 
 
@@ -65,7 +62,6 @@ def unfitted(name: str) -> Any:
         "boosting": HistGradientBoostingRegressor(random_state=0),
         "linear": LinearRegression(n_jobs=1),
         "SVR": SVR(),
-        "polynomial": make_pipeline(PolynomialFeatures(), Ridge()),
     }
     return known[name]
 

@@ -12,7 +12,7 @@ from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import BaggingClassifier
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
+from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, SplineTransformer, StandardScaler
@@ -22,7 +22,6 @@ import losslens as ll
 from losslens import losses
 from losslens.donors.questions import Subjects
 from losslens.engines.base import Declined
-from losslens.engines.choice import DIFFERENT
 from losslens.engines.linked_sums import PARTS, SEVERAL_CLASSES, TIED, LinkedLinear, LinkedSums
 from losslens.engines.readers.linear import read_linked
 from losslens.engines.readers.naive_bayes import read_naive_bayes
@@ -67,7 +66,6 @@ TABLE = {
     "rare": (LOGISTIC, X, np.where(np.arange(N) % 12, "yes", "no"), ("log_loss",)),
     "descent": (SGD, X, TWO, CLASSES),
     "one against the other": (OneVsRestClassifier(LOGISTIC), X, TWO, CLASSES),
-    "threshold": (FixedThresholdClassifier(LOGISTIC, threshold=0.4, pos_label="yes"), X, TWO, CLASSES),
     "of log(1 + y)": (
         TransformedTargetRegressor(linear.Ridge(), func=np.log1p, inverse_func=np.expm1),
         X,
@@ -148,18 +146,6 @@ def test_means_of_logistic_functions_are_asked_for():
     found = ll.feature_importance(bagged, X, TWO)
     assert found.engine == "blackbox"
     assert set(found.declined.values()) == {"means of models have no closed form with the engine 'link'"}
-
-
-def test_labels_that_rounding_of_a_probability_decides_are_the_models():
-    """Sums of 0 have a probability of 0.5, and one of 0.3 is compared with 0.3."""
-    for threshold in (0.5, 0.3):
-        model = FixedThresholdClassifier(LOGISTIC, threshold=threshold, pos_label="yes").fit(WHOLE[:, :2], TWO)
-        model.estimator_.coef_[:] = [1.0, -1.0]
-        model.estimator_.intercept_[:] = np.log(threshold / (1 - threshold))
-        found = ll.feature_importance(model, WHOLE[:, :2], TWO, loss="zero_one")
-        asked = ll.feature_importance(model.predict, WHOLE[:, :2], TWO, loss="zero_one", donors="all")
-        assert set(found.declined.values()) <= {TIED, DIFFERENT}
-        assert [one.pfi for one in found.values()] == [one.pfi for one in asked.values()]
 
 
 def test_tiny_values_of_log1p_and_those_that_overflow_are_asked_for():

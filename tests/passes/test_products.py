@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import Ridge
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.pipeline import Pipeline
 from sklearn.svm import SVR
 
 import losslens as ll
@@ -18,7 +16,6 @@ X = np.column_stack([RNG.normal(size=(N, 2)), RNG.integers(0, 30, N), np.ones(N)
 Y = X[:, 0] * X[:, 1] + np.sin(X[:, 2]) + RNG.normal(size=N) / 3
 WEIGHT = RNG.integers(0, 3, N) * 1.0
 MODELS = {
-    "polynomial": make_pipeline(PolynomialFeatures(3), Ridge()),
     "svr": SVR(C=10, gamma=0.1),
     "ridge": KernelRidge(kernel="rbf", gamma=0.02, alpha=0.1),
 }

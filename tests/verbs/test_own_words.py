@@ -12,10 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 
 import losslens as ll
 from losslens.verbs.running import ELSEWHERE
@@ -188,52 +185,6 @@ def test_regions_of_named_arrays_are_those_of_the_frame():
         ll.feature_importance(MODEL, rows, Y).regions(rows, permutations=99) for rows in (X.to_numpy(), X)
     )
     assert [region.rule for region in of_array.of("age")] == [region.rule for region in of_frame.of("age")]
-
-
-# -- texts --------------------------------------------------------------------------------------------------------
-
-TEXTS = [f"{'good' if k % 3 else 'bad'} {'tea' if k % 2 else 'coffee'} {k % 5}?" for k in range(N)]
-LIKED = np.arange(N) % 3 > 0
-PIPELINE = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(TEXTS, LIKED)
-
-
-def brute_force():
-    """The mean over all pairs of log losses, of the text of row k for row i, less that of row i's own."""
-    p = PIPELINE.predict_proba(TEXTS)[:, 1]
-    loss = -np.where(LIKED[:, None], np.log(p), np.log(1 - p))  # (i, k)
-    return loss.mean() - np.diag(loss).mean()
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        TEXTS, tuple(TEXTS), np.array(TEXTS), np.array(TEXTS, object), pd.Series(TEXTS, name="review"),
-        pd.Series(TEXTS), pl.Series(TEXTS), pd.DataFrame({"review": TEXTS}), pl.DataFrame({"review": TEXTS}),
-        pa.table({"review": TEXTS}), np.array(TEXTS, object)[:, None],
-    ],
-    ids=["list", "tuple", "array", "objects", "series", "nameless", "polars", "frame", "polars frame", "arrow", "2d"],
-)  # fmt: skip
-def test_texts_are_a_column_of_a_table(rows):
-    one = next(iter(ll.feature_importance(PIPELINE, rows, LIKED).values()))
-    assert one.pfi == pytest.approx(brute_force(), rel=1e-9)
-    assert one.name in ("text", "review", "x0")
-
-
-def test_texts_by_a_function_a_search_a_score_and_folds():
-    by_function = ll.feature_importance(PIPELINE.predict_proba, TEXTS, LIKED, loss="log_loss")
-    assert by_function["text"].pfi == pytest.approx(brute_force(), rel=1e-9)
-    search = GridSearchCV(PIPELINE, {"logisticregression__C": [1.0]}, cv=2).fit(TEXTS, LIKED)
-    assert ll.feature_importance(search, TEXTS, LIKED)["text"].pfi == pytest.approx(brute_force(), rel=1e-9)
-    assert ll.feature_importance(PIPELINE, TEXTS, LIKED, loss="roc_auc")["text"].pfi > 0.3
-    assert ll.feature_importance_cv(PIPELINE, TEXTS, LIKED, cv=2, random_state=0).importance[0] > 0
-    assert ll.feature_effect(PIPELINE, TEXTS)["text"].pd.max() > 0.5
-
-
-def test_texts_are_no_files_and_files_are():
-    with pytest.raises(FileNotFoundError, match=r"there is no file part-0\.parquet"):
-        ll.feature_importance(MODEL, ["part-0.parquet", "part-1.parquet"], "price")
-    with pytest.raises(FileNotFoundError, match=r"no file matches part-\*"):
-        ll.feature_importance(MODEL, ["part-*", "more-*"], "price")
 
 
 # -- words of other libraries ---------------------------------------------------------------------------------------

@@ -199,7 +199,7 @@ def test_a_model_slower_than_a_second_is_called_once(monkeypatch):
     clock = Clock(monkeypatch, 0.0, 0.1)
     _, planned, asked = clock.of(partial(ll.plan, ll.feature_effect), clock, X, features="x1")
     assert asked == [16]
-    assert planned.seconds == pytest.approx(0.1 * planned.n_predictions)
+    assert planned.seconds == pytest.approx(0.1 * planned.n_predictions, rel=1e-4)
 
 
 def test_the_calls_of_a_scorer_are_part_of_the_seconds(monkeypatch):
@@ -218,7 +218,7 @@ def test_the_calls_of_a_scorer_are_part_of_the_seconds(monkeypatch):
 
 @pytest.mark.parametrize("design", [ll.Permutations, ll.Latin])
 def test_a_plan_does_not_draw_all_donors(monkeypatch, design):
-    """A rehearsal ends after a third of a second: by a clock that a donor advances by 100 ns."""
+    """Those of this many rows are counted, not drawn: by a clock that a donor advances by 100 ns."""
     drawn, lend, clock = [], design.lend, Clock(monkeypatch)
 
     def timed(self, n, rng):
@@ -230,7 +230,7 @@ def test_a_plan_does_not_draw_all_donors(monkeypatch, design):
     table = np.random.default_rng(5).normal(size=(3_000, 2))
     m = 10**6 if design is ll.Permutations else 2_900
     planned = ll.plan(ll.feature_importance, clock, table, table[:, 0], loss="squared_error", donors=design(m))
-    assert 0 < max(drawn) < 3e6
+    assert max(drawn, default=0) < 3e6
     assert planned.predictions == (len(table) * min(m, len(table)),) * 2
     assert planned.seconds > 0
 

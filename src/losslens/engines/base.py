@@ -281,12 +281,8 @@ class Wrapped:
     estimator: Any
     response: Response
     after: Callable[[Array], Array] | None = None
-    labels: bool = False  # `after` compares numbers: where they tie, rounding decides
-    level: bool = False  # `after` is constant on intervals, on which comparisons tie
     # Where `after` is link(slope x + shift): these three.
     form: tuple[Literal["identity", "log", "log1p", "logistic"], float, float] | None = None
-    # Where it is a label: the threshold of that, or of x without a form, and whether it is one of the second class.
-    cut: tuple[float, bool] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,8 +300,7 @@ class Mean:
 
     members: Sequence[Member]
     width: int  # columns of the table
-    votes: int = 0  # the response is the class with the most votes, of so many
-    largest: bool = False  # the response is the class with the largest mean
+    largest: bool = False  # the response is the class with the most votes
 
 
 class ReadModel(ABC):

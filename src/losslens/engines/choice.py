@@ -17,12 +17,11 @@ from losslens.engines import readers
 from losslens.engines.base import SINGLE_TOLERANCE, Declined, ExactEngine, Mean, ReadModel, Site, Wrapped, spread
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.checked_rows import checked_rows
-from losslens.engines.readers.expansions import read_expansion
 from losslens.engines.readers.explainable_boosting import read_explainable_boosting
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.engines.readers.linear import read_linear, read_linked
 from losslens.engines.readers.naive_bayes import read_naive_bayes
-from losslens.engines.readers.pipelines import expansion_in, innermost, last_of, steps_of_members, unwrap
+from losslens.engines.readers.pipelines import has_steps, innermost, unwrap
 from losslens.engines.readers.results_of_statsmodels import read_statsmodels
 from losslens.engines.readers.unwrapped import UnwrappedModel, is_single
 from losslens.engines.readers.wrappers import mean_in, wrapped_in
@@ -87,8 +86,6 @@ def read_model(model: Model, response: Response) -> ReadModel:
 
 
 def _read(model: Model, response: Response) -> ReadModel:
-    if (expansion := expansion_in(model.native)) is not None:
-        return read_expansion(expansion, response)
     estimator = innermost(model.native)
     try:
         wrapped = wrapped_in(estimator, response)
@@ -100,7 +97,7 @@ def _read(model: Model, response: Response) -> ReadModel:
     if wrapped is not None:
         return _read_wrapped(wrapped)
     if mean is not None:
-        return _read_mean(mean, estimator)
+        return _read_mean(mean)
     inner = model
     if estimator is not model.native:
         inner = replace(as_model(estimator), classes=model.classes, output=model.output)
@@ -115,25 +112,13 @@ def _read_wrapped(wrapped: Wrapped) -> ReadModel:
     return read if wrapped.after is None else read.then(wrapped)
 
 
-def _read_mean(mean: Mean, estimator: Any) -> ReadModel:
-    if any(any(steps_of_members(last_of(member.model.estimator))) for member in mean.members):
-        raise Declined("it averages means of pipelines")
+def _read_mean(mean: Mean) -> ReadModel:
+    if any(has_steps(member.model.estimator) for member in mean.members):
+        raise Declined("it averages pipelines, each with steps of its own")
     parts = [_read_wrapped(member.model) for member in mean.members]
     if len({type(part) for part in parts}) > 1:
         raise Declined("it averages models of different kinds")
-    return type(parts[0]).mean(parts, _side_by_side(mean) if any(steps_of_members(estimator)) else mean)
-
-
-def _side_by_side(mean: Mean) -> Mean:
-    """Models that are pipelines have columns of their own, one model's behind another's (`unwrap`)."""
-    if any(member.columns is not None for member in mean.members):
-        raise Declined("it averages pipelines that get columns by their positions")
-    ends = np.cumsum([0, *(last_of(member.model.estimator).n_features_in_ for member in mean.members)])
-    members = [
-        replace(member, columns=np.arange(begin, end))
-        for member, begin, end in zip(mean.members, ends[:-1], ends[1:], strict=True)
-    ]
-    return replace(mean, members=members, width=int(ends[-1]))
+    return type(parts[0]).mean(parts, mean)
 
 
 def _check_columns(unwrapped: UnwrappedModel, table: Table) -> None:

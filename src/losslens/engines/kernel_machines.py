@@ -1,4 +1,4 @@
-"""Sums of products: kernel machines, and polynomials (`monomials`). One matrix product gives n x g predictions.
+"""Sums of products: kernel machines. One matrix product gives n x g predictions.
 
 ``f(x) = intercept + sum over terms l of coef[l] prod over columns j of a factor of x[j]``
 
@@ -10,13 +10,12 @@ nodes and interpolated, with an error below the rounding of the sum (`node_count
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from math import ceil
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,7 @@ from losslens.engines.base import (
     Wrapped,
     spread,
 )
-from losslens.losses import Loss, Response, squared_error
+from losslens.losses import Loss, squared_error
 from losslens.progress import Tick
 from losslens.typing import Floats, Indices
 from losslens.workers import in_process
@@ -57,25 +56,15 @@ IGNORE_RANGE: dict[str, Any] = {"under": "ignore", "over": "ignore"}  # np.errst
 MAX_CACHED = 32  # columns whose factors a block caches; with more columns, factors are computed twice
 
 
-class TermBlock(Protocol):
-    """The terms of some rows."""
-
-    def predict(self) -> Floats:
-        """Sums of the unchanged rows."""
-
-    def without(self, columns: Sequence[int]) -> Floats:
-        """The product of all factors but those of some columns, (rows, L)."""
-
-
 @dataclass(frozen=True, eq=False)
-class ProductForm(ReadModel):
-    """``intercept + sum over l of coef[l] prod over j of factor[l, j](x[j])``, and what the model makes of this sum."""
+class GaussianSum(ReadModel):
+    """``intercept + sum over l of coef[l] prod over j of exp(-gamma[l, j] (x[j] - centres[l, j])^2)``."""
 
     coef: Floats  # (L,)
     intercept: float
+    centres: Floats  # (L, C)
+    gamma: Floats  # (C,), or (L, C) if it differs from term to term
     respond: Respond | None = field(default=None, kw_only=True)  # sums, (m, 1) -> predictions
-    # Of models that predict fast enough: a sample takes less time than the cells of other losses.
-    only_squared: bool = field(default=False, kw_only=True)
     kind: ClassVar[str] = "products"
 
     @property
@@ -95,67 +84,18 @@ class ProductForm(ReadModel):
             raise Declined("its coefficients cancel so much that part of its predictions is rounding error")
         return engine
 
-    def check_loss(self, loss: Loss | None, response: Response) -> None:
-        """Raise `Declined` where a sample takes less time than the cells of this loss."""
-        if self.only_squared and loss is not None and loss != squared_error:
-            raise Declined(
-                "of a linear model after a step that mixes columns only the squared error has a closed form, not "
-                f"{loss.title}"
-            )
-
     def check_parts(self, loss: Loss | None) -> None:
         """Raise `Declined`: sums of products are not computed part by part."""
         raise Declined("sums of products are not computed part by part; pass a sample of the rows in memory")
 
     def then(self, wrapped: Wrapped) -> ReadModel:
         """The same sums, whose responses a wrapper changes."""
-        if self.only_squared:
-            return super().then(wrapped)
-        if wrapped.labels:
-            raise Declined("labels that a wrapper compares with a threshold are not read from sums of products")
         return replace(self, respond=partial(_then, self.respond, wrapped.after))
 
     def predict(self, matrix: Floats) -> Floats:
         """The sums of rows of the estimator's input."""
         parts = np.array_split(matrix, 1 + len(matrix) * len(self.coef) // (16 * BLOCK_TERMS))
         return np.concatenate([self.block(part, ()).predict() for part in parts])
-
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """Columns of the estimator's input."""
-
-    @abstractmethod
-    def cancelled(self) -> float:
-        """How large the terms are that the model adds up, where a bound holds for every table."""
-
-    @abstractmethod
-    def moves(self, column: int) -> bool:
-        """Whether any term depends on a column."""
-
-    @abstractmethod
-    def factor(self, x: Floats, column: int) -> Floats:
-        """One column's factor of each term, (rows, L)."""
-
-    @abstractmethod
-    def block(self, matrix: Floats, replaced: Sequence[int]) -> TermBlock:
-        """The terms of some rows, of which these columns are going to be replaced."""
-
-    @abstractmethod
-    def rank(self, image: Image) -> int | None:
-        """How many functions of the values span all terms' factors; None if that is no cheaper than the terms."""
-
-    @abstractmethod
-    def spanned(self, image: Image, rank: int) -> tuple[Floats, Floats]:
-        """Coefficients of these functions in the terms, (L, rank), and the functions at the values, (g, rank)."""
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianSum(ProductForm):
-    """Terms with the factors ``exp(-gamma[l, j] (x[j] - centres[l, j])^2)``."""
-
-    centres: Floats  # (L, C)
-    gamma: Floats  # (C,), or (L, C) if it differs from term to term
 
     @property
     def width(self) -> int:
@@ -271,7 +211,7 @@ def node_count(gamma: float) -> int:
 class _DonorTerms:
     """The donors' side of the sums, ``kept @ weights @ basis.T``, or of all terms, ``kept @ basis.T``."""
 
-    form: ProductForm
+    form: GaussianSum
     columns: list[int]  # replaced columns with an effect on the model
     values: Floats  # (g, columns)
     weights: Floats | None  # (L, rank)
@@ -307,19 +247,19 @@ class _DonorTerms:
         return np.take_along_axis(full, index.astype(np.intp), axis=1)
 
 
-def _terms(form: ProductForm, image: Image) -> Floats:
+def _terms(form: GaussianSum, image: Image) -> Floats:
     """Each term's coefficient times its factors of some values, (values, L)."""
     factors = (form.factor(x, j) for j, x in zip(image[0], image[1].T, strict=True))
     return reduce(np.multiply, factors, form.coef)
 
 
-def _moving(form: ProductForm, image: Image) -> Image:
+def _moving(form: GaussianSum, image: Image) -> Image:
     """The image restricted to columns with an effect on the model."""
     positions = [position for position, j in enumerate(image[0]) if form.moves(j)]
     return [int(image[0][position]) for position in positions], np.asarray(image[1], np.float64)[:, positions]
 
 
-def _donor_terms(form: ProductForm, image: Image, max_bytes: int) -> _DonorTerms:
+def _donor_terms(form: GaussianSum, image: Image, max_bytes: int) -> _DonorTerms:
     """Prepare the values of an ask, with at most max_bytes for the basis."""
     columns, values = image = _moving(form, image)
     if not np.isfinite(values).all():
@@ -333,7 +273,7 @@ def _donor_terms(form: ProductForm, image: Image, max_bytes: int) -> _DonorTerms
     return _DonorTerms(form, list(columns), values, None, _terms(form, image) if fits else None, step)
 
 
-def cost(form: ProductForm, n: int, g: int, image: Image | None = None) -> float:
+def cost(form: GaussianSum, n: int, g: int, image: Image | None = None) -> float:
     """Multiply-adds for n rows at g values: of one matrix product or, given an image, of the cheapest way."""
     L = len(form.coef)
     rank = None if image is None else form.rank(_moving(form, image))
@@ -352,14 +292,13 @@ class Halves:
 class Products(ExactEngine):
     """Fills cells by matrix products; `images` maps an ask to columns of the estimator's input and their values."""
 
-    form: ProductForm
+    form: GaussianSum
     matrix: Floats  # (n, C): the estimator's input
     images: Callable[[Ask], Image]
     block_bytes: int
     n_jobs: int | None = None
     source: Indices | None = None  # (C,): the table's column that each comes from; None: the table is the input
     in_halves: bool = True  # whether squared losses may be averaged without cells
-    in_single: bool = False  # whether the model multiplies in float32
     name: ClassVar[str] = "products"
     fills_own_donors: ClassVar[bool] = True
     _ranks: dict[tuple[int, ...], int | None] = field(default_factory=dict, init=False, repr=False)

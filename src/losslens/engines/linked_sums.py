@@ -28,7 +28,6 @@ from losslens.engines.base import (
     Losses,
     ReadModel,
     Site,
-    Wrapped,
 )
 from losslens.engines.interpolation import STEPS
 from losslens.engines.loss_scales import slope_on_sums
@@ -130,7 +129,6 @@ class LinkedLinear(ReadModel):
     response: Response
     functions: ColumnFunctions | None = None
     single: bool = False  # whether coefficients are float32
-    blurred: float = 0.0  # of labels of rounded probabilities: how close to 0 a sum is tied, in units of rounding
     kind: ClassVar[str] = "link"
     donor_sums: ClassVar[str] = "additions"
 
@@ -149,10 +147,8 @@ class LinkedLinear(ReadModel):
         """The sums on a table."""
         in_single = self.single and unwrapped.gives_single(site.table)
         sums = self.sums(unwrapped, site.table)
-        rounding, blurred = self.rounding(in_single=in_single), self.blurred * 2.0 ** (-23 if in_single else -52)
-        return LinkedSums(
-            sums, self.link, self.response, rounding, blurred, in_single, losses=site.losses, weight=site.weight
-        )
+        rounding = self.rounding(in_single=in_single)
+        return LinkedSums(sums, self.link, self.response, rounding, in_single, losses=site.losses, weight=site.weight)
 
     def rounding(self, *, in_single: bool) -> float:
         """The most that rounding moves the sums, of all that is added up, in the model and here.
@@ -178,22 +174,6 @@ class LinkedLinear(ReadModel):
             names = " and ".join(name.replace("_", " ") for name in supported)
             raise Declined(f"of sums inside a {self.link} link the means of {names} are known, not of {loss.title}")
 
-    def then(self, wrapped: Wrapped) -> ReadModel:
-        """Labels, from a threshold of two classes' probabilities, or of a sum without a link."""
-        if wrapped.cut is None or wrapped.form is not None or self.link not in ("identity", "logistic", "odds"):
-            return super().then(wrapped)
-        return self.labels(*wrapped.cut)
-
-    def labels(self, threshold: float, second: bool) -> LinkedLinear:
-        """The second class where what the model predicts of it is above a threshold, or of the first below it."""
-        cut, blurred = threshold, 0.0
-        if self.link != "identity":
-            if not 0 < threshold < 1:
-                raise Declined("its threshold of probabilities is not between 0 and 1")
-            cut, blurred = np.log(threshold) - np.log1p(-threshold), 4 / (threshold * (1 - threshold))
-        intercept = self.intercept - (cut if second else -cut)
-        return LinkedLinear(self.coef, intercept, "sign", "labels", self.functions, self.single, blurred)
-
     def slope(self, loss: Loss) -> float | None:
         """The slope of the loss's scale in the sums; None where the link does not lead to that scale."""
         return slope_on_sums(loss, self.respond, len(self.coef))
@@ -211,7 +191,6 @@ class LinkedSums(ExactEngine):
     link: Link
     response: Response
     rounding: float = 0.0  # of the sums, relative to `magnitude`
-    blurred: float = 0.0  # how close to 0 a sum is whose label the rounding of probabilities decides
     in_single: bool = False  # whether the model adds up in float32
     dtype: np.dtype[Any] = DOUBLE  # of its predictions
     losses: Losses | None = None  # as the site's
@@ -277,7 +256,7 @@ class LinkedSums(ExactEngine):
             self._check_log_losses(u, v)
         tied = TIED_IN_SINGLE if self.in_single else TIED
         if self.link == "sign":
-            sum_losses.check_ties(-u, v, self.rounding * self.magnitude + self.blurred, tied)
+            sum_losses.check_ties(-u, v, self.rounding * self.magnitude, tied)
         elif self.link == "log":
             low, high = float(u.min() + v.min()), float(u.max() + v.max())
             largest = min(LARGEST, 1 / float(np.finfo(self.dtype).tiny))

@@ -21,20 +21,20 @@ MOST_DRAWN = 5_000_000  # donors of all rows that are drawn to count which of th
 DRAWING = 0.5  # seconds after which samplers draw values for no more features
 
 
-def count_importances(task: Task, *, draws: bool = True) -> Plan:
+def count_importances(task: Task) -> Plan:
     """The plan of `feature_importance` with the first draw of donors."""
     rule = partial(ways.first_design, blocked=task.blocked)
-    return count(task, [(subject, design_of(task, subject, rule)) for subject in task.subjects], draws=draws)
+    return count(task, [(subject, design_of(task, subject, rule)) for subject in task.subjects])
 
 
-def count(task: Task, designs: Sequence[FeatureDesign], *, draws: bool = True) -> Plan:
+def count(task: Task, designs: Sequence[FeatureDesign]) -> Plan:
     """The plan of features with these designs, without seconds; predictions of values that are not drawn are bounds.
 
     Unchanged rows are predicted once, or with a sampler once for each feature.
     """
     n, began = task.n, time.perf_counter()
     routes = [route(task, *one) for one in designs]
-    cells = [_cells(task, *one, draws=draws and time.perf_counter() - began < DRAWING) for one in designs]
+    cells = [_cells(task, *one, draws=time.perf_counter() - began < DRAWING) for one in designs]
     widths = [width for width, *_ in cells]
     predictions = tuple(0 if r.exact else many for (_, many, _), r in zip(cells, routes, strict=True))
     by_model = sum(not r.exact for r in routes)

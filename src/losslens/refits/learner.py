@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.models import input_of
 from losslens.passes.task import Options
 from losslens.progress import Tick, bar
 from losslens.results.refits import Refits, Variance
@@ -97,8 +96,7 @@ class Learner:
         from sklearn.base import clone
 
         arguments = {name: _cut(value, train, self.table.n) for name, value in self.fit_params.items()}
-        rows = input_of(self.estimator, self.table.rows(train))
-        return clone(self.estimator).fit(rows, y[train], **arguments)
+        return clone(self.estimator).fit(self.table.rows(train), y[train], **arguments)
 
 
 def _explain(shared: tuple[Learner, Explain], folds: tuple[int, ...], tick: Tick) -> Any:

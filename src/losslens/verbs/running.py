@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
-from losslens.models import as_model, on_texts
-from losslens.tables.frames import as_table, is_texts
 from losslens.tables.roles import ROLES, fitted_names, with_roles
-from losslens.tables.sources import in_files
 from losslens.workers import with_executor
 
 Verb = TypeVar("Verb", bound=Callable[..., object])
@@ -81,10 +78,7 @@ def in_own_words(given: Mapping[str, Any], first: str) -> dict[str, Any]:
     """The arguments of a verb with columns of X in the place of their names; `first` is the name of the model."""
     model, X = given[first], given["X"]
     roles = {name: given[name] for name in ROLES if name in given}
-    texts = not in_files(X) and is_texts(X)
-    if texts and not hasattr(model, "get_params"):  # an estimator of texts is known as one
-        model = on_texts(as_model(model))
-    X, roles = with_roles(as_table(X) if texts else X, fitted_names(model), roles)
+    X, roles = with_roles(X, fitted_names(model), roles)
     return {**given, **roles, first: model, "X": X}
 
 

@@ -4,20 +4,15 @@ import json
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-from packaging.version import Version
 
 import losslens as ll
 from losslens.engines.base import Declined
 from losslens.engines.readers import read
-from losslens.engines.readers.cityhash import city_hash
 from losslens.models import as_model
 from tree_walks import agree, classes, pick, probes, table
 
 catboost = pytest.importorskip("catboost")
-POLICIES = ("SymmetricTree", "Depthwise", "Lossguide")
-TAKES_POLARS = Version(catboost.__version__) > Version("1.2.8")
 
 
 def fit(make, X, y, **options):
@@ -33,13 +28,12 @@ def classifier(X, y, **options):
     return fit(catboost.CatBoostClassifier, X, y, **options)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("missing", [False, True])
-def test_numbers(policy, missing):
+def test_numbers(missing):
     X, y = table(0, missing)
     for seed, mode in enumerate(("Min", "Max")):
         options = pick(seed, depth=[2, 6], learning_rate=[None, 0.5], boost_from_average=[True, False])
-        model = regressor(X, 100 * y, grow_policy=policy, nan_mode=mode, **options)
+        model = regressor(X, 100 * y, nan_mode=mode, **options)
         agree(model, probes(model, X, missing=True))
 
 
@@ -61,13 +55,12 @@ def base(X, y, loss):
     return catboost.CatBoost(options).fit(X, y)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("loss", ["Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll"])
-def test_classes(loss, policy):
+def test_classes(loss):
     X, y = table(0, missing=True)
     k = 3 if loss.startswith("Multi") else 2
     labels = (y > 1).astype(int) if loss == "CrossEntropy" else classes(y, k)
-    model = classifier(X, labels, loss_function=loss, grow_policy=policy)
+    model = classifier(X, labels, loss_function=loss)
     agree(model, probes(model, X, missing=True))
     agree(base(X, labels, loss), X)
 
@@ -91,42 +84,17 @@ def test_labels_of_scores_next_to_0():
         agree(model, X[:3])
 
 
-def words(library, n=300):
+def words(n=300):
     rng = np.random.default_rng(3)
     X, y = table(0, missing=True)
-    name = rng.choice(["plum", "fig", "a very long name of a fruit that has more than thirty-two letters", "Äpfel"], n)
-    code = rng.integers(-2, 3, n)
-    y = y + 2 * (name == "fig") * (code > 0) - (name == "Äpfel")
-    data = {"n": X[:, 0], "name": name.tolist(), "m": X[:, 1], "code": code, "flag": rng.random(n) > 0.5}
-    if library == "polars":
-        if not TAKES_POLARS:
-            pytest.skip("this catboost takes no polars frames")
-        return pl.DataFrame(data), np.nan_to_num(y)
-    frame = pd.DataFrame(data)
-    return frame.assign(name=pd.Categorical(frame["name"])) if library == "categories" else frame, np.nan_to_num(y)
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("library", ["pandas", "categories", "polars"])
-def test_categories(library, policy):
-    X, y = words(library)
-    model = regressor(X, y, cat_features=["name", "code"], one_hot_max_size=10, grow_policy=policy)
-    agree(model, X)
-    other = words("pandas")[0].assign(name=lambda t: t["name"].replace("fig", "unseen"), code=lambda t: t["code"] * 3)
-    agree(model, other)
-
-
-def test_hashes_are_those_of_the_library():
-    """Names of groups have the same hash. Numbers among them have another, but not as categories: `test_categories`."""
-    letters = np.random.default_rng(0).integers(0x61, 0x17F, 300)
-    names = [first + "".join(map(chr, letters[:size])) for size in range(200) for first in "ab"]
-    pool = catboost.Pool(np.zeros((len(names), 1)), group_id=names)
-    assert [city_hash(name.encode()) for name in names] == [int(known) for known in pool.get_group_id_hash()]
+    name = rng.choice(["plum", "fig", "pear"], n)
+    return pd.DataFrame({"n": X[:, 0], "name": name.tolist(), "m": X[:, 1]}), np.nan_to_num(y + 2 * (name == "fig"))
 
 
 def test_importances_are_those_of_all_pairs():
-    X, y = words("pandas")
-    model = regressor(X, y, cat_features=["name", "code"], one_hot_max_size=10)
+    X, y = words()
+    X = X[["n", "m"]]
+    model = regressor(X, y)
     X, y = X[:40], y[:40]
     i, k = np.divmod(np.arange(1600), 40)
     for name, one in ll.feature_importance(model, X, y, loss="squared_error", progress=False).items():
@@ -138,15 +106,12 @@ def test_importances_are_those_of_all_pairs():
 
 
 def test_declined():
-    X, y = words("pandas")
-    statistics = regressor(X, y, cat_features=["name", "code"], one_hot_max_size=2, iterations=40)
-    one = ll.feature_importance(statistics, X[:10], y[:10], loss="squared_error", features="n", donors="all")["n"]
+    X, y = words()
+    of_words = regressor(X, y, cat_features=["name"], one_hot_max_size=10)
+    one = ll.feature_importance(of_words, X[:10], y[:10], loss="squared_error", features="n", donors="all")["n"]
     assert one.engine == "blackbox"
-    assert "one_hot_max_size" in one.declined
+    assert "its trees compare categorical features" in one.declined
     numbers, target = table(0)
-    text = regressor(X[["n", "name"]], y, text_features=["name"])
-    with pytest.raises(Declined, match="text features only in cbm"):
-        read(as_model(text), "values")
     threshold = classifier(numbers, target > 0)
     threshold.set_probability_threshold(0.3)
     agree(threshold, numbers, ["probabilities", "scores"])
@@ -155,15 +120,13 @@ def test_declined():
         "the objective Cox": regressor(numbers, np.abs(target) + 1, loss_function="Cox"),
         "several outputs|MultiRMSE": regressor(numbers, np.column_stack([target, target]), loss_function="MultiRMSE"),
         "no trained model": catboost.CatBoostRegressor(),
+        "not symmetric": regressor(numbers, target, grow_policy="Depthwise"),
     }
     for reason, model in declined.items():
         with pytest.raises(Declined, match=reason):
             read(as_model(model), "values")
     with pytest.raises(Declined, match="threshold of their own"):
         read(as_model(threshold), "labels")
-    ensemble = read(as_model(regressor(X, y, cat_features=["name", "code"], one_hot_max_size=10)), "values")
-    with pytest.raises(Declined, match="other values than text and integers"):
-        ensemble.numbers(1, np.array([1.5], dtype=object))
     changed = regressor(numbers, target)
     changed.predict = lambda X: X[:, 0]
     with pytest.raises(Declined, match="was replaced"):

@@ -21,7 +21,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from losslens.engines.base import Declined
-from losslens.engines.readers import read, ubjson
+from losslens.engines.readers import read
 from losslens.models import as_model
 from tree_walks import FLOAT32, FLOAT64, XGBOOST_3_1, N, agree, frame, lightgbm, table, walk
 
@@ -122,9 +122,3 @@ def test_infinity_is_a_number_to_those_who_take_it():
     agree(HistGradientBoostingRegressor(max_iter=9).fit(X, y), X)
     agree(lightgbm().fit(X, y), X)
     agree(xgb.XGBRegressor(n_estimators=9).fit(X.clip(-9, 9), y), X, tolerance=FLOAT32)
-
-
-def test_a_format_that_is_not_known_is_declined():
-    assert ubjson.parse(b"{i\x01a[Ti\x02FZ]i\x01b[$U#i\x02\x05\x06}")["a"] == [True, 2, False, None]
-    with pytest.raises(Declined, match="format"):
-        ubjson.parse(b"?")

@@ -32,7 +32,6 @@ from losslens.engines.readers.layout import (
     starts_of,
 )
 from losslens.engines.readers.recognition import kind_of
-from losslens.engines.readers.ubjson import parse
 from losslens.losses import Response
 from losslens.models import Model
 from losslens.tables.columns import is_missing
@@ -59,7 +58,7 @@ def read_xgboost(model: Model, response: Response) -> Ensemble | None:
     native = model.native
     booster = native if type(native).__name__ == "Booster" else native.get_booster()
     kind_of(booster)  # declined unless it is the library's own
-    saved = parse(bytes(booster.save_raw("ubj")))
+    saved = json.loads(booster.save_raw("json").decode())
     learner = saved["learner"]
     booster_state = learner["gradient_booster"]
     if booster_state["name"] == "gblinear":

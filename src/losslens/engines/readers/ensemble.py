@@ -52,7 +52,6 @@ class Ensemble(ReadModel):
     in_set: NDArray[np.int32] | None = None  # (N,): -1 at nodes with a threshold
     sets: tuple[NDArray[np.int64], ...] = ()  # categories that go left
     encode: Encode | None = None  # (column, values) -> the numbers that trees compare
-    level: bool = False  # the link is constant on intervals: comparisons of responses tie
     copies: int = 1  # of the table's columns that trees compare: models of a mean may encode them differently
 
     kind: ClassVar[str] = "trees"
@@ -82,7 +81,7 @@ class Ensemble(ReadModel):
     @property
     def is_tried(self) -> bool:
         """Whether a few trials can identify the link: not if it holds a function of the user's choice."""
-        return func_and_args(self.link)[0] not in (_chained, mean_of_links, most_votes, sum_of_digits)
+        return func_and_args(self.link)[0] not in (_chained, mean_of_links, sum_of_digits)
 
     @property
     def sums_are(self) -> Literal["values", "second class", "classes"] | None:
@@ -105,23 +104,15 @@ class Ensemble(ReadModel):
         """Trees support every loss of data in parts."""
 
     def then(self, wrapped: Wrapped) -> Ensemble:
-        """The trees with a further link; labels of several trees only if their sums can't tie up to rounding."""
-        after = wrapped.after
-        assert after is not None
-        if wrapped.labels and len(self.roots) == 1:  # the label is a function of the leaf, ties included
-            raw = np.zeros((len(self.value), self.outputs))
-            raw[:, self.output[0] : self.output[0] + self.value.shape[1]] = self.value
-            labels = after(self.link((self.offset + raw) / self.divisor)).astype(np.float64)
-            zero = np.zeros(1)
-            return replace(
-                self, value=labels[:, None], output=zero.astype(np.int32), offset=zero, divisor=1.0, link=label
-            )
-        if wrapped.labels and not self._is_vote:
-            response = self.link(_trial(self.outputs))
-            averaged = response.ndim == 2 and is_affine(self.link, self.outputs)
-            if self.level or averaged or (response.ndim == 2 and response.shape[1] > 2):
-                raise Declined(TIES)
-        return replace(self, link=partial(_chained, after, self.link), level=self.level or wrapped.level)
+        """The trees with a further link."""
+        assert wrapped.after is not None
+        return replace(self, link=partial(_chained, wrapped.after, self.link))
+
+    def labels(self) -> Ensemble:
+        """The class of the largest sum of votes; `Declined` where sums may tie up to rounding."""
+        if not self._is_vote:
+            raise Declined(TIES)
+        return replace(self, link=partial(_chained, largest, self.link))
 
     @property
     def _is_vote(self) -> bool:
@@ -278,14 +269,6 @@ def mean_of_links(sections: Sequence[Section], weights: Floats, raw: Floats) -> 
     """The mean of the responses of several models."""
     each = [link(raw[:, outputs] / divisor) for outputs, divisor, link in sections]
     return np.asarray(sum(weight * response for weight, response in zip(weights.tolist(), each, strict=True)))
-
-
-def most_votes(sections: Sequence[Section], weights: Floats, classes: int, raw: Floats) -> NDArray[np.intp]:
-    """The class that several models vote for."""
-    votes, rows = np.zeros((len(raw), classes)), np.arange(len(raw))
-    for weight, (outputs, divisor, link) in zip(weights.tolist(), sections, strict=True):
-        votes[rows, link(raw[:, outputs] / divisor)] += weight
-    return largest(votes)
 
 
 def sum_of_digits(link: Callable[[Floats], Array], raw: Floats) -> Array:

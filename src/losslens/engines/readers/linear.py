@@ -33,7 +33,7 @@ class Linear(LinkedLinear):
         return replace(total, in_single=self.single and unwrapped.gives_single(site.table))
 
     def then(self, wrapped: Wrapped) -> ReadModel:
-        """Scaled and shifted, and inside a link; labels are the sign of what is above a threshold."""
+        """Scaled and shifted, and inside a link."""
         if wrapped.form is None:
             return super().then(wrapped)
         link, slope, shift = wrapped.form
@@ -41,8 +41,7 @@ class Linear(LinkedLinear):
         if link == "identity":
             return replace(self, coef=coef, intercept=intercept)
         response: Response = "probabilities" if link == "logistic" else "values"
-        linked = LinkedLinear(coef, intercept, link, response, self.functions, self.single)
-        return linked if wrapped.cut is None else linked.labels(*wrapped.cut)
+        return LinkedLinear(coef, intercept, link, response, self.functions, self.single)
 
     @classmethod
     def mean(cls, parts: Sequence[Self], spec: Mean) -> Self:

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from losslens.engines.base import Declined
-from losslens.engines.readers.expansions import Expansion, expansion_at
 from losslens.engines.readers.recognition import class_names, kind_of
 from losslens.engines.readers.unwrapped import UnwrappedModel, as_numbers, dense
-from losslens.engines.readers.wrappers import POINTWISE_INVERSES, averaged, inside, is_pointwise
+from losslens.engines.readers.wrappers import POINTWISE_INVERSES, inside, is_pointwise
 from losslens.tables.frames import Batch, Edit, Table
 from losslens.typing import Floats, Indices
 
@@ -32,48 +31,24 @@ def innermost(native: Any) -> Any:
         raise Declined(f"the fitted attributes of {type(native).__name__} can't be read: {error}") from error
 
 
-def expansion_in(native: Any) -> Expansion | None:
-    """The step that mixes columns before the last estimator, with that, where they are read together."""
-    try:
-        steps, estimator = _steps_and_estimator(native)
-        place = expansion_at(steps)
-    except AttributeError as error:
-        raise Declined(f"the fitted attributes of its steps can't be read: {error}") from error
-    return None if place is None else Expansion(steps[place], steps[place + 1 :], estimator)
-
-
 def unwrap(native: Any, table: Table) -> UnwrappedModel:
-    """Split a model into its last estimator and the steps that transform the table before it.
-
-    A step that mixes columns and is read together with the estimator (`expansions`) takes the estimator's place.
-    """
+    """Split a model into its last estimator and the steps that transform the table before it."""
     p = len(table.names)
     try:
         steps, estimator = _steps_and_estimator(native, through=True)
-        if (place := expansion_at(steps)) is not None:
-            steps, estimator = steps[:place], steps[place]
-        columns = _after_all(steps, StepColumns(np.arange(p), None if table.backend == "numpy" else table.names))
-        of_members = steps_of_members(estimator)
-        source, transform = columns.source, partial(_transform, steps)
-        if any(of_members):
-            source = np.concatenate([_after_all(own, columns).source for own in of_members])
-            transform = partial(_side_by_side, steps, of_members)
+        source = _after_all(steps, StepColumns(np.arange(p), None if table.backend == "numpy" else table.names)).source
     except AttributeError as error:  # not fitted, or a version with other attribute names
         raise Declined(f"the fitted attributes of its steps can't be read: {error}") from error
-    if not steps and not any(of_members):
+    if not steps:
         return UnwrappedModel(estimator, source, None)
+    transform = partial(_transform, steps)
     _check(transform, source, table)
     return UnwrappedModel(estimator, source, transform)
 
 
-def steps_of_members(estimator: Any) -> list[list[Any]]:
-    """The steps of each of the models whose mean an estimator is; empty if it is no mean."""
-    return [_steps_and_estimator(member, through=True)[0] for member in averaged(estimator)]
-
-
-def last_of(native: Any) -> Any:
-    """The estimator behind all steps and wrappers."""
-    return _steps_and_estimator(native, through=True)[1]
+def has_steps(native: Any) -> bool:
+    """Whether a model transforms its columns first."""
+    return bool(_steps_and_estimator(native, through=True)[0])
 
 
 def _steps_and_estimator(native: Any, *, through: bool = False) -> tuple[list[Any], Any]:
@@ -107,13 +82,6 @@ def _transform(steps: Sequence[Any], table: Any) -> Any:
     for step in steps:
         table = step.transform(table)
     return table
-
-
-def _side_by_side(steps: Sequence[Any], of_members: Sequence[Sequence[Any]], table: Any) -> Any:
-    """What each of several models makes of the table; each gets a copy, as a step may overwrite its input."""
-    table = _transform(steps, table)
-    parts = [_transform(own, table.copy() if hasattr(table, "copy") else table) for own in of_members]
-    return np.concatenate([as_numbers(dense(part)) for part in parts], axis=1)
 
 
 def _is_passthrough(step: Any) -> bool:

@@ -15,29 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.base import Mean, Wrapped
-from losslens.engines.readers.ensemble import (
-    Ensemble,
-    Section,
-    func_and_args,
-    is_affine,
-    largest,
-    mean_of_links,
-    most_votes,
-)
+from losslens.engines.base import Mean
+from losslens.engines.readers.ensemble import Ensemble, Section, func_and_args, is_affine, mean_of_links
 from losslens.typing import Floats
 
 
 def mean_of(parts: Sequence[Ensemble], spec: Mean) -> Ensemble:
-    """The mean of the responses of these models, or the class of the largest mean or of the most votes."""
+    """The mean of the responses of these models, or the class with the most votes."""
     weights = np.array([member.weight for member in spec.members])
     joined = _joined(parts, spec)
-    if spec.votes:
-        return replace(joined, link=partial(most_votes, _sections(parts), weights, spec.votes))
     mean = _in_common(parts, weights, joined)
     if mean is None:
         mean = replace(joined, link=partial(mean_of_links, _sections(parts), weights / weights.sum()))
-    return mean.then(Wrapped(None, "probabilities", largest, labels=True)) if spec.largest else mean
+    return mean.labels() if spec.largest else mean
 
 
 def _joined(parts: Sequence[Ensemble], spec: Mean) -> Ensemble:
@@ -81,7 +71,6 @@ def _joined(parts: Sequence[Ensemble], spec: Mean) -> Ensemble:
         offset=np.concatenate([part.offset for part in parts]),
         divisor=1.0,
         strict=False,
-        level=any(part.level for part in parts),
         accepts_missing=all(part.accepts_missing for part in parts),
         sets=tuple(one for part in parts for one in part.sets),
         encode=copies.encode,

@@ -1,13 +1,12 @@
 """Estimators that hold others: the response of the model inside that they use, and what they make of it.
 
-A wrapper around one model applies a function to the response: the inverse of a transformed target, a calibration, a
-threshold. A mean of models adds up responses. Both are read from the fitted attributes that predict uses.
+A wrapper around one model applies a function to the response: the inverse of a transformed target, or a calibration. A
+mean of models adds up responses. Both are read from the fitted attributes that predict uses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -36,15 +35,6 @@ def wrapped_in(native: Any, response: Response) -> Wrapped | None:
 def mean_in(native: Any, response: Response) -> Mean | None:
     """The models whose mean an estimator is; None if it is no mean."""
     return _MEANS[kind_of(native)](native, response) if _may_be_in(_MEANS, native) else None
-
-
-def averaged(native: Any) -> list[Any]:
-    """The fitted models whose mean an estimator is."""
-    if not _may_be_in(_MEANS, native):
-        return []
-    if kind_of(native) == "sklearn.CalibratedClassifierCV":
-        return [one.estimator for one in native.calibrated_classifiers_]
-    return list(native.estimators_)
 
 
 def _may_be_in(table: Mapping[str, Any], native: Any) -> bool:
@@ -113,22 +103,13 @@ def is_pointwise(func: Any, options: Any) -> bool:
 
 
 def _calibrated(native: Any, estimator: Any, response: Response) -> Wrapped:
-    (one,) = native.calibrated_classifiers_
-    wrapped = _one_calibrated(one)
-    if response == "probabilities":
-        return wrapped
-    if wrapped.level or len(native.classes_) > 2:
+    if response == "labels":
         raise Declined(TIES)
-    cut = None if wrapped.form is None else (0.5, True)
-    return replace(wrapped, after=partial(_most_likely, wrapped.after), labels=True, cut=cut)
+    return _one_calibrated(native.calibrated_classifiers_[0])
 
 
 def _alone(native: Any) -> Any:
     return native.calibrated_classifiers_[0].estimator if len(native.calibrated_classifiers_) == 1 else None
-
-
-def _most_likely(after: Any, response: Array) -> Array:
-    return np.asarray(after(response).argmax(axis=1))
 
 
 def _mean_of_calibrated(native: Any, response: Response) -> Mean:
@@ -149,8 +130,7 @@ def _one_calibrated(one: Any) -> Wrapped:
     inner_response: Response = "scores" if hasattr(one.estimator, "decision_function") else "probabilities"
     sigmoid = one.method == "sigmoid" and inner_response == "scores" and len(one.calibrators) == 1
     form: Any = ("logistic", -float(one.calibrators[0].a_), -float(one.calibrators[0].b_)) if sigmoid else None
-    # An isotonic function is constant on intervals, and rounding decides on which side of an end a score is.
-    return Wrapped(one.estimator, inner_response, after, level=one.method == "isotonic", form=form)
+    return Wrapped(one.estimator, inner_response, after, form=form)
 
 
 def _by_class(calibrators: Sequence[Any], response: Array) -> Array:
@@ -172,50 +152,11 @@ def _at_most_1(probabilities: Array) -> Array:
     return probabilities
 
 
-# Thresholds.
-
-
-def _fixed_threshold(native: Any, estimator: Any, response: Response) -> Wrapped:
-    if response != "labels":
-        return Wrapped(estimator, response)
-    inner_response, threshold = _inner_response(native, estimator), native.threshold
-    if isinstance(threshold, str):  # "auto"
-        threshold = 0.5 if inner_response == "probabilities" else 0.0
-    return _compared(native, estimator, inner_response, threshold, native.pos_label)
-
-
-def _tuned_threshold(native: Any, estimator: Any, response: Response) -> Wrapped:
-    if response != "labels":
-        return Wrapped(estimator, response)
-    if isinstance(native.cv, str) and native.cv == "prefit":
-        raise Declined(TIES)  # the threshold may be the score of a row
-    positive = native._curve_scorer._get_pos_label()
-    return _compared(native, estimator, _inner_response(native, estimator), native.best_threshold_, positive)
-
-
-def _inner_response(native: Any, estimator: Any) -> Response:
-    if native.response_method == "auto":
-        return "probabilities" if hasattr(estimator, "predict_proba") else "scores"
-    return "probabilities" if native.response_method == "predict_proba" else "scores"
-
-
-def _compared(native: Any, estimator: Any, inner_response: Response, threshold: float, positive: Any) -> Wrapped:
-    classes = native.classes_
-    if len(classes) != 2:
-        raise Declined("its threshold is not one between two classes")
-    second = positive is None or classes[1] == positive
-    above = partial(_above, threshold, second)
-    return Wrapped(estimator, inner_response, above, labels=True, cut=(float(threshold), bool(second)))
-
-
-def _above(threshold: float, second: bool, response: Array) -> Array:
-    """The class; `second`: scores are those of the second class, else of the first."""
-    if response.ndim == 2:
-        score = response[:, 1 if second else 0]
-    else:
-        score = response if second else -response
-    above = score >= threshold
-    return np.asarray(above if second else ~above, np.intp)
+def _thresholded(native: Any, estimator: Any, response: Response) -> Wrapped:
+    """Of a classifier with a threshold of its own: its probabilities and scores are those of the model inside."""
+    if response == "labels":
+        raise Declined("its labels have a threshold of their own")
+    return Wrapped(estimator, response)
 
 
 # Means.
@@ -241,9 +182,9 @@ def _voting_regressor(native: Any, response: Response) -> Mean:
 
 
 def _voting_classifier(native: Any, response: Response) -> Mean:
-    if response == "labels" and native.voting == "hard":
-        return Mean(_voters(native, "labels"), native.n_features_in_, votes=len(native.classes_))
-    return Mean(_voters(native, "probabilities"), native.n_features_in_, largest=response == "labels")
+    if response == "labels":
+        raise Declined(TIES)
+    return Mean(_voters(native, response), native.n_features_in_)
 
 
 def _voters(native: Any, response: Response) -> list[Member]:
@@ -262,8 +203,8 @@ _INSIDE: dict[str, Callable[[Any], Any]] = {
 _WRAPPERS: dict[str, Callable[[Any, Any, Response], Wrapped]] = {
     "sklearn.TransformedTargetRegressor": _transformed_target,
     "sklearn.CalibratedClassifierCV": _calibrated,
-    "sklearn.FixedThresholdClassifier": _fixed_threshold,
-    "sklearn.TunedThresholdClassifierCV": _tuned_threshold,
+    "sklearn.FixedThresholdClassifier": _thresholded,
+    "sklearn.TunedThresholdClassifierCV": _thresholded,
 }
 _MEANS: dict[str, Callable[[Any, Response], Mean]] = {
     "sklearn.CalibratedClassifierCV": _mean_of_calibrated,
