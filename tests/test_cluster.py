@@ -244,21 +244,6 @@ def test_a_cluster_without_workers_is_one_clear_error(folder, monkeypatch):
         ll.feature_importance(LinearRegression().fit(X, Y), folder, "y", executor=idle, memory=200_000)
 
 
-def test_a_model_that_raises_on_one_part_is_one_error_that_names_it(client, folder):
-    limit = float(X["a"][50:633].max())
-
-    def picky(table):
-        values = np.asarray(table["a"])
-        if len(values) > 1 and values.max() == limit and len(values) == 583:
-            raise KeyError("no such thing")
-        return values
-
-    options = {"loss": "squared_error", "donors": ll.Latin(2), "random_state": 0}
-    with pytest.raises(RuntimeError, match=r"part1\.parquet.*no such thing") as caught:
-        ll.feature_importance(picky, folder, "y", executor=client, **options)
-    assert caught.value.__suppress_context__
-
-
 def test_a_cluster_that_goes_away_is_one_clear_error(folder, tmp_path, monkeypatch):
     saved, linear = tmp_path / "result", LinearRegression().fit(X, Y)
     other = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False)

@@ -28,9 +28,9 @@ DELETION = Deletion(float(WEIGHT @ WEIGHT), N)
 PARTS = np.split(np.arange(N), [1, 20, 21, 50])
 
 
-def summed(noise=0.0):
+def summed():
     parts = (RowSums.of(WEIGHT[part], LOCAL[part], LOSS[part], OWN[part], G, DELETION) for part in PARTS)
-    return reduce(add, parts).influences(PFI, CAUSED, ERROR, DELETION, noise)
+    return reduce(add, parts).influences(PFI, CAUSED, ERROR, DELETION)
 
 
 def pull_on_error():
@@ -64,19 +64,10 @@ def test_sums_of_parts_are_those_of_the_rows():
     Z = 1 - WEIGHT @ WEIGHT
     u = (WEIGHT * (LOCAL + CAUSED[OWN]) - 2 * PFI / Z * WEIGHT * (1 - WEIGHT)) / (Z - 2 * WEIGHT * (1 - WEIGHT))
     u = (N - 1) * (N - 2) / N**2 * (u - u.mean())
-    found = summed(noise=0.5)
+    found = summed()
     assert found.square == pytest.approx(u @ u)
     assert found.cube == pytest.approx(np.sum(u**3))
     assert found.with_error == pytest.approx(u @ pull_on_error())
-    assert found.noise == 0.5
-
-
-def test_noise_of_means_is_taken_off_their_squares():
-    noise = RNG.random(N)
-    plain = RowSums.of(WEIGHT, LOCAL, LOSS, OWN, G, DELETION).influences(PFI, CAUSED, ERROR, DELETION)
-    less = RowSums.of(WEIGHT, LOCAL, LOSS, OWN, G, DELETION, noise).influences(PFI, CAUSED, ERROR, DELETION)
-    assert less.square == pytest.approx(plain.square - DELETION.of_pairs(WEIGHT)[0] ** 2 @ noise)
-    assert less.with_error == plain.with_error
 
 
 def test_equal_weights_move_the_mean_over_all_pairs():
@@ -112,9 +103,8 @@ def test_what_parts_add_up_to():
         number: float
         arrays: tuple
         names: list
-        columns: dict
 
-    one = Several(1.0, (np.ones(2), np.zeros(3)), ["a"], {0: 1, 1: 2})
-    both = one + Several(2.0, (np.ones(2), np.ones(3)), ["b"], {1: 3, 2: 4})
-    assert (both.number, both.names, both.columns) == (3.0, ["a", "b"], {0: 1, 1: 5, 2: 4})
+    one = Several(1.0, (np.ones(2), np.zeros(3)), ["a"])
+    both = one + Several(2.0, (np.ones(2), np.ones(3)), ["b"])
+    assert (both.number, both.names) == (3.0, ["a", "b"])
     assert [array.tolist() for array in both.arrays] == [[2, 2], [1, 1, 1]]

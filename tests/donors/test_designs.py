@@ -312,12 +312,12 @@ def test_derangements_alone_leave_out_the_own_value(design):
 @pytest.mark.parametrize(
     ("design", "allows"),
     [
-        (All(), {"common", "all_pairs", "by_parts", "has_columns"}),
+        (All(), {"common", "all_pairs", "has_columns"}),
         (Grid(2), {"common", "sampled_grid"}),
         (Grid(2, at="quantiles"), {"common", "sampled_grid", "ranked"}),
         (Grid(values=[1, 2]), {"common", "sampled_grid"}),
         (Permutations(2), {"repeats", "has_columns"}),
-        (Latin(2), {"by_parts", "has_columns"}),
+        (Latin(2), {"has_columns"}),
         (Systematic(2), {"ranked", "has_columns"}),
         (Derangements(2), {"leaves_out_own", "has_columns"}),
         (Derangements(), {"common", "all_pairs", "leaves_out_own", "has_columns"}),
@@ -326,7 +326,7 @@ def test_derangements_alone_leave_out_the_own_value(design):
     ids=lambda value: "" if isinstance(value, set) else repr(value),  # sets print in an order of their own
 )
 def test_a_design_declares_what_it_allows(design, allows):
-    flags = ("common", "all_pairs", "by_parts", "has_columns", "sampled_grid", "ranked", "repeats", "leaves_out_own")
+    flags = ("common", "all_pairs", "has_columns", "sampled_grid", "ranked", "repeats", "leaves_out_own")
     assert {flag for flag in (*flags, "conditional") if getattr(design, flag)} == allows
     assert design.remembered == design
 

@@ -52,7 +52,7 @@ MAKERS = ["Absolute", "Derangements", "Grid", "Latin", "Paper", "Permutations", 
 LOSSES = ["huber", "pinball", "tweedie_deviance", "pointwise", "resolve"]
 CHANCE = {"report": 0.15, "permuted_target_test": 0.5, "compare": 0.6}  # of slow verbs; others 1
 # How results and designs are registered, and what other rooms call with positions that are checked already.
-HIDDEN = {"kinds", "stored", "typed", "by_parts", "at_positions", "keeping"}
+HIDDEN = {"kinds", "stored", "typed", "at_positions", "keeping"}
 # Words that stand for an argument in messages.
 WORDS = {
     "model": {"predict", "prediction", "predictions", "model's", "fitted", "estimator"},

@@ -3,8 +3,7 @@
 With R_i the mean change of row i over the donors and C_v the mean change that a donor of class v causes, deleting row i
 moves the importance U by ``u_i = a_i (R_i + C_v(i)) - 2 U o_i``, a and o made of its weight (`Deletion`). C and U are
 complete only after all rows have been read. So sums of products of a R, a and o are kept, over all rows and by class,
-from which the sums of u, u^2 and u^3 follow. Where R is the mean over a few donors, its sampling variance is subtracted
-from its square.
+from which the sums of u, u^2 and u^3 follow.
 """
 
 from __future__ import annotations
@@ -26,15 +25,14 @@ class InfluenceSums:
     square: float
     cube: float
     with_error: float  # of u times the influence of the row on the mean loss
-    noise: float = 0.0  # variance of the importance that is due to sampling donors
 
     @classmethod
-    def of_powers(cls, units: int, sums: Iterable[float], noise: float = 0.0) -> Self:
+    def of_powers(cls, units: int, sums: Iterable[float]) -> Self:
         """Compute it from the sums of u, u^2, u^3, u times the influence on the mean loss, and of that influence."""
         total, square, cube, product, pull = sums
         mean = total / units
         about_mean = max(square - units * mean**2, 0.0)
-        return cls(about_mean, cube - 3 * mean * square + 2 * units * mean**3, product - mean * pull, noise)
+        return cls(about_mean, cube - 3 * mean * square + 2 * units * mean**3, product - mean * pull)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +74,8 @@ class PartSums:
 
 
 def _plus(a: Any, b: Any) -> Any:
-    """Numbers and arrays are added, lists joined; tuples and dicts are added entry by entry."""
-    if isinstance(a, tuple):
-        return tuple(map(_plus, a, b))
-    if isinstance(a, dict):
-        return a | {key: _plus(a[key], value) if key in a else value for key, value in b.items()}
-    return a + b
+    """Numbers and arrays are added, lists joined; tuples are added entry by entry."""
+    return tuple(map(_plus, a, b)) if isinstance(a, tuple) else a + b
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,20 +121,17 @@ class RowSums(PartSums):
     classes: Floats  # (12, g): of a times products of x and o, of a b l and a b
 
     @classmethod
-    def of(
-        cls, w: Floats, R: Floats, loss: Floats, at: NDArray[Any], g: int, deletion: Deletion,
-        noise: Floats | float = 0.0,
-    ) -> RowSums:  # fmt: skip
-        """Sums over rows with weights w, importances R (sampling variance `noise`), losses, and classes `at`."""
+    def of(cls, w: Floats, R: Floats, loss: Floats, at: NDArray[Any], g: int, deletion: Deletion) -> RowSums:
+        """Sums over rows with weights w, importances R, losses, and classes `at`."""
         (a, o), b = deletion.of_pairs(w), deletion.of_mean(w)
         x, bl = a * R, b * loss
-        squares = [np.sum(x**2 - a**2 * noise), x @ o, o @ o]
+        squares = [np.sum(x**2), x @ o, o @ o]
         cubes = [np.sum(x**3), x**2 @ o, x @ o**2, np.sum(o**3)]
         rows = [w @ R, x.sum(), o.sum(), *squares, *cubes, bl.sum(), b.sum(), x @ bl, x @ b, o @ bl, o @ b]
         each = (a, a * x, a * o, a * x**2, a * x * o, a * o**2, a**2, a**2 * x, a**2 * o, a**3, a * bl, a * b)
         return cls(np.array(rows), np.stack([np.bincount(at, one, g) for one in each]))
 
-    def influences(self, pfi: float, C: Floats, error: float, deletion: Deletion, noise: float = 0.0) -> InfluenceSums:
+    def influences(self, pfi: float, C: Floats, error: float, deletion: Deletion) -> InfluenceSums:
         """After all rows: from the PFI, the mean change C that donors of each class cause, and the mean loss."""
         U = 2 * pfi / deletion.pairs
         _, x, o, xx, xo, oo, xxx, xxo, xoo, ooo, bl, b, xbl, xb, obl, ob = self.rows
@@ -150,4 +141,4 @@ class RowSums(PartSums):
         cube += 3 * C @ (axx - 2 * U * axo + U**2 * aoo) + 3 * C**2 @ (aax - U * aao) + C**3 @ aaa
         product = xbl - error * xb - U * (obl - error * ob) + C @ (abl - error * ab)
         sums = (float(one) for one in (x - U * o + C @ a, square, cube, product, bl - error * b))
-        return InfluenceSums.of_powers(deletion.units, sums, noise)
+        return InfluenceSums.of_powers(deletion.units, sums)

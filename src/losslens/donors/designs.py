@@ -116,7 +116,6 @@ class Design:
     """Which donors each row is paired with, and what that allows: a design overrides the defaults below."""
 
     typed: ClassVar[tuple[str, ...]] = ()  # how it is written on the command line; N stands for m
-    by_parts: ClassVar[bool] = False  # available for data in files, read in parts
     conditional: ClassVar[bool] = False  # values are drawn given other columns, for each feature by itself
     unless_exact: ClassVar[bool] = False  # as with "auto", an exact engine computes all pairs of what it supports
     values: Sequence[Any] | None = None  # the user's values, instead of donors
@@ -205,7 +204,7 @@ class All(Design):
     True
     """
 
-    common = all_pairs = by_parts = True
+    common = all_pairs = True
     m = None
 
     def lend(self, n: int, rng: np.random.Generator) -> Drawn:
@@ -363,7 +362,6 @@ class Latin(_Columns):
     True
     """
 
-    by_parts = True
     typed = ("latin:N",)
 
     def lend(self, n: int, rng: np.random.Generator) -> Shifts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,16 +29,37 @@ ByFeature = dict[str, list[FeatureImportance]]  # by one loss, and by its parts
 
 
 def by_losses(
-    model: Model, X: Any, y: Any, losses: Sequence[Loss], options: Options, subjects: Subjects | None = None
-) -> list[Importances]:
-    """The importances by each of some losses that read the same response of a table in memory.
-
-    Exact engines compute one loss at a time; all other losses are evaluated on the same predictions of the model.
-    """
+    model: Model, X: Any, y: Any, losses: Mapping[str, Loss], options: Options, subjects: Subjects | None = None
+) -> dict[str, Importances]:
+    """The importances by each loss, of a table in memory; losses of one response share the model's predictions."""
     if (source := as_source(X)) is not None:
         X, y, weight = load(model, source, y, options.sample_weight, options.memory)
         options = replace(options, sample_weight=weight)
     check = partial(prepare, options=options, subjects=Subjects(as_table(X)) if subjects is None else subjects)
+    results: dict[str, Importances] = {}
+    for names in _of_one_response(losses):
+        several = _of_same_predictions(model, X, y, [losses[name] for name in names], check)
+        results |= zip(names, several, strict=True)
+    return results
+
+
+def _of_one_response(losses: Mapping[str, Loss]) -> list[list[str]]:
+    """The names of losses that are evaluated on the same predictions."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    for name, loss in losses.items():
+        together.setdefault((loss.reads, name) if asks_alone(loss) else (loss.reads,), []).append(name)
+    return list(together.values())
+
+
+def asks_alone(loss: Loss) -> bool:
+    """Whether a loss keeps y in a form of its own, and asks for curves at times of its own."""
+    return isinstance(loss, OutputsLoss) and loss.encodes
+
+
+def _of_same_predictions(
+    model: Model, X: Any, y: Any, losses: Sequence[Loss], check: Callable[..., Task]
+) -> list[Importances]:
+    """By losses of one response: exact engines take one at a time, the model's predictions serve all others."""
     tasks = [check(model, X, y, loss=loss, response=loss.reads) for loss in losses]
     exact_tasks = [_of_each_output(model, X, task, check) for task in tasks]
     predicted: dict[tuple[int, ...], set[str]] = defaultdict(set)  # by losses: the features that the model predicts

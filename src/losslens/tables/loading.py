@@ -14,9 +14,11 @@ from losslens.tables.frames import Table, as_columns, frame_table
 from losslens.tables.leaked_target import target_among
 from losslens.tables.sources import Part, Source, as_source, in_one_place
 from losslens.text import size_in_words
+from losslens.typing import Indices
 from losslens.workers import active, warn_once
 
 HEAD = 10_000  # first rows, from which types and sizes are read
+FEWEST_ROWS = 100  # of a sample, however small the memory
 SHARE = 8  # data are loaded if they take at most 1/8 of the memory: computing needs the rest
 
 
@@ -30,6 +32,7 @@ class Opened:
     y: NDArray[Any] | None  # or as an array, one value per row
     weight: str | None
     head: Table  # the first rows, all columns
+    as_array: bool = False  # the model was fitted on arrays
 
     @property
     def n(self) -> int:
@@ -45,16 +48,25 @@ class Opened:
         """Whether the data may be loaded."""
         return self.size * SHARE <= memory
 
-    def load(self) -> tuple[Any, Any, Any]:
-        """X, y and the weights in memory."""
+    def load(self, rows: Indices | None = None) -> tuple[Any, Any, Any]:
+        """X, y and the weights in memory, of all rows or of those at these positions."""
         more = [name for name in (self.target, self.weight) if name is not None and name not in self.columns]
-        table = frame_table(self.source.whole([*self.columns, *dict.fromkeys(more)]))
+        source = self.source if rows is None else self.source.cut(HEAD)
+        table = frame_table(source.whole([*self.columns, *dict.fromkeys(more)], rows))
+        y = self.y if self.y is None or rows is None else self.y[rows]
 
         def column(name: str | None) -> Any:
             return None if name is None else table.column(table.names.index(name)).array
 
-        X = as_columns(table, self.columns, None, as_array=False).native
-        return X, self.y if self.target is None else column(self.target), column(self.weight)
+        X = as_columns(table, self.columns, None, as_array=self.as_array)
+        return X if self.as_array else X.native, y if self.target is None else column(self.target), column(self.weight)
+
+    def sample(self, memory: int, entropy: int) -> Indices:
+        """The positions of random rows, as many as may be loaded, or of all."""
+        fit = max(FEWEST_ROWS, memory // (SHARE * self.head.row_bytes))
+        if fit >= self.n:
+            return np.arange(self.n)
+        return np.sort(np.random.default_rng([entropy, self.n]).choice(self.n, fit, replace=False))
 
 
 def opened(model: Any, source: Source, y: Any, sample_weight: Any) -> Opened:
@@ -73,7 +85,8 @@ def opened(model: Any, source: Source, y: Any, sample_weight: Any) -> Opened:
     vector = None if y is None or target is not None else _vector(y, source)
     first = source.cut(HEAD).parts[0]
     head = frame_table(source.load(Part(first.name, 0, first.rows, first.where, first.skip), source.names))
-    return Opened(source, columns, target, vector, sample_weight, head)
+    as_array = _fitted_on_arrays(getattr(model, "native", model))
+    return Opened(source, columns, target, vector, sample_weight, head, as_array)
 
 
 def load(model: Any, source: Source, y: Any, sample_weight: Any, memory: int) -> tuple[Any, Any, Any]:
@@ -118,6 +131,12 @@ def _fitted_names(native: Any, source: Source) -> Any:
         if names is not None and len(names) and all(str(each) in source.names for each in names):
             return names
     return None
+
+
+def _fitted_on_arrays(native: Any) -> bool:
+    """Whether a scikit-learn estimator was fitted on an array: it has a number of columns and no names."""
+    of_sklearn = any(cls.__module__.partition(".")[0] == "sklearn" for cls in type(native).__mro__)
+    return hasattr(native, "n_features_in_") and not hasattr(native, "feature_names_in_") and of_sklearn
 
 
 def _vector(y: Any, source: Source) -> NDArray[Any]:

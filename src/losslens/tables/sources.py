@@ -17,6 +17,10 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
+from losslens.typing import Indices
+
 PART_ROWS = 100_000  # small row groups of a file are joined up to this many rows: each part has a fixed cost
 BATCH_ROWS = 65_536  # decoded at a time where a row group is read in pieces
 WILDCARDS = "*?["
@@ -60,11 +64,19 @@ class Source:
         """These columns of a part, as a data frame in memory."""
         return self.reader.load(part, columns)
 
-    def whole(self, columns: Sequence[str]) -> Any:
-        """These columns of all parts, as one data frame in memory."""
+    def whole(self, columns: Sequence[str], rows: Indices | None = None) -> Any:
+        """These columns of all parts, or of the rows at these ascending positions, as one data frame in memory."""
         import narwhals as nw
 
-        frames = [nw.from_native(self.load(part, columns), eager_only=True) for part in self.parts]
+        def inside(part: Part) -> Any:
+            if rows is None:
+                return slice(None)
+            low, high = np.searchsorted(rows, [part.start, part.start + part.rows])
+            return (rows[low:high] - part.start).tolist()
+
+        parts = [part for part in self.parts if inside(part)]
+        loaded = zip(parts, self.reader.each(parts, columns), strict=True)
+        frames = [nw.from_native(native, eager_only=True)[inside(part)] for part, native in loaded]
         if frames[0].implementation.is_pandas():
             return _joined_pandas([frame.to_native() for frame in frames])
         return nw.concat(frames, how="vertical").to_native()

@@ -245,10 +245,9 @@ def _of_all_rows(means: Means, sums: InfluenceSums, units: int) -> Influence:
         raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
     moved = means.donor_weight * (means.caused - means.pfi) + means.mass / means.mass.sum() * (means.local - means.pfi)
     factor = jackknife_factor(units)
-    variance, square = factor * sums.square + sums.noise, float(moved @ moved)
+    variance, square = factor * sums.square, float(moved @ moved)
     return Influence(
         moved * np.sqrt(variance / square) if square > 0 else moved,
-        noise=sums.noise,
         total=variance,
         cubes=factor**1.5 * sums.cube,
         with_error=float(np.sqrt(factor * _of_a_mean(units))) * sums.with_error,
@@ -287,7 +286,7 @@ def monte_carlo_variance(means: Means, layout: Layout, sample: Sample, rows: Ind
     D2 is the residual mean square of the fit cell ~ row + donor. For rank bins (Systematic) this is an upper bound.
     """
     if isinstance(layout, CommonGrid):
-        return 0.0 if means.influences is None else means.influences.noise
+        return 0.0
     if layout.alone:
         raise ValueError("no Monte-Carlo error: the variance of a sampler's draws is not estimated separately")
     return fit_effects(means, layout, sample, rows).noise

@@ -19,9 +19,9 @@ from typing import Any, overload
 
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subjects
-from losslens.losses import Loss, OutputsLoss, as_scorer, is_scorer, names_of, title_of
+from losslens.losses import Loss, as_scorer, is_scorer, names_of, title_of
 from losslens.models import as_model
-from losslens.passes.importances import by_losses, shared_fields
+from losslens.passes.importances import asks_alone, by_losses, shared_fields
 from losslens.passes.parts import call
 from losslens.passes.scored import as_scores, mean_score, score_importance
 from losslens.passes.task import Options, class_of, default_loss, effect_of, prepare
@@ -159,34 +159,18 @@ def importances_by_loss(
     chosen |= {name: loss for name, (loss, _) in means.items()}
     results: dict[str, Importances] = {}
     source = as_source(X) if chosen else None
-    if source is not None and (data := call.opened(checked, source, y, options)) is not None:  # read once for each
-        results |= {name: call.importances(checked, data, loss, options) for name, loss in chosen.items()}
+    if source is not None and (data := call.opened(checked, source, y, options)) is not None:
+        results |= call.importances(checked, data, chosen, options)
     else:
-        table = X if source is None else source  # not opened again
-        for some in _of_one_response(chosen):
-            several = by_losses(checked, table, y, [chosen[name] for name in some], options, subjects)
-            results |= zip(some, several, strict=True)
+        results |= by_losses(checked, X if source is None else source, y, chosen, options, subjects)
     if len(chosen) < len(losses):
-        shared = [one for name, of in results.items() if not _asks_alone(chosen[name]) for one in of.values()]
+        shared = [one for name, of in results.items() if not asks_alone(chosen[name]) for one in of.values()]
         scorers = {name: loss for name, loss in losses.items() if name not in chosen}
         results |= {name: score_importance(checked, X, y, one, options, shared) for name, one in scorers.items()}
     for name, (_, scale) in means.items():
         results[name] = as_scores(results[name], title_of(as_scorer(losses[name], checked.native)), scale)
     told = "" if source is not None else training_rows(checked.native, X, y)
     return {name: replace(results[name], remarks=(told,)) if told else results[name] for name in losses}
-
-
-def _of_one_response(losses: Mapping[str, Loss]) -> list[list[str]]:
-    """The names of losses that are evaluated on the same predictions."""
-    together: dict[tuple[str, ...], list[str]] = {}
-    for name, loss in losses.items():
-        together.setdefault((loss.reads, name) if _asks_alone(loss) else (loss.reads,), []).append(name)
-    return list(together.values())
-
-
-def _asks_alone(loss: Loss) -> bool:
-    """Whether a loss keeps y in a form of its own, and asks for curves at times of its own."""
-    return isinstance(loss, OutputsLoss) and loss.encodes
 
 
 @verb

@@ -15,7 +15,7 @@ from losslens.donors.conditional import BoundSampler
 from losslens.donors.designs import Latin
 from losslens.donors.questions import pose
 from losslens.engines import rates
-from losslens.engines.base import coalition_count
+from losslens.engines.base import Declined, coalition_count
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED
 from losslens.losses import OutputsLoss, is_scorer, names_of
@@ -158,7 +158,15 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
     if data is None:
         return in_memory(model, X, y, arguments)
     if verb is feature_importance:
-        return _in_parts(call.importance_stream(model, data, chosen, picked(Options, arguments)), data, call.summed)
+        options = picked(Options, arguments)
+        try:
+            return _in_parts(call.importance_stream(model, data, chosen, options), data, call.summed)
+        except Declined:  # a sample that fits into memory, of which the first rows stand for all
+            rows = len(data.sample(options.memory, options.random_state))
+            read = min(rows, loading.HEAD)
+            X, y, weight = data.load(np.arange(read))
+            few, times = in_memory(model, X, y, arguments | {"sample_weight": weight}), rows / read
+            return _repeated(few, times, predictions=tuple(round(times * many) for many in few.predictions or ()))
     from losslens.shapley import parts  # imports compiled engines
 
     settings = picked(ShapleySettings, arguments)
@@ -210,7 +218,7 @@ def _effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     X, _, arguments, data = _data(wrapped, X, None, arguments)
     if data is not None:
         stream = call.effect_stream(wrapped, data, response, arguments["target"], picked(Options, arguments))
-        return _in_parts(stream, data, call.summed)
+        return _in_parts(stream, data, call.curves)
     task = prepare(wrapped, X, None, picked(Options, arguments), loss=None, response=response)
     counted = count(task, [(s, design_of(task, s, ways.effect_design)) for s in task.subjects])
     return _of_cells(task, counted, _on_few(feature_effect, wrapped, task, None, arguments))

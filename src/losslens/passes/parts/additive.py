@@ -33,9 +33,8 @@ from losslens.passes.parts.counting import (
     kinds_of_all,
     places,
 )
-from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
 from losslens.passes.parts.reading import Data, Job, PartRows, kept_in, part_sample
-from losslens.passes.parts.results import Summed, curves_only, filled, sum_over_parts
+from losslens.passes.parts.results import KeptRows, Summed, curves_only, filled, rows_to_keep, sum_over_parts
 from losslens.passes.parts.stream import Stream, classes_of
 from losslens.progress import Tick
 from losslens.tables.frames import Table

@@ -1,7 +1,8 @@
-"""Importances and effects of data larger than memory: the engine that reads them in parts, and its results."""
+"""Importances and effects of data larger than memory: by the engine that reads them in parts, else of a sample."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from losslens.engines.base import Declined
 from losslens.losses import Loss, Response
 from losslens.models import Model
+from losslens.passes.importances import by_losses
 from losslens.passes.parts.results import Summed
 from losslens.passes.parts.stream import Stream, prepare
 from losslens.passes.task import Options, class_of
@@ -27,9 +29,22 @@ def opened(model: Model, source: Source, y: Any, options: Options) -> Opened | N
     return data if loading.streams(data, options.memory) else None
 
 
-def importances(model: Model, data: Opened, loss: Loss, options: Options) -> Importances:
-    """`feature_importance` of data that are read in parts."""
-    return summed(importance_stream(model, data, loss, options)).importances()
+def importances(model: Model, data: Opened, losses: Mapping[str, Loss], options: Options) -> dict[str, Importances]:
+    """`feature_importance` by each loss: of all rows, read in parts, or of a random sample that fits into memory."""
+    results: dict[str, Importances] = {}
+    sampled: dict[str, Loss] = {}
+    for name, loss in losses.items():
+        try:
+            results[name] = summed(importance_stream(model, data, loss, options)).importances()
+        except Declined:
+            sampled[name] = loss
+    if sampled:
+        rows = data.sample(options.memory, options.random_state)
+        X, y, weight = data.load(rows)
+        some = by_losses(model, X, y, sampled, replace(options, sample_weight=weight))
+        told = () if len(rows) == data.n else (f"a random sample of {len(rows):,} of {data.n:,} rows in files",)
+        results |= {name: replace(one, remarks=told) for name, one in some.items()}
+    return results
 
 
 def importance_stream(model: Model, data: Opened, loss: Loss, options: Options) -> Stream:
@@ -38,21 +53,15 @@ def importance_stream(model: Model, data: Opened, loss: Loss, options: Options) 
 
 
 def effects(model: Model, data: Opened, response: Response, target: Any, options: Options) -> Effects:
-    """`feature_effect` of data that are read in parts."""
+    """`feature_effect` of data that are read in parts, by an exact engine."""
     stream = effect_stream(model, data, response, target, options)
-    return summed(stream).effects(*_class_of(model, target, response))
+    return curves(stream).effects(*_class_of(model, target, response))
 
 
 def effect_stream(model: Model, data: Opened, response: Response, target: Any, options: Options) -> Stream:
-    """A checked call of `feature_effect`, for models whose exact engine reads data in parts."""
+    """A checked call of `feature_effect`."""
     _class_of(model, target, response)
-    stream = prepare(model, data, None, response, options)
-    if stream.read is None:
-        raise ValueError(
-            f"curves of data that are read in parts need trees or a linear model ({stream.declined}); "
-            "pass a sample of the rows"
-        )
-    return stream
+    return prepare(model, data, None, response, options)
 
 
 def _class_of(model: Model, target: Any, response: Response) -> tuple[int | None, str | None]:
@@ -60,15 +69,20 @@ def _class_of(model: Model, target: Any, response: Response) -> tuple[int | None
 
 
 def summed(stream: Stream) -> Summed:
-    """Sums over all parts by the exact engine of the model, or by the black box if that declines."""
-    if stream.read is not None:
-        try:
-            return RUNS[stream.read.kind](stream)
-        except Declined as declined:
-            stream = replace(stream, read=None, declined=str(declined))
-    from losslens.passes.parts import blackbox
+    """Sums over all parts by the exact engine of the model; `Declined` without one."""
+    if stream.read is None:
+        raise Declined(stream.declined)
+    return RUNS[stream.read.kind](stream)
 
-    return blackbox.run(stream)
+
+def curves(stream: Stream) -> Summed:
+    """The same for effects, which are not sampled."""
+    try:
+        return summed(stream)
+    except Declined as why:
+        raise ValueError(
+            f"curves of data that are read in parts need trees or a linear model ({why}); pass a sample of the rows"
+        ) from None
 
 
 def _trees(stream: Stream) -> Summed:

@@ -11,12 +11,9 @@ from typing import Any
 import numpy as np
 
 from losslens.engines import rates
-from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED
-from losslens.passes.parts import blackbox
-from losslens.passes.parts.call import summed
-from losslens.passes.parts.kept_rows import MOST_KEPT
 from losslens.passes.parts.reading import Job
+from losslens.passes.parts.results import MOST_KEPT, Summed
 from losslens.passes.parts.stream import Stream
 from losslens.passes.rehearsal import rehearse
 from losslens.results.plan import Plan
@@ -43,26 +40,22 @@ class _Head:
 
 
 def plan_stream(stream: Stream, data: Opened, run: Callable[[Stream], Any]) -> Plan:
-    """The plan of a checked call that `run` computes."""
+    """The plan of a checked call that `run` computes; `Declined` if no engine reads the data in parts."""
     n, k, cluster = stream.n, len(stream.features), stream.workers if isinstance(stream.workers, Cluster) else None
     size = max(part.rows for job in stream.jobs for part in job.parts)
     on_head = partial(_on_head, stream, data, run, size)
-    first = None if stream.read is None else on_head(min(FIRST, n))()  # the engine may decline these data
-    if first is None or (run is summed and first.stream.read is None):
-        designs, predictions, (least, most), turns, kept = blackbox.count(stream, data.head, data.columns)
-        passes = 2 + turns
-    else:
-        designs, predictions, least, most, kept = ("All()",) * k, (0,) * k, CHECKED, CHECKED, min(n, MOST_KEPT)
-        kept *= 16 * k + 64  # bytes of these rows
-        passes = 3 if run is not summed and stream.read.donor_sums == "patterns" else 2  # 3: Shapley values of trees
+    first = on_head(min(FIRST, n))()  # the engine may decline these data
+    kept = min(n, MOST_KEPT) * (16 * k + 64)  # bytes of the rows that are kept
+    of_shares = not isinstance(first, Summed)
+    passes = 3 if of_shares and stream.read.donor_sums == "patterns" else 2  # 3: Shapley values of trees
     seconds = rehearse(on_head, n) + passes * _reading(stream, data)
     if cluster is not None:
-        seconds = passes * rates.on_a_cluster(seconds / passes, len(stream.jobs), cluster.threads, 8 * least)
+        seconds = passes * rates.on_a_cluster(seconds / passes, len(stream.jobs), cluster.threads, 8 * CHECKED)
     return Plan(
-        features=tuple(feature.name for feature in stream.features), designs=designs, n=n,
-        engines=(BlackBox.name if first is None else first.engine,) * k,
-        predictions=predictions, parts=sum(len(job.parts) for job in stream.jobs), passes=passes,
-        n_predictions=least, most=most, memory=PARTS_IN_MEMORY * size * data.head.row_bytes + kept, seconds=seconds,
+        features=tuple(feature.name for feature in stream.features), designs=("All()",) * k, n=n,
+        engines=(first.engine,) * k, predictions=(0,) * k, parts=sum(len(job.parts) for job in stream.jobs),
+        passes=passes, n_predictions=CHECKED, most=CHECKED, seconds=seconds,
+        memory=PARTS_IN_MEMORY * size * data.head.row_bytes + kept,
         workers=0 if cluster is None else cluster.threads,
         backend="pandas" if stream.head.backend == "numpy" else stream.head.backend,
     )  # fmt: skip

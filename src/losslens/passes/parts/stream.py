@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from losslens.engines.base import Declined, ReadModel, Site
 from losslens.engines.choice import read_model
 from losslens.engines.readers.pipelines import unwrap
 from losslens.engines.readers.unwrapped import UnwrappedModel
-from losslens.engines.repeats import Repeats
 from losslens.losses import Loss, Response
 from losslens.models import Model
 from losslens.passes.parts.reading import Data, Job, cut_into_jobs
@@ -26,8 +26,8 @@ from losslens.tables.frames import Table, as_columns, frame_table
 from losslens.tables.loading import HEAD, Opened
 from losslens.workers import Workers, choose_workers
 
-QUANTILE_PARTS = 20  # most parts from which the quantiles of a column are estimated
 FEWEST_ROWS = 1000  # of a part, however small the memory limit
+QUANTILE_PARTS = 20  # most parts from which the quantiles of a column are estimated
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +47,9 @@ class Stream:
     entropy: int
     workers: Workers
     progress: bool | None
-    read: Any  # the model as numbers (`ReadModel`), for the engine of its kind; None for the black box
+    read: Any  # the model as numbers (`ReadModel`), for the engine of its kind; None without one
     unwrapped: UnwrappedModel | None
-    declined: str
-    repeats: Repeats = field(default_factory=Repeats)  # whether the model's predictions of a row are always the same
+    declined: str  # why `read` is None
 
     @property
     def feature_columns(self) -> tuple[int, ...]:
@@ -92,27 +91,28 @@ def prepare(
     if loss is not None and opened.target is None and opened.y is None:
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     design = resolve_design(options.donors)
-    if not (design is None or design.by_parts):
-        raise ValueError(f"data that are read in parts need donors='auto', 'all' or Latin(m); got {design!r}")
-    as_array = _fitted_on_arrays(model.native)
-    head = as_columns(_counting(opened), opened.columns, None, as_array=as_array)
+    head = as_columns(_counting(opened), opened.columns, None, as_array=opened.as_array)
     features = resolve_features(options.features, opened.columns, by_position=False)
-    if several := [feature.name for feature in features if len(feature.columns) > 1]:
-        raise ValueError(
-            f"{several[0]!r} has several columns; data that are read in parts are explained column by column; for "
-            "groups and pairs pass a sample of the rows"
-        )
-    sampled = "" if design is None else design.declined
-    read, unwrapped, declined = (None, None, sampled) if sampled else _read(model, response, loss, head, for_games)
+    read, unwrapped, declined = None, None, _not_counted(design, features)
+    if not declined:
+        read, unwrapped, declined = _read(model, response, loss, head, for_games)
     most = max(FEWEST_ROWS, options.memory // (16 * (opened.head.row_bytes + 64)))
     source = opened.source.cut(most)
-    data = Data(source.reader, opened.columns, opened.target, opened.weight, as_array)
+    data = Data(source.reader, opened.columns, opened.target, opened.weight, opened.as_array)
     return Stream(
         model=model, response=response, loss=loss, features=features, design=design, data=data,
         jobs=cut_into_jobs(source, opened.y), head=head, n=opened.n, memory=options.memory,
         entropy=options.random_state, workers=choose_workers(options.n_jobs), progress=options.progress,
         read=read, unwrapped=unwrapped, declined=declined,
     )  # fmt: skip
+
+
+def _not_counted(design: Design | None, features: Sequence[Feature]) -> str:
+    """Why counts of the donors' values don't do, whatever the model; empty if they do."""
+    if design is not None and (not design.all_pairs or design.leaves_out_own):
+        return f"data in parts are read for all pairs of rows, not those of {design.remembered!r}"
+    several = [feature.name for feature in features if len(feature.columns) > 1]
+    return f"data in parts are read for single columns, not for {several[0]!r}" if several else ""
 
 
 def _counting(opened: Opened) -> Table:
@@ -122,15 +122,6 @@ def _counting(opened: Opened) -> Table:
     weight = opened.head.column(opened.head.names.index(opened.weight)).array
     rows = np.flatnonzero(weight > 0 if weight.dtype.kind in "biuf" else 0)
     return opened.head.at(rows) if len(rows) > 1 else opened.head
-
-
-def _fitted_on_arrays(native: Any) -> bool:
-    """Whether a scikit-learn estimator was fitted on an array: it has a number of columns and no names."""
-    return hasattr(native, "n_features_in_") and not hasattr(native, "feature_names_in_") and _is_sklearn(native)
-
-
-def _is_sklearn(native: Any) -> bool:
-    return any(cls.__module__.partition(".")[0] == "sklearn" for cls in type(native).__mro__)
 
 
 def _read(

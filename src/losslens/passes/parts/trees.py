@@ -35,9 +35,17 @@ from losslens.passes.parts.counting import (
     kinds_of_all,
     places,
 )
-from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
 from losslens.passes.parts.reading import Data, Job, PartRows, kept_in, part_sample
-from losslens.passes.parts.results import Summed, curves_only, filled, loss_sums, sum_over_parts, totals
+from losslens.passes.parts.results import (
+    KeptRows,
+    Summed,
+    curves_only,
+    filled,
+    loss_sums,
+    rows_to_keep,
+    sum_over_parts,
+    totals,
+)
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.step_curves import Axes, ChunkSums, ChunkWork, KeptCurves, spread_cells
 from losslens.progress import Tick
