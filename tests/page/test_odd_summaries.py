@@ -256,6 +256,7 @@ def test_sampled_numbers_are_not_called_exact(opened: Open) -> None:
     assert "given: sampled" in page.locator("#feature-numbers").inner_text()
     assert "sampled, by bins of ranks: approximate" in page.locator("#feature-numbers").inner_text()
     page.locator("#curve-numbers summary").click()
+    page.locator('output[data-name^="PD-"]').first.wait_for()
     shown = page.locator('output[data-name^="PD-"]').evaluate_all("all => all.map((one) => Number(one.dataset.value))")
     rows = summary["table"]["columns"][0]["values"] >= 0
     weight = summary["table"]["weight"][rows] / summary["table"]["weight"][rows].sum()
