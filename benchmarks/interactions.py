@@ -73,7 +73,7 @@ def _covered(n: int, design: Any, seed: int) -> Counted:
     y = product(X) + NOISE * rng.normal(size=n)
     found = ll.pair_interactions(product, X, y, donors=design, random_state=seed, **HOW)
     upper = np.triu_indices(3, 1)
-    low, high = found.intervals()
+    low, high = found.interval()
     return {"interval": within((low[upper], high[upper]), TRUTH)}
 
 
@@ -105,9 +105,8 @@ def _split(n: int, r: float, design: Any, seed: int) -> Counted:
     y = X[:, 0] * X[:, 1] + NOISE * rng.normal(size=n)
     found = ll.pair_interactions(lambda X: X[:, 0] * X[:, 1], X, y, donors=design, random_state=seed, **HOW)
     truth = {"shared": -2 * r * r, "interaction": 2 + 4 * r * r, "strength": 4 + 8 * r * r}
-    return {
-        part: np.atleast_1d(within(found.of_part(part).interval("x0", "x1"), value)) for part, value in truth.items()
-    }
+    ends = {part: [end[0, 1] for end in found.of_part(part).interval()] for part in truth}
+    return {part: np.atleast_1d(within(ends[part], value)) for part, value in truth.items()}
 
 
 TOLD_ROWS = 500

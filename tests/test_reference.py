@@ -11,6 +11,7 @@ import typer
 import losslens
 from losslens import datasets, losses, results
 from losslens.cli import app
+from losslens.results.base import INTERNAL
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
@@ -103,9 +104,14 @@ def members():
 
 def test_members_that_are_hidden_exist(members):
     classes = {one.__name__: one for one in members.result_classes().values()}
-    assert [name for name in members.INTERNAL if not any(hasattr(one, name) for one in classes.values())] == []
-    for name, hidden in members.INTERNAL_IN.items():
-        assert [member for member in hidden if not hasattr(classes[name], member)] == []
+    fields = {
+        name: {own for one in kind.__mro__ for own in getattr(one, "__annotations__", ())}
+        for name, kind in classes.items()
+    }
+    public = {name: fields[name] | set(dir(kind)) for name, kind in classes.items()}
+    assert INTERNAL - set().union(*public.values()) == set()
+    for name, kind in classes.items():
+        assert set(vars(kind).get("_internal", ())) <= public[name]
 
 
 def test_results_that_only_the_reference_names_are_in_it(members):

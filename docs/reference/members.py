@@ -1,39 +1,19 @@
 """What the reference shows of a class: what users read and call.
 
 Fields of a result are shown if a comment `#:` stands behind them in the source; properties and methods if they have a
-docstring, and are not among those that only the library itself asks for, which are listed here.
+docstring, and are not among those that only the library itself asks for (`internal` of results/base.py).
 """
 
 import inspect
+from collections.abc import Mapping
 from functools import cached_property
 from importlib import import_module
 from types import FunctionType
 
-# In no class: how results are stored, shown and put together.
-INTERNAL = {
-    "at_positions", "backend", "base_influence", "change", "clipped_in_words", "doubted", "full_size",
-    "get", "harm", "headline", "is_auc", "is_error", "items", "keeping", "keys", "kinds",
-    "computed_extrapolation", "measure", "negative_in_words", "noun", "quantity", "row_labels", "stored", "title",
-    "trimmed", "untouched", "what",
-}  # fmt: skip
-# In these classes only: others have something for users under this name.
-INTERNAL_IN = {
-    "ByGroup": {"values"},
-    "Extrapolation": {"on", "percent"},
-    "Extrapolations": {"values"},
-    "Effects": {"values"},
-    "FeatureEffect": {"whole"},
-    "FeatureImportance": {"influence", "whole"},
-    "FeatureScore": {"at", "influence", "sample"},
-    "Importances": {"values"},
-    "Interactions": {"of_part"},
-    "Outputs": {"values"},
-    "OverTime": {"edges", "ranking"},
-    "RowInfluence": {"ranking"},
-    "Scores": {"values"},
-    "ShapleyCurve": {"of"},
-    "ShapleyImportance": {"whole"},
-}
+from losslens.results.base import internal
+
+# What every mapping has, and what nobody needs beside it.
+OF_MAPPINGS = {"features", "get", "items", "keys", "values"}
 # What verbs and methods return, beside the classes that `losslens.results` names.
 OTHERS = ("losslens.page.report.Report", "losslens.uncertainty.inference.Difference")
 
@@ -68,7 +48,7 @@ def numbers(one):
 
 def members(one):
     """Properties and methods that have a docstring, by name."""
-    hidden = INTERNAL | INTERNAL_IN.get(one.__name__, set())
+    hidden = internal(one) | (OF_MAPPINGS if issubclass(one, Mapping) else set())
     for name in dir(one):
         if not name.startswith("_") and name not in hidden:
             value = inspect.getattr_static(one, name)

@@ -118,8 +118,8 @@ def test_pairs_are_the_librarys(summary: dict[str, Any]) -> None:
     m = re.search(r"sampled with Latin\((\d+)\)", told["how"])
     assert m, told["how"]  # all pairs of rows, 15 times, would be more than the importances took
     again = ll.pair_interactions(model, X, Y, features=told["features"], donors=ll.Latin(int(m[1])), **ASKED)
-    low, high = again.interaction.interval("x0", "x2")
-    assert (best["value"], best["low"], best["high"]) == (again.interaction["x0", "x2"], low, high)
+    one = again.interaction.estimates()["x0 x x2"]
+    assert (best["value"], best["low"], best["high"]) == (again.interaction["x0", "x2"], one.low, one.high)
     sentence = f"{best['first']} and {best['second']} work together in the model: "
     assert any(text.startswith(sentence) for text in summary["words"]["sentences"])
 

@@ -23,6 +23,12 @@ def made(**other):
     return Interactions(NAMES, INDEX, "PFI_j + PFI_l - PFI_jl", "squared error", "pandas", **(known | other))
 
 
+def ends(found, first, second, level=0.95):
+    """The interval of one pair."""
+    number = found.estimates().number(f"{first} x {second}", level)
+    return number.low, number.high
+
+
 TESTED = ("_std_error", "_low", "_high", "_p", "_p_adjusted")
 
 
@@ -42,7 +48,7 @@ def test_parts_are_results_of_their_own():
     found = with_parts()
     assert found.interaction["a", "b"] + found.shared["a", "b"] == pytest.approx(found["a", "b"])
     reach = 0.5 * student.ppf(0.975, UNITS - 1)
-    assert found.interaction.interval("a", "b") == pytest.approx((4 / 3 - reach, 4 / 3 + reach))
+    assert ends(found.interaction, "a", "b") == pytest.approx((4 / 3 - reach, 4 / 3 + reach))
     by_hand = adjusted(found.interaction.p[np.triu_indices(3, 1)], "holm")
     np.testing.assert_array_equal(found.interaction.p_adjusted[np.triu_indices(3, 1)], by_hand)
     text = repr(found)
@@ -61,7 +67,7 @@ def test_parts_are_results_of_their_own():
     assert np.isnan(plain.interaction.index).all()
     assert plain.interaction.absent == "only what pair_interactions returns has parts"
     with pytest.raises(ValueError, match="only what pair_interactions returns has parts"):
-        plain.interaction.interval("a", "b")
+        ends(plain.interaction, "a", "b")
 
 
 def drawn_words(ax):
@@ -83,13 +89,12 @@ def test_notes_of_notebooks_are_about_columns_that_are_there():
 
 def test_intervals_are_students_around_the_u_statistic():
     found, reach = made(), 0.5 * student.ppf(0.95, UNITS - 1)
-    assert found.interval("a", "b", 0.9) == pytest.approx((2.04 - reach, 2.04 + reach))
-    assert found.interval("b", "a") == found.interval("a", "b")
-    low, high = found.intervals(0.9)
-    assert (low[0, 1], high[1, 0]) == found.interval("a", "b", 0.9)
+    assert ends(found, "a", "b", 0.9) == pytest.approx((2.04 - reach, 2.04 + reach))
+    low, high = found.interval(0.9)
+    assert (low[0, 1], high[1, 0]) == ends(found, "a", "b", 0.9)
     np.testing.assert_array_equal(found.low, found.low.T)
-    np.testing.assert_array_equal(found.low, found.intervals()[0])
-    np.testing.assert_array_equal(found.high, found.intervals()[1])
+    np.testing.assert_array_equal(found.low, found.interval()[0])
+    np.testing.assert_array_equal(found.high, found.interval()[1])
     assert np.isnan(found.low.diagonal()).all()
 
 
@@ -97,12 +102,12 @@ def test_skewed_estimates_have_bent_intervals_that_agree_with_the_test():
     """The interval at level 1 - p ends at 0; the end in the direction of the skewness is farther than Student's."""
     skewness = np.where(INDEX > 0, -0.3, 0.3)
     found, plain = made(skewness=skewness), made()
-    low, high = found.interval("a", "b")
-    assert low < plain.interval("a", "b")[0]
-    assert high == plain.interval("a", "b")[1]
+    low, high = ends(found, "a", "b")
+    assert low < ends(plain, "a", "b")[0]
+    assert high == ends(plain, "a", "b")[1]
     for pair in (("a", "b"), ("a", "c")):
         p = found.p[found._at(pair)]
-        low, high = found.interval(*pair, level=1 - p)
+        low, high = ends(found, *pair, level=1 - p)
         assert min(abs(low), abs(high)) == pytest.approx(0, abs=1e-9)
         assert p > plain.p[plain._at(pair)]
     decided = made(skewness=np.full((3, 3), 0.9))
@@ -136,7 +141,7 @@ def test_the_frame_has_the_strongest_pair_first():
     assert list(frame["first"] + frame["second"]) == ["ab", "ac", "bc"]
     np.testing.assert_allclose(frame["counted_by_both"], [2, -0.5, 0])
     np.testing.assert_allclose(frame["std_error"], [0.5, 0.4, 0])
-    low, high = made().interval("a", "c")
+    low, high = ends(made(), "a", "c")
     assert (frame["low"][1], frame["high"][1]) == (low, high)
 
 
@@ -147,19 +152,19 @@ def test_pairs_without_an_error_say_why():
     assert np.isnan([found.low[0, 1], found.p[0, 1], found.p_adjusted[0, 1]]).all()
     assert found.p_adjusted[0, 2] == pytest.approx(2 * found.p[0, 2])  # two tests are left
     with pytest.raises(ValueError, match="no interval: too few rows"):
-        found.interval("a", "b")
+        ends(found, "a", "b")
     assert "(no interval for 1 of the pairs: too few rows)" in repr(found)
     assert "no interval for any of the pairs: because" in repr(made(std_error=None, absent="because"))
     plain = Interactions(NAMES, INDEX, "Shapley interaction index", "squared error", "pandas")
     assert np.isnan(plain.to_frame()[["std_error", "low", "high", "p", "p_adjusted"]]).all(axis=None)
     assert "no interval" not in repr(plain)
     with pytest.raises(ValueError, match="the standard error is unknown"):
-        plain.interval("a", "b")
+        ends(plain, "a", "b")
 
 
 def test_what_a_result_says_of_itself():
     text = repr(made(n_predictions=1234))
-    low, high = made().interval("a", "b")
+    low, high = ends(made(), "a", "b")
     assert f"a, b  2.000 ± 0.500 ({low:.3f} to {high:.3f}), p = " in text
     assert "the model predicted 1,234 rows" in text
     page = made()._repr_html_()

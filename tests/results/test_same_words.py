@@ -1,5 +1,7 @@
 """Every result answers to the same few words, or refuses one of them in one sentence."""
 
+import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 
 import matplotlib as mpl
@@ -8,7 +10,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import losslens as ll
-from losslens.results.base import Absent, Displayed, Stored
+from losslens.results.base import INTERNAL, Absent, Displayed, Stored
 
 mpl.use("Agg")
 N = 60
@@ -68,7 +70,7 @@ MADE = {
     "PermutedTarget": lambda: ll.permuted_target_test(LinearRegression(), X, Y, permutations=9, **REFITS),
 }
 NO_NAMES = {"Observations"}
-NO_PARTS = {"ShapleyEffect", "Clusters", "Regions"}  # what they have of a feature is no single number
+OF_MAPPINGS = {"features", "get", "items", "keys", "values"}
 
 
 @pytest.fixture(scope="module", params=MADE)
@@ -116,6 +118,35 @@ def test_its_numbers_are_uncertain_or_it_says_why_not(result, word):
         one_sentence(error.value)
 
 
+def test_an_interval_has_a_level_and_estimates_have_rows(result):
+    if hasattr(result, "interval"):
+        (low, high), (lower, higher) = result.interval(), result.interval(0.99)
+        assert np.shape(low) == np.shape(high) == np.shape(lower)
+        assert not np.any(np.asarray(lower) > low)
+        assert not np.any(np.asarray(higher) < high)
+    if hasattr(result, "estimates"):
+        assert len(result.estimates()) == len(result.estimates(rows=None))
+        if hasattr(result, "given"):
+            assert len(result.estimates(HALF == 0)) == len(result.estimates())
+        else:
+            with pytest.raises(ValueError, match="is of all rows: pass no rows"):
+                result.estimates(HALF == 0)
+
+
+def test_tab_completion_shows_what_the_reference_documents(result):
+    """Fields with a comment `#:`, and properties and methods with a docstring."""
+    documented = set(OF_MAPPINGS if isinstance(result, Mapping) else ("features",))
+    for kind in type(result).__mro__:
+        if kind.__module__.startswith("losslens."):
+            lines = [*inspect.getsource(kind).splitlines(), ""]
+            pairs = zip(["", *lines], lines, strict=False)
+            fields = [line.split(":")[0].strip() for before, line in pairs if "#:" in line or "#:" in before]
+            documented |= {*fields, *(name for name, one in vars(kind).items() if inspect.getdoc(one))}
+    shown = {name for name in dir(result) if not name.startswith("_")}
+    assert shown - documented == set()
+    assert not shown & INTERNAL
+
+
 def test_it_has_parts_by_name(result):
     kind = type(result).__name__
     if kind in NO_NAMES:
@@ -123,7 +154,7 @@ def test_it_has_parts_by_name(result):
             len(result)
         return
     assert len(result) == len(list(result))
-    for name in result if kind not in NO_PARTS else ():
+    for name in result:
         assert result[name] is not None
     with pytest.raises(KeyError):
         result["no such name"]
@@ -135,13 +166,12 @@ def test_it_is_true(result):
 
 def test_the_estimates_of_pairs_are_those_of_their_matrices():
     found = MADE["Interactions"]()
-    known, (low, high) = found.estimates(), found.intervals()
+    known, (low, high) = found.estimates(), found.interval()
     assert set(known) == {"x0 x x1", "x0 x x2", "x1 x x2"}
     for j, k in ((0, 1), (0, 2), (1, 2)):
         one = known[f"x{j} x x{k}"]
         assert (one.value, one.std_error) == (found.unbiased[j, k], found.std_error[j, k])
         assert (one.low, one.high, one.p_value) == (low[j, k], high[j, k], found.p[j, k])
-        assert found.interval(f"x{k}", f"x{j}") == (one.low, one.high)
     with pytest.raises(ValueError, match="no covariance of these numbers"):
         known.difference("x0 x x1", "x0 x x2")
 

@@ -40,6 +40,15 @@ def test_a_file_of_an_earlier_version_says_what_it_said(name):
         same(result[feature], expected[feature])
 
 
+@pytest.mark.parametrize("empty", ["null", "false", '{"tuple": []}'])
+def test_fields_that_are_gone_may_be_empty(empty, tmp_path):
+    """Most results left them so."""
+    with zipfile.ZipFile(FOLDER / "shapley.losslens") as file, zipfile.ZipFile(tmp_path / "old.losslens", "w") as new:
+        for part in file.namelist():
+            new.writestr(part, file.read(part).replace(b'"sampling": null', f'"sampling": {empty}'.encode()))
+    same(ll.load(tmp_path / "old.losslens"), EXPECTED["shapley"])
+
+
 @pytest.mark.parametrize(
     ("name", "kept", "old"),
     [

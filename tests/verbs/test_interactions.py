@@ -185,7 +185,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(donors):
     for seed in range(60):
         Z = rng.normal(size=(80, 3))
         t = simulation(Z) + 0.5 * rng.normal(size=80)
-        low, high = ask(X=Z, y=t, donors=donors, random_state=seed).intervals()
+        low, high = ask(X=Z, y=t, donors=donors, random_state=seed).interval()
         held += (low[upper] <= [2, 0, 0]) & (high[upper] >= [2, 0, 0])
     assert np.all(held >= 49)
     assert held.mean() < 60

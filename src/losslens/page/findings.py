@@ -110,7 +110,7 @@ def pairs_dict(findings: Findings) -> dict[str, Any] | None:
         return None
     pairs, by = findings.pairs.interaction, "" if findings.pairs._is_whole_split else findings.pairs.interaction.title
     error = np.full_like(pairs.index, np.nan) if pairs.std_error is None else pairs.std_error
-    low, high = pairs.intervals()
+    low, high = pairs.interval()
     numbers = {"value": pairs.index, "std_error": error, "low": low, "high": high, "p": pairs.p_adjusted}
     listed = [
         {"first": pairs.features[j], "second": pairs.features[k], **{key: float(m[j, k]) for key, m in numbers.items()}}

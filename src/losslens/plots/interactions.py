@@ -83,7 +83,7 @@ def _frame_sure(ax: Axes, mesh: QuadMesh, result: Interactions, order: Indices, 
 
 def is_sure(result: Interactions) -> NDArray[np.bool_]:
     """Pairs whose 95% interval lies on one side of 0."""
-    low, high = result.intervals()
+    low, high = result.interval()
     return np.asarray((low > 0) | (high < 0))
 
 
@@ -144,7 +144,7 @@ def _draw_dots(
 ) -> tuple[Floats, Floats]:
     """Dots and lines, the first on top; returns both ends of each."""
     at, (first, second) = np.arange(len(pairs)), np.array(pairs).T
-    low, high = (end[first, second] for end in result.intervals())
+    low, high = (end[first, second] for end in result.interval())
     value, sure = result.index[first, second], is_sure(result)[first, second]
     finite = np.isfinite(low)
     ax.hlines(at[finite], low[finite], high[finite], color=INK, linewidth=1.1, zorder=2)

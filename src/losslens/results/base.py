@@ -19,11 +19,30 @@ from losslens.tracebacks import brief
 from losslens.typing import Mask
 from losslens.uncertainty.inference import Estimates
 
+# What the library asks of results: how they are stored, shown and put together. Tab completion leaves it out, and the
+# reference; what one class alone has of this kind is its `_internal`.
+INTERNAL = frozenset({
+    "at", "at_positions", "backend", "base_influence", "block", "cells", "change", "clipped_in_words",
+    "computed_extrapolation", "covariance", "covers_table", "cubes", "doubted", "extrapolated",
+    "freedom", "full_size", "grouped", "harm", "headline", "is_auc", "is_error", "keeping", "kinds", "leaves_out_own",
+    "means", "measure", "negative_in_words", "noun", "observed", "of_part", "quantity", "ranking",
+    "row_labels", "sample", "skewness", "stored", "trimmed", "units", "untouched",
+})  # fmt: skip
+
+
+def internal(kind: type) -> frozenset[str]:
+    """The public names of a class that are the library's own."""
+    return INTERNAL.union(*(vars(one).get("_internal", ()) for one in kind.__mro__))
+
 
 class Stored(Frozen):
     """Base class of what files of results may contain. Subclasses are registered by name, which files refer to."""
 
     kinds: ClassVar[dict[str, type]] = {}
+
+    def __dir__(self) -> list[str]:
+        """What a user may want, for tab completion."""
+        return sorted(set(super().__dir__()) - internal(type(self)))
 
     @property
     def stored(self) -> Any:
@@ -37,12 +56,9 @@ class Stored(Frozen):
 
 
 # Methods that every result has a name for, and why a result may have none.
-WORDS = {
-    "estimates": "its numbers have no standard errors on new rows",
-    "interval": "its numbers have no standard errors on new rows",
-    "test": "its numbers have no standard errors on new rows",
-    "save": "it is part of another result, which files hold as a whole",
-}
+NO_ERRORS = "its numbers have no standard errors on new rows"
+WORDS = dict.fromkeys(("estimates", "interval", "test"), NO_ERRORS)
+WORDS["save"] = "it is part of another result, which files hold as a whole"
 
 
 class Absent(AttributeError, ValueError):  # noqa: N818 - said of a name
@@ -54,10 +70,12 @@ class Displayed(Stored):
 
     _of_one: ClassVar[bool] = False  # whether it is the result of one feature
     _refused: ClassVar[Mapping[str, str]] = {}  # why one of `WORDS` makes no sense for it
+    _errors_elsewhere: ClassVar[str] = ""  # where the errors are that `estimates`, `interval` and `test` would be of
 
     def _why_absent(self, name: str) -> str:
         """Why the result lacks an attribute that others have, in one sentence; "" for a name that no result has."""
         why = self._refused.get(name, WORDS.get(name, ""))
+        why = self._errors_elsewhere or why if why == NO_ERRORS else why
         return why and f"a result of the class {type(self).__name__} has no {name}: {why}"
 
     # -- parts by name --------------------------------------------------------------------------------------------

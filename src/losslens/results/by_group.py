@@ -65,6 +65,8 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
     codes: Indices  #: (n,): the group of each row, as a position in `labels`
     name: str = "group"  #: what the rows are grouped by
 
+    _errors_elsewhere = "each group has its own: groups[label]; difference() and differences() compare them"
+
     # -- a mapping ------------------------------------------------------------------------------------------------
 
     @cached_property

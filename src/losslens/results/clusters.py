@@ -61,9 +61,15 @@ class Clusters(Result):
     cluster_stability: Floats  #: mean Jaccard index of each cluster with the most similar one of a half, (k,)
     tried: tuple[Tried, ...]
     features: tuple[str, ...]  #: names of the features
-    title: str  # of the loss
+    title: str  #: name of the loss
     backend: str
     row_labels: Labels | None = None  # (n,), of a pandas index
+
+    def _part(self, name: str) -> Floats:
+        """The mean local SFIMP of one feature in each cluster, (k,)."""
+        return self.profiles[:, self.features.index(name)]
+
+    _internal = ("tried",)
 
     @property
     def k(self) -> int:

@@ -52,6 +52,9 @@ class Comparison(Result):
     # Of every two sets of rows, by their names: the values of each feature in the second, compared with the first
     shifts: dict[str, dict[str, tuple[DistributionShift, ...]]] = field(default_factory=dict)
 
+    _internal = ("shifts",)
+    _errors_elsewhere = "each model, or set of rows, has its own: comparison[name]; differences() compares them"
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the models, or of the sets of rows."""

@@ -41,6 +41,8 @@ class FeatureEffect(FeatureResult, Tabular):
 
     target: str | None = None  #: the class whose probability is shown
 
+    _errors_elsewhere = "a curve has a band: band()"
+
     @property
     def pd(self) -> Floats:
         """Partial dependence: the mean prediction with every row at that value, (g,) or (g1, g2)."""
@@ -204,6 +206,7 @@ class Effects(ResultMapping[FeatureEffect]):
     {'x0': [0.0, 2.0], 'x1': [0.5, 1.5]}
     """
 
+    _errors_elsewhere = "its curves have bands: effects[name].band()"
     _is_ranked, _why_no_error = False, "is a curve"
     _axis = "predictions, from the smallest to the largest of each PD curve"
 

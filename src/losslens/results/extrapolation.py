@@ -61,6 +61,8 @@ class Extrapolation(Stored):
     threshold: float = WARNING  #: the AUC above which it warns: higher for few rows, where 0.6 may occur by chance
     drawn: bool = False  #: whether values were drawn given the other columns
 
+    _internal = ("on", "percent")
+
     @property
     def warns(self) -> bool:
         """Whether replaced rows differ from real ones (AUC > 0.6; more under 100 rows), and some are far from all."""

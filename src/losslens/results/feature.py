@@ -52,8 +52,10 @@ class FeatureResult(Grouped):
     backend: str
     declined: str = ""  #: why the model predicted the cells; empty if an exact engine computed everything
     observed: Floats | None = None  # (len(at), 2), of a pair: positions of these rows on both grids
-    conditioning: Conditioning | None = None  # what conditional samplers condition on; None: donors from all rows
+    conditioning: Conditioning | None = None  #: what conditional samplers condition on; None: donors from all rows
     extrapolated: ReplacedRows | Extrapolation | None = None  # of all rows, also where some are selected
+
+    _internal = ("influence", "whole")
 
     @property
     def _why_sampled(self) -> str:

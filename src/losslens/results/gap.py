@@ -30,14 +30,14 @@ from losslens.text import in_digits, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 from losslens.uncertainty import contrasts
 from losslens.uncertainty.cautions import noted, small_group
-from losslens.uncertainty.inference import Adjustment, Difference, Estimates, adjusted, difference
+from losslens.uncertainty.inference import Adjustment, Difference, Estimated, Estimates, adjusted, difference
 from losslens.uncertainty.standard_errors import Influence, check_level, welch
 
 NOTHING, NONE_OF_THESE = "(without any feature)", "(without these features)"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Gap(Result):
+class Gap(Result, Estimated):
     """How much larger the error is in one group of rows than in another, and which features the difference comes with.
 
     `to_frame()` has one row a line, which sum to `total`: what the groups differ in without any feature, and for each
@@ -59,7 +59,7 @@ class Gap(Result):
     error: Floats  #: error of each group, (2,)
     without: Floats  #: error of each group with all values from other rows, (2,)
     shares: Floats  #: how much each feature takes off the error of each group, (2, p)
-    title: str  # of the loss
+    title: str  #: name of the loss
     backend: str
     # Of the lines and, last, of the total, (p + 2,): empty where there are too few rows, for the reason in `why`
     centre: Floats  # without pairs of a row with itself
@@ -71,6 +71,8 @@ class Gap(Result):
     covers_table: bool  # every column belongs to a feature
     why: str = ""  #: why there are no standard errors; empty if there are
     remarks: tuple[str, ...] = ()
+
+    _internal = ("centre", "effective", "remarks")
 
     @property
     def total(self) -> float:
@@ -114,14 +116,6 @@ class Gap(Result):
             self.lines, self.centre[:-1], self.std_error[:-1], self.freedom[:-1] + 1, self.skewness[:-1],
             "groups" if self.grouped else "rows", doubts=self.caution, scale=self.total, two_sided=True,
         )  # fmt: skip
-
-    def estimates(self) -> Estimates:
-        """The lines by name, with the two-sided p-values of no difference."""
-        return self._estimates
-
-    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Low and high ends of each line, (p + 1,): each at this level, for this model on new rows."""
-        return self._estimates.intervals(level)
 
     def _difference(self, k: int, level: float) -> Difference:
         check_level(level)

@@ -30,6 +30,7 @@ from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Estimates, Inference
+from losslens.uncertainty.standard_errors import Target, check_level, check_target
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,6 +52,8 @@ class Importances(ResultMapping[FeatureImportance], Inference):
 
     by_output: dict[str | float, Importances] = field(default_factory=dict)  # of a loss of several outputs
     remarks: tuple[str, ...] = ()  #: what the model tells of the rows, such as that it was trained on them
+
+    _internal = ("by_output",)
 
     @property
     def outputs(self) -> Outputs:
@@ -114,6 +117,22 @@ class Importances(ResultMapping[FeatureImportance], Inference):
     def unbiased(self) -> Floats:
         """The importances without pairs of a row with itself: the centres of intervals, (p,)."""
         return np.array([one.unbiased for one in self.features.values()])
+
+    def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
+        """Low and high ends for each feature, (p,) each; NaN where there is no standard error.
+
+        Parameters
+        ----------
+        level
+            The coverage probability of each.
+        target
+            ``"model"``: this fitted model on new data. ``"sample"``: the mean over all pairs of these rows.
+        """
+        check_level(level)
+        check_target(target)
+        ends = [or_else(partial(one.interval, level, target), (np.nan, np.nan)) for one in self.features.values()]
+        low, high = np.array(ends, float).T
+        return low, high
 
     @property
     def doubted(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from losslens.tables.features import pair_name, position_of
 from losslens.text import how_computed, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
-from losslens.uncertainty.inference import Adjustment, Estimates, adjusted
+from losslens.uncertainty.inference import Adjustment, Estimated, Estimates, adjusted
 
 Part = Literal["whole", "shared", "interaction", "strength"]
 PAIRS_IN_TEXT = 10
@@ -36,7 +36,7 @@ MEANINGS = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Interactions(Result):
+class Interactions(Result, Estimated):
     """What every two features have in common in the performance of a model.
 
     All matrices are (p, p) and symmetric. Standard errors, intervals and tests are about this model on new data; they
@@ -65,7 +65,7 @@ class Interactions(Result):
     features: tuple[str, ...]  #: names of the features
     index: Floats  #: the numbers, (p, p): 0 on the diagonal, NaN for pairs that were not requested
     kind: str  #: what the numbers are
-    title: str  # of the loss
+    title: str  #: name of the loss
     backend: str
     unbiased: Floats | None = None  #: the U-statistics: the centres of intervals
     std_error: Floats | None = None  #: standard errors, (p, p)
@@ -75,6 +75,8 @@ class Interactions(Result):
     skewness: Floats | None = None  # of the estimates, by which intervals are bent; None: 0
     grouped: bool = False  # units are groups of rows
     parts: dict[str, Interactions] = field(default_factory=dict)  # of the whole, by name
+
+    _internal = ("parts",)
 
     @property
     def shared(self) -> Interactions:
@@ -118,23 +120,20 @@ class Interactions(Result):
     @property
     def low(self) -> Floats:
         """The low ends of the 95% intervals."""
-        return self.intervals()[0]
+        return self.interval()[0]
 
     @property
     def high(self) -> Floats:
         """The high ends of the 95% intervals."""
-        return self.intervals()[1]
+        return self.interval()[1]
 
-    def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Low and high ends of the confidence interval of every pair, each at this level."""
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Low and high ends of the confidence interval of every pair, (p, p) each, for this model on new data.
+
+        `level` is the coverage probability of each. One pair: ``estimates().number("a x b", level)``.
+        """
         low, high = self._estimates.intervals(level)
         return self._matrix(low), self._matrix(high)
-
-    def interval(self, first: str, second: str, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of one pair's interaction, for this model on new data."""
-        at = self._at((first, second))
-        number = self._estimates.number(self._called((min(at), max(at))), level)
-        return number.low, number.high
 
     @cached_property
     def p(self) -> Floats:
@@ -145,10 +144,6 @@ class Interactions(Result):
     def p_adjusted(self) -> Floats:
         """p-values adjusted for the number of pairs by Holm's method, against any false rejection."""
         return self._matrix(adjusted(self._estimates.p_values(), "holm"))
-
-    def estimates(self) -> Estimates:
-        """The numbers of the pairs that have a standard error; that of a and b is called "a x b"."""
-        return self._estimates
 
     def test(self, adjust: Adjustment | None = "holm") -> Any:
         """Two-sided tests that the number of a pair is 0; a data frame, the smallest p first. `adjust` as elsewhere.
@@ -178,7 +173,7 @@ class Interactions(Result):
             "caution": [lead._caution(pair) for pair in pairs],
         }
         # A number has the decimals of its interval: most are smaller than their standard error.
-        largest = np.fmax.reduce([np.abs(matrix[first, second]) for matrix in (lead.index, *lead.intervals())])
+        largest = np.fmax.reduce([np.abs(matrix[first, second]) for matrix in (lead.index, *lead.interval())])
         name, count = lead._column, f"{{{self._column}}}"
         line = f"{{{name}}}[ ± {{std_error}} ({{low}} to {{high}}), p = {{p_adjusted}}]"
         view = [("pair", "{pair}"), (lead._name, f"{{{name}}}[ ± {{std_error}}]")]
@@ -222,7 +217,7 @@ class Interactions(Result):
     @property
     def _tested(self) -> dict[str, Floats]:
         """Standard errors, intervals and p-values, by column."""
-        low, high = self.intervals()
+        low, high = self.interval()
         error = np.full(self.index.shape, np.nan) if self.std_error is None else self.std_error
         return {"std_error": error, "low": low, "high": high, "p": self.p, "p_adjusted": self.p_adjusted}
 

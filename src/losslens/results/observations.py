@@ -51,7 +51,7 @@ class Observations(Result):
     #: the `RowInfluence.total` of each row, (n,), of the feature where it is largest in absolute value
     influence: Floats | None
     influence_on: NDArray[Any] | None  #: names of these features, (n,)
-    title: str  # of the loss
+    title: str  #: name of the loss
     backend: str
     row_labels: Labels | None = None  # (n,), of a pandas index
 

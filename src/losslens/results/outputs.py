@@ -16,7 +16,7 @@ from losslens.plots.look import Look, draws
 from losslens.results.base import Tabular
 from losslens.results.importance import FeatureImportance
 from losslens.results.one_number import NUMBERS, number_of, numbers_of, together
-from losslens.results.table import FEATURE, RANKED, ResultTable, or_else
+from losslens.results.table import FEATURE, RANKED, ResultTable
 from losslens.tables.features import pair_name
 from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample
@@ -71,9 +71,7 @@ class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Low and high ends at `level` for each feature and output, (p, K); NaN where there is no standard error."""
-        ends = [[or_else(partial(one[name].interval, level), (np.nan, np.nan)) for one in self.of.values()]
-                for name in self.features]  # fmt: skip
-        low, high = np.moveaxis(np.array(ends), -1, 0)
+        low, high = np.stack([one.interval(level) for one in self.of.values()], axis=-1)
         return low, high
 
     @property
@@ -139,6 +137,7 @@ class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
         """
         return plots.outputs.plot_output_lines(self, ax, Look(top, sort, scale, colors, labels))
 
+    _internal = ("of",)
     _refused: ClassVar[Mapping[str, str]] = {
         "save": "outputs are part of their importances: imp.save(path), and load(path).outputs"
     }

@@ -66,10 +66,13 @@ class OverTime(Result):
     after: Floats  #: and from the step on, (p,)
     p: Floats  #: p-value of a constant importance, (p,)
     level: float  #: probability of the band
-    title: str  # of the loss
+    title: str  #: name of the loss
     grouped: bool  # whether standard errors leave out groups of rows
     why: str  #: why there is no band; empty if there is one
     backend: str
+
+    _internal = ("edges",)
+    _errors_elsewhere = "its band is low and high, and its tests are changes()"
 
     def _part(self, name: str) -> OverTime:
         """The result of one feature."""

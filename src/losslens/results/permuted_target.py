@@ -32,8 +32,10 @@ class PermutedTarget(Result):
     features: tuple[str, ...]  #: names of the features
     importance: Floats  #: importances with the target as it is, (p,)
     null: Floats  #: importances with the target permuted, (B, p)
-    what: str  # what the numbers are, such as "increase in squared error"
+    what: str  #: what the numbers are, such as "increase in squared error"
     backend: str
+
+    _errors_elsewhere = "its p-values come from permuted targets: test()"
 
     def _part(self, name: str) -> PermutedTarget:
         """The result of one feature."""

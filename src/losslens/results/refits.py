@@ -49,7 +49,7 @@ class RefitCurve(Tabular):
     name: str  #: name of the feature
     grid: NDArray[Any]  #: values of the feature, (g,)
     folds: Floats  #: the curve of each fold, (M, g), interpolated between its own values; NaN beyond them
-    ordered: bool
+    ordered: bool  #: whether its values have an order
     what: str  #: what the numbers are, such as "increase in squared error"
     level: float  #: level of the intervals
     reach: Floats  #: half the width of the learner's interval at each value, (g,); NaN where only one fold has a curve
@@ -57,6 +57,7 @@ class RefitCurve(Tabular):
     caution: str = ""  #: why the intervals are to be taken with caution; empty if they are not
 
     _of_one = True
+    _errors_elsewhere = "its interval at each value is importance - reach to importance + reach"
 
     @property
     def importance(self) -> Floats:

@@ -86,10 +86,16 @@ class Regions(Result):
     features: dict[str, FeatureImportance]
     target: RegionTarget
 
+    _internal = ("target",)
+    _errors_elsewhere = "each region has its own: see regions, or to_frame()"
+
     def of(self, feature: str) -> tuple[Region, ...]:
         """The regions of one feature, all rows first."""
         name = tuple(self.features)[position_of(feature, tuple(self.features))]
         return tuple(region for region in self.regions if region.feature == name)
+
+    def _part(self, name: str) -> tuple[Region, ...]:
+        return self.of(name)
 
     @property
     def found(self) -> tuple[str, ...]:

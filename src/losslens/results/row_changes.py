@@ -44,7 +44,7 @@ class RowChanges(Result, Inference):
     local: Floats  #: (n, p): the change of each row's loss; NaN where it was not computed
     weight: Floats  #: weights of the rows, (n,): they sum to one
     error: float  #: the mean loss with all features
-    title: str  # of the loss
+    title: str  #: name of the loss
     backend: str
     block: Indices | None = None  # groups of rows
     row_labels: Labels | None = None  # (n,), of a pandas index
@@ -201,7 +201,7 @@ class ConditionalImpact(RowChanges):
     (('x0', 'x1'), [True, False])
     """
 
-    conditioning: tuple[Conditioning, ...] = ()  # how each feature was drawn; empty in files of older versions
+    conditioning: tuple[Conditioning, ...] = ()  #: how each feature was drawn; empty in files of older versions
 
     @property
     def caution(self) -> tuple[str, ...]:

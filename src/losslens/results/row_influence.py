@@ -43,7 +43,7 @@ class RowInfluence(Result):
     """
 
     name: str  #: name of the feature
-    title: str  # of the loss
+    title: str  #: name of the loss
     unbiased: float  #: importance over all rows (U)
     as_row: Floats  #: influence as an observation, (n,)
     as_donor: Floats  #: influence as a donor, (n,)

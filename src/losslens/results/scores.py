@@ -56,7 +56,7 @@ class FeatureScore(OneNumber):
 
     name: str  #: name of the feature
     columns: tuple[str, ...]  #: the columns that are replaced
-    ordered: bool
+    ordered: bool  #: whether its values have an order
     design: Design  #: the donor design that was used
     engine: str  #: the engine that computed the predictions
     exact: bool  #: whether nothing is sampled
@@ -73,6 +73,8 @@ class FeatureScore(OneNumber):
     computed_extrapolation: ClassVar[None] = None
     errorless: ClassVar[bool] = False
     conditioning: ClassVar[None] = None
+
+    _internal = ("clipped", "complete", "conditioning", "errorless", "influence", "scored", "whole")
     whole: ClassVar[None] = None  # scorers need all rows at once
 
     @property

@@ -16,7 +16,7 @@ from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.row_labels import Labels
 from losslens.text import in_digits, share_in_words
 from losslens.typing import Axes, AxisScale, Colors, Mask
-from losslens.uncertainty.inference import Estimates
+from losslens.uncertainty.inference import Estimated, Estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Segment(Stored):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WeakSegments(Result):
+class WeakSegments(Result, Estimated):
     """Where the model's error is larger: rules that a search on half of the rows gives, judged on the other half.
 
     `to_frame()` has one row a segment, the clearest first: rule, n, share, error, low, high, other (the error of the
@@ -85,9 +85,11 @@ class WeakSegments(Result):
     high: float  #: high end
     n: int  #: number of rows
     level: float  #: the probability of any false finding
-    title: str  # of the error
+    title: str  #: name of the error
     backend: str
     row_labels: Labels | None = None  # (n,); None: positions identify rows
+
+    _errors_elsewhere = "its p-values allow for the search: to_frame()"
 
     def mask(self, segment: int = 0) -> Mask:
         """The rows of a segment as a mask, for `given` and `subset` of other results on the same rows.
@@ -114,7 +116,8 @@ class WeakSegments(Result):
     def _part(self, name: str) -> Segment:
         return self.segments[self._names.index(name)]
 
-    def estimates(self) -> Estimates:
+    @property
+    def _estimates(self) -> Estimates:
         """By rule, how much larger the error is than elsewhere; its p-value is of this rule alone, unlike `p`."""
         value, error, units, skewness = np.array(
             [(one.difference, one.std_error, one.units, one.skewness) for one in self.segments]

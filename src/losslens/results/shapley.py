@@ -148,7 +148,7 @@ class ShapleyImportance(Grouped, Result, Inference):
     sfimp: Floats  #: Shapley importance of each feature, (p,): positive = useful
     error_all: float  #: error of the model, nothing replaced (GE_P)
     error_none: float  #: error with all features replaced (GE_0)
-    title: str  # of the loss or the scorer
+    title: str  #: name of the loss or the scorer
     loss: Loss | None  #: None: a scorer, whose errors are scores with a minus sign
     aggregate: Literal["loss", "prediction"]  #: what is averaged over donors
     method: str  #: how it was computed, in words
@@ -177,6 +177,8 @@ class ShapleyImportance(Grouped, Result, Inference):
     declined: str = ""
     complete: bool = True  #: False: the run was interrupted
     covers_table: bool = False  # whether every column belongs to a feature; False in older files
+
+    _internal = ("absent", "both", "gains", "index", "remarks", "shares", "values", "whole")
 
     @property
     def whole(self) -> Totals | None:

@@ -64,9 +64,11 @@ class ShapleyCurve(Tabular):
     weights: Floats  #: the share of the rows, or donors, at each value, (g,)
     importance: Floats  #: the mean at each value, (g,)
     columns: tuple[str, ...]
-    ordered: bool
-    title: str  # of the loss
+    ordered: bool  #: whether its values have an order
+    title: str  #: name of the loss
     backend: str
+
+    _internal = ("columns", "of")
 
     @classmethod
     def of(

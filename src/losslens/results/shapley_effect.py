@@ -50,6 +50,13 @@ class ShapleyEffect(Grouped, Result):
     complete: bool = True  #: False: the run was interrupted
     row_labels: Labels | None = None  # (r,), of a pandas index
 
+    _internal = ("values",)
+    _errors_elsewhere = "its errors are of the draw, not of new rows: std_error, interval()"
+
+    def _part(self, name: str) -> Floats:
+        """What one feature adds to each row's prediction, (r,)."""
+        return self.local[:, self.features.index(name)]
+
     @property
     def importance(self) -> Floats:
         """Mean absolute effect of each feature over the rows, (p,)."""

@@ -324,7 +324,8 @@ class _Reader:
             raise _Refused(f"has no {name}")
         content = {FIELDS.get(key, key): self.unpack(value) for key, value in parts.items()}
         for gone in content.keys() - {field.name for field in fields(kind)}:  # which most results left empty
-            if content.pop(gone) not in (None, False):
+            value = content.pop(gone)
+            if not isinstance(value, bool | tuple | None) or value:
                 raise _Refused(f"has no {gone}")
         block = content.get("block")
         if isinstance(block, np.ndarray) and block.dtype.kind in "iu" and block.size and block.max() >= len(block):

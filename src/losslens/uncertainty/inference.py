@@ -301,8 +301,8 @@ def between(
     return replace(result, caution=" ".join(cautions))
 
 
-class Inference(Frozen):
-    """Differences, ranks and tests of a result with several features."""
+class Estimated(Frozen):
+    """A result whose numbers have standard errors."""
 
     @property
     def _estimates(self) -> Estimates:
@@ -310,13 +310,33 @@ class Inference(Frozen):
         raise NotImplementedError
 
     def estimates(self, rows: Any = None) -> Estimates:
-        """The uncertain numbers by name, with their covariance; of some rows (as in `given`), or of all."""
+        """The uncertain numbers by name: values, standard errors, intervals, p-values.
+
+        Parameters
+        ----------
+        rows
+            Some rows, as in `given`; None: all of them.
+        """
         if rows is None:
             return self._estimates
         if not hasattr(self, "given"):
             raise ValueError(f"{type(self).__name__} is of all rows: pass no rows")
         estimates: Estimates = self.given(rows).estimates()
         return estimates
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Low and high ends of the intervals of all numbers, each at this level, for this model on new data.
+
+        Parameters
+        ----------
+        level
+            The coverage probability.
+        """
+        return self._estimates.intervals(level)
+
+
+class Inference(Estimated):
+    """Differences, ranks and tests of a result with several features."""
 
     def _frame(self, data: dict[str, Any]) -> Any:
         """A data frame in the user's own library."""
