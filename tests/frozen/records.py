@@ -94,7 +94,7 @@ class _Walk:
         for key, value in thing.items() if isinstance(thing, Mapping) else ():
             self.visit(value, _inside(path, key), around)
         if type(thing).__module__.startswith(WALKED):
-            for name in dir(thing):
+            for name in sorted(object.__dir__(thing)):  # also what tab completion leaves out
                 if not SKIPPED.match(name):
                     self.attempt(_inside(path, name), lambda at, name=name: self.member(thing, name, at, around))
 
