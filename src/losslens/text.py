@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from functools import wraps
 from math import ceil, floor, log10
 from typing import ParamSpec
@@ -134,27 +135,39 @@ def rounding_error(count: float, *sizes: float) -> float:
     return float(np.finfo(float).eps * np.sqrt(count) * np.sum(np.abs(sizes)))
 
 
-def percent(share: float) -> str:
-    """A share with one decimal; one other than 0 is never shown as 0%.
+def percent(share: float, digits: int = 1) -> str:
+    """A share for a table, rounded half up; one other than 0 is never shown as 0%, nor one below 1 as 100%.
 
-    >>> [percent(share) for share in (0.5, 0.0001, 0.0, -0.0001)]
-    ['50.0%', '<0.1%', '0%', '>-0.1%']
-    """
-    if 0 < abs(share) < 0.0005:
-        return "<0.1%" if share > 0 else ">-0.1%"
-    return f"{share:.1%}" if share else "0%"
-
-
-def share_in_words(share: float) -> str:
-    """A share in percent; neither a small one as none, nor nearly all as all.
-
-    >>> [share_in_words(share) for share in (0.0, 0.001, 0.123, 0.999, 1 - 1e-15)]
-    ['0%', 'under 1%', '12%', 'over 99%', '100%']
+    >>> [percent(share) for share in (0.5, 0.0001, 0.0, -0.0001, 0.9999, 1.0)]
+    ['50.0%', '<0.1%', '0%', '>-0.1%', '>99.9%', '100.0%']
+    >>> percent(0.965, digits=0), percent(0.955, digits=0), percent(-0.125, digits=0)
+    ('97%', '96%', '-13%')
     """
     share = round(share, 12)  # a sum of weights may miss 1 by rounding
-    if 0 < share < 0.005:
-        return "under 1%"
-    return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"
+    rounded = Decimal(repr(float(share))).scaleb(2).quantize(step := Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    if share and not rounded:
+        return f"{'<' if share > 0 else '>-'}{step}%"
+    return f">{100 - step}%" if share < 1 and rounded == 100 else f"{rounded}%" if share else "0%"
+
+
+def share_in_words(share: float, digits: int = 0) -> str:
+    """A share for a sentence, rounded half up; neither a small one as none, nor nearly all as all.
+
+    >>> [share_in_words(share) for share in (0.0, 0.001, 0.123, 0.125, 0.999, 1 - 1e-15)]
+    ['0%', 'under 1%', '12%', '13%', 'over 99%', '100%']
+    """
+    text = percent(share, digits if 0 < round(share, 12) < 1 else 0)
+    return text.replace("<", "under ").replace(">-", "above -").replace(">", "over ")
+
+
+def shares_in_words(*shares: float, digits: int = 0) -> list[str]:
+    """Shares that are compared in a sentence: with one more digit, at most three, where two of them would look equal.
+
+    >>> shares_in_words(0.965, 0.955), shares_in_words(0.961, 0.964), shares_in_words(0.5, 0.5)
+    (['97%', '96%'], ['96.1%', '96.4%'], ['50%', '50%'])
+    """
+    texts = [[share_in_words(share, more) for share in shares] for more in range(digits, 4)]
+    return max(texts, key=lambda compared: len(set(compared)))  # the shortest of those
 
 
 def size_in_words(size: float) -> str:

@@ -16,6 +16,7 @@ from losslens.tables.columns import Column
 from losslens.tables.frames import Table
 from losslens.tables.frozen import Frozen
 from losslens.tables.numbers import Numbers
+from losslens.text import share_in_words
 from losslens.typing import Floats, Indices
 
 MOST_RULES = 12  # printed
@@ -56,13 +57,14 @@ class Conditioning(Frozen):
         if self.given and len(self.rules) == 1:
             return f"{self.feature} drawn {self.condition}, but no split on them explains it: donors come from all rows"
         explained = self.given and np.isfinite(self.explained)
-        share = f", which explain {self.explained:.0%} of it" if explained else ""
+        share = f", which explain {share_in_words(self.explained)} of it" if explained else ""
         return f"{self.feature} drawn {self.condition}{share}"
 
     def __repr__(self) -> str:
         lines = [self.headline]
         if self.in_doubt:
-            lines.append(f"drawn values are told from real ones in {self.told:.0%} of the rows, p = {self.told_p:.2g}")
+            told = share_in_words(self.told)
+            lines.append(f"drawn values are told from real ones in {told} of the rows, p = {self.told_p:.2g}")
         if self.leaf is not None:
             count = np.bincount(self.leaf, minlength=len(self.rules))
             largest = np.argsort(-count, kind="stable")

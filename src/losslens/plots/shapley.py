@@ -19,7 +19,7 @@ from losslens.plots.named_rows import label_across, letters_beside, open_rows, r
 from losslens.plots.options import name_features, one_colour
 from losslens.plots.scale import Scale
 from losslens.plots.scale import scale as scale_of
-from losslens.plots.wording import MINUS, count, is_flag, not_shown, number, percent, shorten
+from losslens.plots.wording import count, is_flag, not_shown, number, percent, shorten
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import ShapleyCurve
 from losslens.typing import AxisScale, Floats
@@ -68,14 +68,7 @@ def _shares(result: ShapleyImportance, bars: Sequence[Bar]) -> list[str]:
     total = result.error_none - result.error_all
     if not total > 0 or max(abs(bar.value) for bar in bars) > MOST_SHARE * total:
         return []
-    return [signed_percent(bar.value / total) for bar in bars]
-
-
-def signed_percent(share: float) -> str:
-    """A share that may be negative."""
-    if share >= 0:
-        return percent(share)
-    return f"{MINUS}{-share:.0%}" if share <= -0.005 else "0%"
+    return [percent(bar.value / total) for bar in bars]
 
 
 def _notes(result: ShapleyImportance) -> list[str]:

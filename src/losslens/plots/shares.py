@@ -15,7 +15,7 @@ from losslens.plots.look import Look, Names
 from losslens.plots.named_rows import letters_beside, open_rows
 from losslens.plots.options import arrange, colours, most_of, name_features
 from losslens.plots.scale import word_ticks
-from losslens.plots.shapley import MOST_SHARE, SAGE, STOPPED, signed_percent
+from losslens.plots.shapley import MOST_SHARE, SAGE, STOPPED
 from losslens.plots.shapley_effect import (
     RISE_FALL,
     Step,
@@ -25,7 +25,7 @@ from losslens.plots.shapley_effect import (
     lines_of_steps,
     rise_and_fall,
 )
-from losslens.plots.wording import count, number, shorten
+from losslens.plots.wording import count, number, percent, shorten
 from losslens.plots.wording import labels as short_labels
 from losslens.results.shapley import ShapleyImportance
 from losslens.typing import Floats, Indices
@@ -190,7 +190,7 @@ def _fitting(value: float, total: float, points: float) -> str:
     """The longest text that fits: the number with its share of the total, the number alone, or nothing."""
     texts = [number(value), ""]
     if total:
-        texts.insert(0, f"{number(value)} ({signed_percent(value / total)})")
+        texts.insert(0, f"{number(value)} ({percent(value / total)})")
     return next(text for text in texts if len(text) * LETTER * canvas.font_size("small") < points or not text)
 
 

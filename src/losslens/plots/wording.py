@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.tables.columns import is_missing, missing_name
+from losslens.text import percent as in_percent
 
 MINUS = "\N{MINUS SIGN}"  # as on matplotlib's axes
 
@@ -66,10 +67,10 @@ def not_shown(n: int, thing: str = "less important feature") -> list[str]:
 def percent(share: float) -> str:
     """A share in percent.
 
-    >>> percent(0.123), percent(0.001)
-    ('12%', '<1%')
+    >>> percent(0.123), percent(0.001), percent(-0.123)
+    ('12%', '<1%', '−12%')
     """
-    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
+    return in_percent(share, digits=0).replace("-", MINUS)
 
 
 def shorten(text: str, width: int) -> str:

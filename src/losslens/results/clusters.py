@@ -14,7 +14,7 @@ from losslens.results.base import Result, Stored
 from losslens.results.table import ResultTable
 from losslens.tables.checks import is_one_of
 from losslens.tables.row_labels import Labels, row_names
-from losslens.text import in_digits
+from losslens.text import in_digits, shares_in_words
 from losslens.typing import Axes, Colors, FeatureLabels, Floats, Indices, Sort
 
 LEADING = 3  # features with the largest means that text shows for each cluster
@@ -150,5 +150,6 @@ class Clusters(Result):
             return "one; no stable and separated clusters" if self.tried else "one"
         described = "no rules describe them"
         if any(self.rules):
-            described = f"{self.described:.0%} of rows described ({self.chance:.0%} by chance)"
+            described, chance = shares_in_words(self.described, self.chance)
+            described = f"{described} of rows described ({chance} by chance)"
         return f"{self.k}; stability {self.stability:.2f}, {described}"

@@ -15,7 +15,7 @@ from losslens.results.base import Result, Stored
 from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.columns import places_of
 from losslens.tables.features import position_of
-from losslens.text import claim
+from losslens.text import claim, percent, share_in_words
 from losslens.typing import Axes, Colors, FeatureLabels, Floats, Sort
 
 WARNING = 0.6  # AUC above which replaced rows differ from real ones enough to warn
@@ -100,7 +100,7 @@ class Extrapolation(Stored):
     @property
     def percent(self) -> str:
         """The share as text."""
-        return f"{self.share:.0%}" if self.share >= 0.01 else "under 1%"
+        return share_in_words(self.share)
 
     def on(self, grid: NDArray[Any]) -> Extrapolation:
         """The same on another grid of the feature: interpolated where values have an order, otherwise matched."""
@@ -110,7 +110,7 @@ class Extrapolation(Stored):
         return replace(self, grid=grid, at=_interpolated(self.grid, self.at, grid, self.share))
 
     def __repr__(self) -> str:
-        return f"<Extrapolation {self.name!r}: AUC {self.auc:.3f}, {self.share:.1%} far from real rows>"
+        return f"<Extrapolation {self.name!r}: AUC {self.auc:.3f}, {percent(self.share)} far from real rows>"
 
 
 def _interpolated(values: NDArray[Any], far: Floats, grid: NDArray[Any], default: float) -> Floats:

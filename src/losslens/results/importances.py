@@ -25,7 +25,7 @@ from losslens.results.regions import Regions, RegionTarget
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
-from losslens.text import claim, how_computed, in_digits, size_in_words
+from losslens.text import claim, how_computed, in_digits, share_in_words, size_in_words
 from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
@@ -305,7 +305,8 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         worst = max(self.features.values(), key=lambda f: f.clipped)
         if not worst.clipped > 0:
             return ""
-        share = f"up to {worst.clipped:.1%}" if worst.clipped >= 0.0005 else "under 0.1%"
+        share = share_in_words(worst.clipped, digits=1)
+        share = share if share.startswith("under") else f"up to {share}"
         return (
             f"{share} of the cells ({worst.name}) give the true class probability 0: "
             "their log loss is set to the clipping bound"

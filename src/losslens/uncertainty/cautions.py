@@ -7,6 +7,7 @@ from math import comb
 
 from losslens.donors.conditional import Conditioning
 from losslens.donors.exchangeability import LEVEL
+from losslens.text import share_in_words
 from losslens.uncertainty.standard_errors import degrees_of_freedom, skewness_limit
 
 FEW_GROUPS = 30  # below, intervals cover less than they say, most where groups differ much in size
@@ -51,14 +52,15 @@ def clipped(share: float) -> str:
     """The caution if much of a log loss is at its bound: this share of the cells."""
     if not share > MUCH_CLIPPED:
         return ""
-    return f"{share:.0%} of the replaced predictions are at the bound of the log loss, which decides this number."
+    part = share_in_words(share)
+    return f"{part} of the replaced predictions are at the bound of the log loss, which decides this number."
 
 
 def doubted_draws(conditioning: Conditioning | None) -> str:
     """The caution if values drawn given other columns differ from real ones, else empty."""
     if conditioning is None or not conditioning.in_doubt:
         return ""
-    how = f"told apart in {conditioning.told:.0%} of the rows, p = {conditioning.told_p:.2g}"
+    how = f"told apart in {share_in_words(conditioning.told)} of the rows, p = {conditioning.told_p:.2g}"
     given = conditioning.condition
     return f"Drawn values differ from real ones {given} ({how}): the p-value and the interval may be wrong."
 
