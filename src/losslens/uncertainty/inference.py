@@ -169,8 +169,8 @@ class Estimates(Frozen):
 
     def position(self, name: str) -> int:
         """The position of a name."""
-        if name in self.absent:
-            raise ValueError(self.absent[name])
+        if str(name) in self.absent:
+            raise ValueError(self.absent[str(name)])
         return position_of(name, self.names)
 
     def __getitem__(self, name: str) -> Number:
