@@ -21,14 +21,13 @@ import losslens as ll
 from losslens.donors.conditional import BoundSampler
 from losslens.donors.questions import Ask, Question, Subject, Subjects
 from losslens.losses import Loss
-from losslens.passes.outcomes import Evaluated, Outcome
-from losslens.passes.task import Task
+from losslens.passes.task import Outcome, Task
 from losslens.tables.columns import Column
 from losslens.tables.frozen import Deferred, Frozen
 
 N = 60
 PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, type)
-KNOW_THE_TABLE = (Column, Subject, Subjects, Question, Ask, Task, BoundSampler, Outcome, Evaluated)
+KNOW_THE_TABLE = (Column, Subject, Subjects, Question, Ask, Task, BoundSampler, Outcome)
 OURS = ("losslens", "builtins", "functools", "datetime", "collections")
 
 

@@ -25,8 +25,7 @@ from losslens.engines.sum_losses import Link
 from losslens.losses import Loss, Response
 from losslens.passes.left_out_pairs import RowMass, large_groups, pairs_inside, ratio, share_left
 from losslens.passes.memory import Budget
-from losslens.passes.outcomes import Outcome, Passed
-from losslens.passes.task import FeatureDesign, Task
+from losslens.passes.task import FeatureDesign, Outcome, Passed, Task
 from losslens.progress import Tick
 from losslens.tables.columns import Distinct, distinct_numbers, joint
 from losslens.tables.frozen import deferred

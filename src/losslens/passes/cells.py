@@ -17,8 +17,7 @@ from losslens.cells.matrix import Averages, Cells, drawn_cells
 from losslens.donors.questions import Ask, Question, all_rows, pose
 from losslens.engines.base import Answer, Averaged, CellEngine
 from losslens.losses import Loss
-from losslens.passes.outcomes import Outcome, Passed
-from losslens.passes.task import FeatureDesign, Task
+from losslens.passes.task import FeatureDesign, Outcome, Passed, Task
 from losslens.progress import Tick, bar
 from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample, cell_changes, changes_by_loss, chunks, losses_of, with_parts

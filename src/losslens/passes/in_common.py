@@ -27,7 +27,7 @@ from losslens.engines.readers.pipelines import innermost
 from losslens.losses import POSITIVE, Loss, is_scorer
 from losslens.models import Model
 from losslens.passes.cells import blank, record
-from losslens.passes.importances import importances_of
+from losslens.passes.importances import by_each_loss
 from losslens.passes.scored import score_importance
 from losslens.passes.task import Options, Task, default_loss, prepare
 from losslens.passes.ways import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost, is_sampled, route
@@ -105,7 +105,7 @@ def in_common(
     if design is None:
         drawn = None if task.design is None else task.design.remembered
         absent = f"the features must have the same donors, and {drawn!r} draws others for each; use Latin(m)"
-    result = _from_importances(importances_of(task), chosen.title, together, absent)
+    result = _from_importances(by_each_loss(task)[0], chosen.title, together, absent)
     if design is None or ways != {"sums"}:
         return result
     none = dict.fromkeys(together, PairMean(0.0, 0.0, 0.0))  # the model only adds

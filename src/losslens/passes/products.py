@@ -19,8 +19,7 @@ from losslens.donors.designs import Design
 from losslens.donors.questions import Question, Subject, pose
 from losslens.losses import Loss
 from losslens.passes.left_out_pairs import RowMass, ratio
-from losslens.passes.outcomes import Outcome, Passed
-from losslens.passes.task import FeatureDesign, Task
+from losslens.passes.task import FeatureDesign, Outcome, Passed, Task
 from losslens.progress import bar
 from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample, chunks, loss_changes

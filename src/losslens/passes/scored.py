@@ -25,17 +25,17 @@ from losslens.engines.repeats import UNSTEADY
 from losslens.losses import Loss, as_scorer, is_scorer, squared_error
 from losslens.models import Model
 from losslens.passes import step_curves
-from losslens.passes.outcomes import Evaluated, Outcome
 from losslens.passes.scorers import ScorerMethod, metric_of
 from losslens.passes.task import FeatureDesign, Options, Task, default_loss, prepare
 from losslens.passes.ways import EXACT_PREDICTIONS, PAIR_AXIS, design_of, evaluate, exact_cost, route
+from losslens.results.effects import FeatureEffect
+from losslens.results.feature import FeatureResult
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.mean_scores import MEAN_SCORES, MeanScore, Scale
 from losslens.results.scores import FeatureScore, Scores
 from losslens.survival_curves import has_survival_curves
 from losslens.tables import checks
-from losslens.tables.features import Feature
 from losslens.tables.frames import Table, as_table
 from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample
@@ -87,27 +87,26 @@ def score_importance(
     by_losses: importances of the same call, of whose predictions the score is computed where it reads the same.
     """
     method, task = prepare_scored(model, X, y, scorer, options)
-    asked = scored_features(task, method)
-    known = _predicted(task, method, [] if options.groups is not None else by_losses)
-    asked = [(s, known[s.feature.name].design if s.feature.name in known else design) for s, design in asked]
-    as_steps = [one for one in asked if one[0].feature.name not in known and in_steps(task, method, *one)]
-    cells = [one for one in asked if one not in as_steps]
+    designs = scored_features(task, method)
+    predicted = _predicted(task, method, [] if options.groups is not None else by_losses)
+    designs = [
+        (s, predicted[s.feature.name].design if s.feature.name in predicted else design) for s, design in designs
+    ]
+    as_steps = [one for one in designs if one[0].feature.name not in predicted and in_steps(task, method, *one)]
+    cells = [one for one in designs if one not in as_steps]
     on_grid = curves_besides(task, cells)
     check_budget(task, [pose(*one, task.n, task.entropy) for one in (*cells, *on_grid)])
-    new = [one for one in cells if one[0].feature.name not in known]
-    found, predicted = evaluate(task, new) if new else ([], 0)
-    drawn, more = evaluate(task, on_grid) if on_grid else ([], 0)
-    if any(answer.engine != task.engine.name for (answer,) in drawn):
-        more -= min(task.n, CHECKED)  # an exact engine is compared with the model once
-    curves = _with_donors(task, on_grid, drawn)
-    known |= _with_donors(task, new, found)
+    new = [one for one in cells if one[0].feature.name not in predicted]
+    evaluated, n_predictions = _with_donors(task, [*new, *on_grid])
+    predicted |= {one.name: one for one in evaluated[: len(new)]}
+    curves = {one.name: one for one in evaluated[len(new) :]}
     judged = _Judged(task, method)
     features = judged.of_steps(as_steps)
-    if as_steps and not any(answer.engine != task.engine.name for (answer,) in (*found, *drawn)):
-        more += min(task.n, CHECKED)
+    if as_steps and all(one.engine == task.engine.name for one in evaluated):
+        n_predictions += min(task.n, CHECKED)
     for name in (subject.feature.name for subject, _ in cells):
-        features[name] = judged.of_cells(known[name], curves.get(name))
-    return Scores({s.feature.name: features[s.feature.name] for s, _ in asked}, predicted + more + method.probed)
+        features[name] = judged.of_cells(predicted[name], curves.get(name))
+    return Scores({s.feature.name: features[s.feature.name] for s, _ in designs}, n_predictions + method.probed)
 
 
 def in_steps(task: Task, method: ScorerMethod, subject: Subject, design: Design) -> bool:
@@ -140,19 +139,21 @@ class _Judged:
         blank = replace(task.sample, y=self.method.y, block=self.method.block)
         sample, pools = step_curves.pools(task, task.exact, questions, blank)
         return {
-            subject.feature.name: self._score(
-                subject.feature, design, question.ordered, task.exact.name, "", 0,
-                self._pooled(sample, pool, pool, question.values, _shares(question.layout, task.sample)),
+            subject.feature.name: FeatureScore(
+                name=subject.feature.name, columns=tuple(task.table.names[j] for j in subject.feature.columns),
+                ordered=question.ordered, design=design.remembered, engine=task.exact.name, n_predictions=0,
+                exact=design.is_exact(task.n), backend=task.table.backend, title=self.method.title,
+                scored=self._pooled(sample, pool, pool, question.values, _shares(question.layout, task.sample)),
             )
             for (subject, design), question, pool in zip(asked, questions, pools, strict=True)
         }  # fmt: skip
 
-    def of_cells(self, answer: Evaluated, drawn: Evaluated | None) -> FeatureScore:
+    def of_cells(self, answer: FeatureResult, drawn: FeatureResult | None) -> FeatureScore:
         """Of predicted cells: `answer` has the number, and `drawn`, if given, the curve."""
         method, on_grid = self.method, answer if drawn is None else drawn
         sample = self._sample(answer)
         (layout, cells), (grid_layout, grid_cells) = self._cells(answer), self._cells(on_grid)
-        values, shares = on_grid.outcome.values, on_grid.outcome.means.weights
+        values, shares = on_grid.values, on_grid.means.weights
         if method.pools:
             pool = deferred(Pool.of_cells, sample, cells, layout) if layout.has_mass else None
             grid: Any = None
@@ -168,23 +169,11 @@ class _Judged:
             )
             keeps = isinstance(method.judge, PredictionScore)
             scored = ColumnScore.of(own, number, curve, values, shares, method.title, keeps=keeps)
-        return self._score(
-            answer.feature, answer.design, on_grid.outcome.ordered, answer.engine,
-            answer.declined or _why_sampled(self.task, answer),
-            answer.outcome.n_predictions + (0 if drawn is None else drawn.outcome.n_predictions), scored,
-        )  # fmt: skip
-
-    def _score(
-        self, feature: Feature, design: Design, ordered: bool, engine: str, declined: str, n_predictions: int,
-        scored: Any,
-    ) -> FeatureScore:  # fmt: skip
-        task = self.task
-        return FeatureScore(
-            name=feature.name, columns=tuple(task.table.names[j] for j in feature.columns), ordered=ordered,
-            design=design.remembered, engine=engine, declined=declined, n_predictions=n_predictions,
-            exact=design.is_exact(task.n) and feature.kind != "pair" and declined != UNSTEADY,
-            backend=task.table.backend, title=self.method.title, scored=scored,
-        )  # fmt: skip
+        shared = {name: getattr(answer, name) for name in SHARED} | {
+            "n_predictions": answer.n_predictions + (0 if drawn is None else drawn.n_predictions),
+            "declined": answer.declined or _why_sampled(self.task, answer),
+        }
+        return FeatureScore(**shared, title=method.title, scored=scored)
 
     def _pooled(self, sample: Sample, pool: Any, grid: Any, values: Any, shares: Any) -> PooledScore:
         values = tuple(one[shown_values(len(one))] for one in values) if len(values) == 1 else values
@@ -194,7 +183,7 @@ class _Judged:
             at=self.task.every,
         )  # fmt: skip
 
-    def _sample(self, answer: Evaluated) -> Sample:
+    def _sample(self, answer: FeatureResult) -> Sample:
         if answer.engine not in self.own:
             exact = answer.engine != self.task.engine.name
             prediction = self.method.tied(answer.sample.prediction, exact=exact)
@@ -208,9 +197,9 @@ class _Judged:
             self.scored[engine] = ScoredRows(self.method.judge, sample, self.task.every)
         return self.scored[engine]
 
-    def _cells(self, answer: Evaluated) -> tuple[Layout, NDArray[Any]]:
+    def _cells(self, answer: FeatureResult) -> tuple[Layout, NDArray[Any]]:
         exact = answer.engine != self.task.engine.name
-        return answer.outcome.layout, self.method.tied(answer.outcome.cells.predictions, exact=exact)
+        return answer.layout, self.method.tied(answer.cells.predictions, exact=exact)
 
 
 def _shares(layout: Layout, sample: Sample) -> Floats | None:
@@ -223,35 +212,35 @@ def _shares(layout: Layout, sample: Sample) -> Floats | None:
     return np.asarray(share / share.sum())
 
 
-def _predicted(task: Task, method: ScorerMethod, known: Sequence[FeatureImportance]) -> dict[str, Evaluated]:
+def _predicted(
+    task: Task, method: ScorerMethod, by_losses: Sequence[FeatureImportance]
+) -> dict[str, FeatureImportance | FeatureEffect]:
     """What importances by losses have asked the model: all their predictions, if they take few calls of the scorer."""
-    answered = {}
+    predicted: dict[str, FeatureImportance | FeatureEffect] = {}
     subjects = {s.feature.name: s for s in task.subjects}
-    for one in known:
-        subject = subjects[one.name]
-        exact = task.exact is not None and route(task, subject, task.design or All()).exact
+    for one in by_losses:
+        exact = task.exact is not None and route(task, subjects[one.name], task.design or All()).exact
         few = method.pools or (task.n if one.design.all_pairs else one.layout.width) <= SHIFTS
         if (
-            one.name in answered or one.loss.reads != method.response or one.engine != task.engine.name or exact
+            one.name in predicted or one.loss.reads != method.response or one.engine != task.engine.name or exact
             or not one.complete or one.cells.predictions is None or not one.design.has_columns or not few
         ):  # fmt: skip
             continue
         declined = one.declined if one.declined == UNSTEADY else task.declined
-        outcome = Outcome(values=one.values, ordered=one.ordered, layout=one.layout, means=one.means, cells=one.cells)
-        answered[one.name] = Evaluated(subject.feature, one.design, one.engine, one.sample, outcome, declined)
-    return answered
+        predicted[one.name] = replace(one, declined=declined, n_predictions=0)
+    return predicted
 
 
-def _with_donors(
-    task: Task, asked: Sequence[FeatureDesign], answered: Sequence[list[Evaluated]]
-) -> dict[str, Evaluated]:
-    """The answers with their values and donors, which passes leave for when they are asked for."""
-    found = {}
-    for (subject, _), (answer,) in zip(asked, answered, strict=True):
-        question = pose(subject, answer.design, task.n, task.entropy)
-        outcome = replace(answer.outcome, values=question.values, layout=question.layout)
-        found[answer.feature.name] = replace(answer, outcome=outcome)
-    return found
+def _with_donors(task: Task, designs: Sequence[FeatureDesign]) -> tuple[list[FeatureEffect], int]:
+    """The cells of features, with values and donors, which passes leave for when they are asked for."""
+    if not designs:
+        return [], 0
+    evaluated, n_predictions = evaluate(task, designs)
+    questions = [pose(*one, task.n, task.entropy) for one in designs]
+    return [
+        replace(one, values=question.values, layout=question.layout)
+        for (one,), question in zip(evaluated, questions, strict=True)
+    ], n_predictions
 
 
 def scored_features(task: Task, method: ScorerMethod) -> list[FeatureDesign]:
@@ -328,9 +317,9 @@ def wanted_sample(design: Design) -> str:
     return f"donors={design.remembered!r} asks for some of the pairs of rows"
 
 
-def _why_sampled(task: Task, answer: Evaluated) -> str:
+def _why_sampled(task: Task, answer: FeatureResult) -> str:
     """Why an exact engine filled the cells of some shifts, not of all; empty if nothing is sampled."""
-    if answer.design.is_exact(task.n) or answer.feature.kind == "pair":
+    if answer.design.is_exact(task.n) or len(answer.values) == 2:
         return ""
     if task.design is not None:
         return wanted_sample(answer.design)

@@ -22,8 +22,7 @@ from losslens.engines import rates
 from losslens.engines.base import StepEngine, Steps, Walker
 from losslens.losses import Loss, squared_error
 from losslens.passes.left_out_pairs import OwnGroups, RowMass, ratio, share_left
-from losslens.passes.outcomes import Outcome, Passed
-from losslens.passes.task import FeatureDesign, Task
+from losslens.passes.task import FeatureDesign, Outcome, Passed, Task
 from losslens.progress import Tick, bar, silent
 from losslens.tables.columns import ClassRuns
 from losslens.tables.frozen import deferred

@@ -1,4 +1,7 @@
-"""A checked call of a verb: `Options`, the arguments that all verbs share, and `Task`, a call on a table in memory."""
+"""What a pass over the rows takes and returns: a `Task`, the checked call of a verb on a table, and an `Outcome`.
+
+`Options` are the arguments that all verbs share.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import signature
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.conditional import bound
+from losslens.cells.matrix import Cells, Means
+from losslens.donors.conditional import Conditioning, bound
 from losslens.donors.designs import Design
 from losslens.donors.designs import resolve as resolve_design
-from losslens.donors.questions import Subject, Subjects, all_rows
+from losslens.donors.layout import Layout
+from losslens.donors.questions import Question, Subject, Subjects, all_rows
 from losslens.engines.base import PlayerGames, Site
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import choose, choose_exact
+from losslens.engines.repeats import UNSTEADY
 from losslens.losses import (
     Loss,
     OutputsLoss,
@@ -34,6 +40,7 @@ from losslens.survival_curves import has_survival_curves
 from losslens.tables import checks
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.columns import is_missing
+from losslens.tables.features import Feature
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.frozen import Deferred, deferred
@@ -95,6 +102,7 @@ class Task:
     n_jobs: int | None
     progress: bool | None
     real_rows: Deferred[tuple[Indices, CodedRows]]  # some rows and their codes: replaced rows are compared with them
+    outputs: tuple[Task, ...] = ()  # one for each output of a mean over several, if exact engines take these
 
     @property
     def loss(self) -> Loss | None:
@@ -126,6 +134,63 @@ class Task:
         """The largest share of the weight that a group of rows holds, or a row where there are no groups."""
         weight, block = self.sample.weight, self.sample.block
         return float((weight if block is None else np.bincount(block, weight)).max())
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Outcome:
+    """Means and cells of one feature by one loss, as fields of its result; `values` and `layout` may be lazy."""
+
+    values: tuple[NDArray[Any], ...]
+    ordered: bool
+    layout: Layout
+    means: Means
+    cells: Cells
+    n_predictions: int = 0
+    observed: Floats | None = None
+    conditioning: Conditioning | None = None
+    drawn: tuple[NDArray[Any], ...] | None = None  # values that a sampler drew for the rows of `Task.real_rows`
+
+    @classmethod
+    def of(cls, question: Question, means: Means, cells: Cells, n_predictions: int = 0) -> Self:
+        """The outcome of a question about a feature; the question itself is not kept."""
+        return cls(
+            values=question.values, ordered=question.ordered, layout=question.stored_layout, means=means, cells=cells,
+            n_predictions=n_predictions, observed=question.observed, conditioning=question.conditioning,
+        )  # fmt: skip
+
+    def fields(
+        self, feature: Feature, design: Design, engine: str, sample: Sample, names: Sequence[str], rows: Indices,
+        backend: str, declined: str = "",
+    ) -> dict[str, Any]:  # fmt: skip
+        """The fields that importances and effects share; `names` are those of the table's columns."""
+        n = sample.n if sample.totals is None else sample.totals.n
+        return {
+            "name": feature.name,
+            "columns": tuple(names[j] for j in feature.columns),
+            "values": self.values,
+            "ordered": self.ordered,
+            "design": design.remembered,
+            "engine": engine,
+            "exact": design.is_exact(n) and feature.kind != "pair" and declined != UNSTEADY,
+            "n_predictions": self.n_predictions,
+            "layout": self.layout,
+            "sample": sample,
+            "at": rows,
+            "means": self.means,
+            "cells": self.cells,
+            "backend": backend,
+            "declined": declined,
+            "observed": self.observed,
+            "conditioning": self.conditioning,
+        }
+
+
+class Passed(NamedTuple):
+    """The outcomes of a pass: all losses of a call share predictions, and each has its own sample and means."""
+
+    samples: Sequence[Sample]  # the rows with predictions, and with each loss
+    outcomes: Sequence[Sequence[Outcome]]  # of each feature, by each loss
+    n_predictions: int = 0  # by the model
 
 
 def prepare(

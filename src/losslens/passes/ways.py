@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,10 +18,14 @@ from losslens.donors.questions import Subject
 from losslens.engines.base import AnswerWay, Declined, MixedRows
 from losslens.engines.choice import CHECKED
 from losslens.engines.curve_cells import CurveCells
+from losslens.losses import Loss, OutputsLoss
 from losslens.passes import additive, cells, products, step_curves
-from losslens.passes.outcomes import Evaluated, Passed
-from losslens.passes.task import FeatureDesign, Task
+from losslens.passes.outputs import mean_of_outputs
+from losslens.passes.task import FeatureDesign, Outcome, Passed, Task
+from losslens.results.effects import FeatureEffect
 from losslens.results.importance import FeatureImportance
+from losslens.results.replaced_rows import ReplacedRows
+from losslens.tables.sample import Sample, with_parts
 
 EXACT_PREDICTIONS = 1_000_000  # a feature that needs at most so many is computed over all pairs
 FIRST_DRAW = 8  # donors a row in the first round of a sample
@@ -34,38 +38,66 @@ SAMPLED = "sampled, as all pairs take longer: donors='all' takes them"
 ONE_HOLDS_ALL = "one row or group holds nearly all weight, and little is left of the pairs if its own are left out"
 
 
-@dataclass(frozen=True, eq=False)
+Way = AnswerWay | Literal["outputs"]
+
+
+@dataclass(frozen=True)
 class Route:
     """The engine of a feature, and its way of answering."""
 
-    engine: Any
-    way: AnswerWay
+    engine: Any  # of several outputs the route of each
+    way: Way
     label: str  # the engine's name
     exact: bool  # without predictions of the model
     declined: str = ""  # why no exact engine is used
 
 
-PASSES: dict[AnswerWay, Callable[[Task, Any, Sequence[FeatureDesign]], Passed]] = {
+def _each_output(task: Task, routes: tuple[Route, ...], designs: Sequence[FeatureDesign]) -> Passed:
+    """The mean over several outputs, each by an engine of its own."""
+    assert isinstance(task.loss, OutputsLoss)  # others have no tasks of outputs
+    each = [PASSES[r.way](one, r.engine, designs) for one, r in zip(task.outputs, routes, strict=True)]
+    return mean_of_outputs(each, task.loss)
+
+
+PASSES: dict[Way, Callable[[Task, Any, Sequence[FeatureDesign]], Passed]] = {
     "cells": cells.run, "steps": step_curves.run, "sums": additive.run, "factors": products.run,
+    "outputs": _each_output,
 }  # fmt: skip
 
 
-def evaluate(task: Task, designs: Sequence[FeatureDesign]) -> tuple[list[list[Evaluated]], int]:
-    """Each feature with its donors, by each loss of the task; and the number of predictions of the model."""
+def evaluate(task: Task, designs: Sequence[FeatureDesign]) -> tuple[list[list[Any]], int]:
+    """Each feature with its donors: its importance by each loss of the task and by their parts, or its effect.
+
+    And the number of predictions of the model.
+    """
     routes = [route(task, subject, design) for subject, design in designs]
-    found: dict[str, list[Evaluated]] = {}
+    losses: Sequence[Loss | None] = with_parts(task.losses) or [None]
+    results: dict[int, list[FeatureImportance | FeatureEffect]] = {}
     predicted = min(task.n, CHECKED) if any(r.exact for r in routes) else 0  # the exact engine was checked on these
     for engine, way in dict.fromkeys((r.engine, r.way) for r in routes):
-        mine = [(one, r) for one, r in zip(designs, routes, strict=True) if (r.engine, r.way) == (engine, way)]
-        passed = PASSES[way](task, engine, [one for one, _ in mine])
-        predicted += passed.n_predictions if engine is task.engine else 0
+        mine = [k for k, r in enumerate(routes) if (r.engine, r.way) == (engine, way)]
+        passed = PASSES[way](task, engine, [designs[k] for k in mine])
+        predicted += passed.n_predictions if engine is task.engine or way == "outputs" else 0
         unsteady = task.engine.repeats.declined if engine is task.engine else ""
-        for ((subject, design), r), outcomes in zip(mine, passed.outcomes, strict=True):
-            found[subject.feature.name] = [
-                Evaluated(subject.feature, design, r.label, sample, outcome, unsteady or r.declined)
-                for sample, outcome in zip(passed.samples, outcomes, strict=True)
+        for k, outcomes in zip(mine, passed.outcomes, strict=True):
+            of_route = replace(routes[k], declined=unsteady or routes[k].declined)
+            results[k] = [
+                _result(task, designs[k], of_route, *one) for one in zip(passed.samples, outcomes, losses, strict=True)
             ]
-    return [found[subject.feature.name] for subject, _ in designs], predicted
+    return [results[k] for k in range(len(designs))], predicted
+
+
+def _result(
+    task: Task, one: FeatureDesign, of_route: Route, sample: Sample, outcome: Outcome, loss: Loss | None
+) -> FeatureImportance | FeatureEffect:
+    (subject, design), table = one, task.table
+    feature = subject.feature
+    fields = outcome.fields(
+        feature, design, of_route.label, sample, table.names, task.every, table.backend, of_route.declined
+    )
+    if feature.kind != "pair":  # which has no donors; replaced rows, to be compared with real ones
+        fields["extrapolated"] = ReplacedRows(feature.name, feature.columns, task.real_rows.now[1], outcome.drawn)
+    return FeatureEffect(**fields) if loss is None else FeatureImportance(**fields, loss=loss)
 
 
 # The engine.
@@ -74,7 +106,12 @@ def evaluate(task: Task, designs: Sequence[FeatureDesign]) -> tuple[list[list[Ev
 def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
     """The exact engine if it supports the feature, else the black box; cell by cell under designs of some pairs."""
     declined = task.declined
-    if is_sampled(task, subject) and (design is None or not design.all_pairs):
+    if task.outputs:  # means are linear in losses, but each output's sample of donors would be another one
+        each = tuple(route(one, subject, design) for one in task.outputs)
+        if all(r.exact for r in each) and (task.design is None or task.design.all_pairs):
+            return Route(each, "outputs", each[0].label, exact=True)
+        declined = next((r.declined for r in each if r.declined), declined)
+    elif is_sampled(task, subject) and (design is None or not design.all_pairs):
         declined = SAMPLED
     elif task.exact is not None:
         try:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from losslens import plots
-from losslens.cells.matrix import Cells
-from losslens.losses import OutputLoss, OutputsLoss
+from losslens.losses import OutputLoss
 from losslens.plots.look import Look, draws
 from losslens.results.base import Tabular
-from losslens.results.importance import FeatureImportance
 from losslens.results.one_number import NUMBERS, number_of, numbers_of, together
 from losslens.results.table import FEATURE, RANKED, ResultTable
 from losslens.tables.features import pair_name
-from losslens.tables.frozen import deferred
-from losslens.tables.sample import Sample
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.inference import Estimates, Inference
 
@@ -173,70 +169,3 @@ class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
             title, columns, ("{output}", *RANKED), (("output", "{output}"), FEATURE, ("importance", RANKED[1])),
             self._first.notes[:1], like="importance", formats={"output": str}, most_in_text=40,
         )  # fmt: skip
-
-
-# The mean of outputs that an exact engine computed one by one.
-
-
-def with_mean(
-    parts: Sequence[FeatureImportance], loss: OutputsLoss, samples: Sequence[Sample]
-) -> list[FeatureImportance]:
-    """The importance of a feature by the mean of outputs and by each, from those of models of one output each.
-
-    Every mean over cells is linear in the losses. `samples` are the rows with the losses of the mean and of each.
-    """
-    first = parts[0]
-    predictions = deferred(_stacked, *(vars(part.cells)["predictions"] for part in parts))
-    pd = _of_means(parts, "pd", _stacked)
-    rows = vars(first.cells)["rows"]
-    changes = deferred(_weighted, loss.weights, *(vars(part.cells)["changes"] for part in parts))
-    total = None
-    if all(part.means.total is not None for part in parts):
-        total = float(np.dot(loss.weights, [part.means.total or 0.0 for part in parts]))
-    mean = replace(
-        first,
-        loss=loss,
-        sample=samples[0],
-        cells=Cells(rows, predictions, changes),
-        means=replace(
-            first.means,
-            total=total,
-            pd=pd,
-            clipped=0.0,
-            **{name: _of_means(parts, name, _weighted, loss.weights) for name in ("local", "pi", "caused")},
-        ),
-    )
-    each = [
-        replace(
-            mean,
-            loss=loss.output(k),
-            sample=samples[1 + k],
-            cells=Cells(rows, predictions, vars(part.cells)["changes"]),
-            means=replace(part.means, pd=pd),
-        )
-        for k, part in enumerate(parts)
-    ]
-    return [mean, *each]
-
-
-def several_samples(samples: Sequence[Sample], loss: OutputsLoss) -> list[Sample]:
-    """The rows with the predictions and targets of all outputs: with their mean loss, and with the loss of each."""
-    y = np.stack([sample.y for sample in samples if sample.y is not None], axis=1)
-    every = replace(samples[0], prediction=_stacked(*(sample.prediction for sample in samples)), y=y)
-    losses = [sample.loss for sample in samples if sample.loss is not None]
-    return [replace(every, loss=loss_of_rows) for loss_of_rows in (_weighted(loss.weights, *losses), *losses)]
-
-
-def _of_means(parts: Sequence[FeatureImportance], name: str, combine: Callable[..., Any], *first: Any) -> Any:
-    values = [vars(part.means)[name] for part in parts]
-    return None if any(one is None for one in values) else deferred(combine, *first, *values)
-
-
-def _stacked(*parts: Any) -> Any:
-    return None if any(part is None for part in parts) else np.stack(parts, axis=-1)
-
-
-def _weighted(weights: Sequence[float], *parts: Any) -> Any:
-    if any(part is None for part in parts):
-        return None
-    return sum(weight * part for weight, part in zip(weights, parts, strict=True))

@@ -10,8 +10,8 @@ import numpy as np
 
 from losslens.losses import OutputsLoss
 from losslens.models import as_model, one_output
+from losslens.passes.outputs import several_samples
 from losslens.passes.task import Options
-from losslens.results.outputs import several_samples
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import ways
 from losslens.shapley.request import Request, check_request

@@ -2,11 +2,10 @@
 
 Their steps, and where these are:
 
-- check: every argument against the table, `prepare` in passes/task;
+- check: every argument against the table, `prepare` in passes/task; losses that share predictions, passes/importances;
 - donors: the design of each feature, `design_of` in passes/ways, and its draw, `pose` in donors/questions;
 - predictions, losses, means: `evaluate` in passes/ways, by the pass that fits the engine: passes/cells for any model;
-- more donors until their noise is negligible: `until_precise` in passes/importances;
-- result: results/importance of a feature, results/importances of all of them.
+- more donors until their noise is negligible, and the result: `by_each_loss` in passes/importances.
 
 Files that don't fit into memory take the same steps part by part (passes/parts).
 """
@@ -20,13 +19,13 @@ from typing import Any, overload
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subjects
 from losslens.losses import Loss, as_scorer, is_scorer, names_of, title_of
-from losslens.models import as_model
-from losslens.passes.importances import asks_alone, by_losses, shared_fields
+from losslens.models import Model, as_model
+from losslens.passes.importances import asks_alone, by_each_loss, tasks_of
 from losslens.passes.parts import call
 from losslens.passes.scored import as_scores, mean_score, score_importance
 from losslens.passes.task import Options, class_of, default_loss, effect_of, prepare
 from losslens.passes.ways import design_of, effect_design, evaluate
-from losslens.results.effects import Effects, FeatureEffect, of_class
+from losslens.results.effects import Effects, of_class
 from losslens.results.importances import Importances
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.sources import as_source
@@ -154,23 +153,37 @@ def importances_by_loss(
     take few calls of the scorer.
     """
     checked = as_model(model)
-    chosen = {name: default_loss(checked, loss, y) for name, loss in losses.items() if not is_scorer(loss)}
-    means = {name: of for name, loss in losses.items() if (of := mean_score(checked, loss, y)) is not None}
+    scorers = {name: loss for name, loss in losses.items() if is_scorer(loss)}
+    means = {name: mean for name, loss in scorers.items() if (mean := mean_score(checked, loss, y)) is not None}
+    chosen = {name: default_loss(checked, loss, y) for name, loss in losses.items() if name not in scorers}
     chosen |= {name: loss for name, (loss, _) in means.items()}
-    results: dict[str, Importances] = {}
-    source = as_source(X) if chosen else None
-    if source is not None and (data := call.opened(checked, source, y, options)) is not None:
-        results |= call.importances(checked, data, chosen, options)
-    else:
-        results |= by_losses(checked, X if source is None else source, y, chosen, options, subjects)
-    if len(chosen) < len(losses):
-        shared = [one for name, of in results.items() if not asks_alone(chosen[name]) for one in of.values()]
-        scorers = {name: loss for name, loss in losses.items() if name not in chosen}
-        results |= {name: score_importance(checked, X, y, one, options, shared) for name, one in scorers.items()}
+    results = _by_losses(checked, X, y, chosen, options, subjects) if chosen else {}
+    shared = [one for name, several in results.items() if not asks_alone(chosen[name]) for one in several.values()]
+    for name in scorers:
+        if name not in means:
+            results[name] = score_importance(checked, X, y, losses[name], options, shared)
     for name, (_, scale) in means.items():
         results[name] = as_scores(results[name], title_of(as_scorer(losses[name], checked.native)), scale)
-    told = "" if source is not None else training_rows(checked.native, X, y)
-    return {name: replace(results[name], remarks=(told,)) if told else results[name] for name in losses}
+    remark = "" if as_source(X) is not None else training_rows(checked.native, X, y)
+    return {name: replace(results[name], remarks=(remark,)) if remark else results[name] for name in losses}
+
+
+def _by_losses(
+    model: Model, X: Any, y: Any, losses: Mapping[str, Loss], options: Options, subjects: Subjects | None = None
+) -> dict[str, Importances]:
+    """By losses of rows: of a table, of files part by part, or, without an engine that reads parts, of some rows."""
+    X, y, options, files = call.opened(model, X, y, options)
+    if files is None:
+        results: dict[str, Importances] = {}
+        for names, task in tasks_of(model, X, y, losses, options, subjects):  # check
+            results |= zip(names, by_each_loss(task), strict=True)  # donors, predictions, losses, means, result
+        return results
+    results = call.importances(model, files, losses, options)
+    if others := {name: loss for name, loss in losses.items() if name not in results}:
+        X, y, options, remarks = call.some_rows(files, options)
+        sampled = _by_losses(model, X, y, others, options)
+        results |= {name: replace(one, remarks=remarks) for name, one in sampled.items()}
+    return results
 
 
 @verb
@@ -213,14 +226,12 @@ def feature_effect(
         memory=memory, progress=progress,
     )  # fmt: skip
     checked, response = effect_of(as_model(model), target)
-    if (source := as_source(X)) is not None:
-        X = source  # not opened again by `prepare`
-        if (data := call.opened(checked, source, None, options)) is not None:
-            return call.effects(checked, data, response, target, options)
+    X, _, options, files = call.opened(checked, X, None, options)
+    if files is not None:
+        return call.effects(checked, files, response, target, options)
     task = prepare(checked, X, None, options, loss=None, response=response)
     k, label = class_of(task.sample, target, response)
     designs = [(subject, design_of(task, subject, effect_design)) for subject in task.subjects]
     evaluated, n_predictions = evaluate(task, designs)
-    curves = [FeatureEffect(**shared_fields(task, one), target=label) for (one,) in evaluated]
-    of_class_k = [(one if k is None else of_class(one, k)).trimmed() for one in curves]
-    return Effects({one.name: one for one in of_class_k}, n_predictions)
+    effects = [(one if k is None else of_class(one, k)).trimmed() for (one,) in evaluated]
+    return Effects({one.name: replace(one, target=label) for one in effects}, n_predictions)

@@ -43,7 +43,6 @@ from losslens.shapley.ways import CONDITIONAL, choose, engine_name, result_by
 from losslens.tables import checks, loading
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
-from losslens.tables.sources import as_source
 from losslens.verbs import refits
 from losslens.verbs.compare import checked_cases, compare, options_of_each
 from losslens.verbs.conditional import checked_task, conditional_predictive_impact
@@ -195,19 +194,14 @@ def _scores(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
     on_grid = curves_besides(task, designs)
     cells = [one for one in designs if not in_steps(task, method, *one)]
     check_budget(task, [pose(*one, task.n, task.entropy) for one in (*cells, *on_grid)])
-    counted = count(task, designs)
-    if on_grid:
-        curves = count(task, on_grid)
-        more = dict(zip(curves.features, curves.predictions or (), strict=True))
-        pairs = zip(counted.features, counted.predictions or (), strict=True)
-        checked = min(task.n, CHECKED) if set(curves.engines) != {task.engine.name} else 0
-        counted = replace(
-            counted, predictions=tuple(many + more.get(name, 0) for name, many in pairs),
-            n_predictions=counted.n_predictions + curves.n_predictions - checked,
-            calls=(counted.calls or 0) + (curves.calls or 0), memory=counted.memory + curves.memory,
-            upper=counted.upper or curves.upper,
-        )  # fmt: skip
-    counted = replace(counted, n_predictions=counted.n_predictions + method.probed)
+    counted, p = count(task, [*designs, *on_grid]), len(designs)
+    each = list(zip(counted.features, counted.predictions or (), strict=True))
+    more = dict(each[p:])
+    counted = replace(
+        counted, features=counted.features[:p], engines=counted.engines[:p], designs=(counted.designs or ())[:p],
+        predictions=tuple(many + more.get(name, 0) for name, many in each[:p]),
+        n_predictions=counted.n_predictions + method.probed,
+    )  # fmt: skip
     some = _first(task, SOME_PLAYERS)
     few = _on_few(feature_importance, model, task, y, arguments | {"features": some})
     return _timed(task, counted, few, len(designs) / len(some), draws=True)
@@ -348,13 +342,9 @@ def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 def _data(model: Model, X: Any, y: Any, arguments: Arguments) -> tuple[Any, Any, Arguments, loading.Opened | None]:
     """X, y and the arguments, of data in memory; or the data, if they are read in parts."""
-    if (source := as_source(X)) is None:
-        return X, y, arguments, None
-    data = loading.opened(model, source, y, arguments["sample_weight"])
-    if loading.streams(data, checks.memory_bytes(arguments["memory"])):
-        return source, y, arguments, data
-    X, y, weight = data.load()
-    return X, y, arguments | {"sample_weight": weight}, None
+    options = picked(Options, arguments)
+    X, y, loaded, data = call.opened(model, X, y, options)
+    return X, y, arguments if loaded is options else arguments | {"sample_weight": loaded.sample_weight}, data
 
 
 def _in_parts(stream: Any, data: loading.Opened, run: Callable[..., Any]) -> Plan:

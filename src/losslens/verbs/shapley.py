@@ -17,7 +17,6 @@ from losslens.shapley.request import check_request
 from losslens.shapley.stopping import Absolute, Method, Rows, ShapleySettings
 from losslens.tables.checks import is_one_of
 from losslens.tables.leaked_target import warn_of_target
-from losslens.tables.sources import as_source
 from losslens.verbs.running import verb
 
 
@@ -124,15 +123,14 @@ def _shares(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, opti
         if wanted.rows is True:
             raise ValueError(f"rows=True: the scorer {loss!r} judges all rows at once; use a loss")
         return scores.score_shapley(known, X, y, loss, wanted, options)
-    if (source := as_source(X)) is not None:
-        X = source  # not opened again by `check_request`
-        if (data := call.opened(known, source, y, options)) is not None:
-            from losslens.shapley import covariance_parts, parts  # import compiled engines
+    X, y, options, files = call.opened(known, X, y, options)
+    if files is not None:
+        from losslens.shapley import covariance_parts, parts  # import compiled engines
 
-            if wanted.rows is True:
-                raise ValueError(f"rows=True: {covariance_parts.ABSENT}")
+        if wanted.rows is True:
+            raise ValueError(f"rows=True: {covariance_parts.ABSENT}")
 
-            return parts.shares(known, data, default_loss(known, loss), wanted, options)
+        return parts.shares(known, files, default_loss(known, loss), wanted, options)
     return outputs.result_of(known, X, check_request(known, X, y, loss, wanted, options), options)
 
 

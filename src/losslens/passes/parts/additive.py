@@ -23,7 +23,6 @@ from losslens.engines.readers.linear import Linear
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss
 from losslens.models import Model
-from losslens.passes.outcomes import Outcome
 from losslens.passes.parts.counting import (
     Counted,
     CountedGrid,
@@ -36,6 +35,7 @@ from losslens.passes.parts.counting import (
 from losslens.passes.parts.reading import Data, Job, PartRows, kept_in, part_sample
 from losslens.passes.parts.results import KeptRows, Summed, curves_only, filled, rows_to_keep, sum_over_parts
 from losslens.passes.parts.stream import Stream, classes_of
+from losslens.passes.task import Outcome
 from losslens.progress import Tick
 from losslens.tables.frames import Table
 from losslens.tables.frozen import deferred

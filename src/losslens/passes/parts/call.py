@@ -1,8 +1,9 @@
-"""Importances and effects of data larger than memory: by the engine that reads them in parts, else of a sample."""
+"""Importances and effects of data larger than memory, by the engine that reads them in parts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 from losslens.engines.base import Declined
 from losslens.losses import Loss, Response
 from losslens.models import Model
-from losslens.passes.importances import by_losses
 from losslens.passes.parts.results import Summed
 from losslens.passes.parts.stream import Stream, prepare
 from losslens.passes.task import Options, class_of
@@ -20,31 +20,35 @@ from losslens.results.importances import Importances
 from losslens.tables import loading
 from losslens.tables.loading import Opened
 from losslens.tables.sample import Sample
-from losslens.tables.sources import Source
+from losslens.tables.sources import as_source
 
 
-def opened(model: Model, source: Source, y: Any, options: Options) -> Opened | None:
-    """The data, where they have to be read in parts; None where they fit into memory."""
+def opened(model: Model, X: Any, y: Any, options: Options) -> tuple[Any, Any, Options, Opened | None]:
+    """X, y and the options, loaded from files that fit into memory; and the data, if they are read in parts."""
+    if (source := as_source(X)) is None:
+        return X, y, options, None
     data = loading.opened(model, source, y, options.sample_weight)
-    return data if loading.streams(data, options.memory) else None
+    if loading.streams(data, options.memory):
+        return source, y, options, data
+    X, y, weight = data.load()
+    return X, y, replace(options, sample_weight=weight), None
 
 
 def importances(model: Model, data: Opened, losses: Mapping[str, Loss], options: Options) -> dict[str, Importances]:
-    """`feature_importance` by each loss: of all rows, read in parts, or of a random sample that fits into memory."""
+    """`feature_importance` by those losses that an exact engine computes in parts."""
     results: dict[str, Importances] = {}
-    sampled: dict[str, Loss] = {}
     for name, loss in losses.items():
-        try:
+        with suppress(Declined):
             results[name] = summed(importance_stream(model, data, loss, options)).importances()
-        except Declined:
-            sampled[name] = loss
-    if sampled:
-        rows = data.sample(options.memory, options.random_state)
-        X, y, weight = data.load(rows)
-        some = by_losses(model, X, y, sampled, replace(options, sample_weight=weight))
-        told = () if len(rows) == data.n else (f"a random sample of {len(rows):,} of {data.n:,} rows in files",)
-        results |= {name: replace(one, remarks=told) for name, one in some.items()}
     return results
+
+
+def some_rows(data: Opened, options: Options) -> tuple[Any, Any, Options, tuple[str, ...]]:
+    """X, y and the options of a random sample that fits into memory, and what a result says about it."""
+    rows = data.sample(options.memory, options.random_state)
+    X, y, weight = data.load(rows)
+    remarks = () if len(rows) == data.n else (f"a random sample of {len(rows):,} of {data.n:,} rows in files",)
+    return X, y, replace(options, sample_weight=weight), remarks
 
 
 def importance_stream(model: Model, data: Opened, loss: Loss, options: Options) -> Stream:

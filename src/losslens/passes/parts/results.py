@@ -15,10 +15,10 @@ from losslens.cells.matrix import Cells, Means
 from losslens.cells.row_sums import Deletion
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid
-from losslens.passes.outcomes import Evaluated, Outcome
 from losslens.passes.parts.counting import Counted, CountedGrid, with_checksums
 from losslens.passes.parts.reading import Job
 from losslens.passes.parts.stream import Stream
+from losslens.passes.task import Outcome
 from losslens.progress import Tick, bar
 from losslens.results.effects import Effects, FeatureEffect, of_class
 from losslens.results.importance import FeatureImportance
@@ -154,4 +154,4 @@ class Summed:
         backend = "pandas" if head.backend == "numpy" else head.backend
         for feature in self.stream.features:
             design, column = self.columns[feature.columns[0]]
-            yield Evaluated(feature, design, self.engine, self.sample, column).fields(head.names, every, backend)
+            yield column.fields(feature, design, self.engine, self.sample, head.names, every, backend)

@@ -24,7 +24,6 @@ from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import tree_images
 from losslens.engines.trees.engine import Trees, TreeWalker
 from losslens.losses import Loss
-from losslens.passes.outcomes import Outcome
 from losslens.passes.parts.counting import (
     MISSING,
     Counted,
@@ -48,6 +47,7 @@ from losslens.passes.parts.results import (
 )
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.step_curves import Axes, ChunkSums, ChunkWork, KeptCurves, spread_cells
+from losslens.passes.task import Outcome
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Distinct
 from losslens.tables.frames import Table
