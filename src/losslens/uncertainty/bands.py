@@ -2,7 +2,8 @@
 
 A curve is a mean over rows at each value. The half-widths of the band, in standard errors, are quantiles of the largest
 studentised deviation anywhere on the curve, from a bootstrap over the rows. Both sides have quantiles of their own,
-because curves of losses are skewed.
+because curves of losses are skewed. A sample shows too little of that skewness where changes of loss are near 0, so each
+value's ends are bent outward by its own skewness, as those of intervals are.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from losslens.blas import one_thread
 from losslens.tables.frozen import Frozen
 from losslens.typing import Floats, Indices
-from losslens.uncertainty.standard_errors import check_level
+from losslens.uncertainty.standard_errors import check_level, reach
 
 DRAWS, BATCH = 1000, 100  # bootstrap samples, in all and at a time
 MAX_UNITS = 1000  # rows in the bootstrap; standard errors are those of all rows
@@ -46,6 +47,13 @@ class _Units:
         u = len(self.mass)
         return np.asarray(np.sqrt(u / (u - 1) * np.square(self.pull).sum(axis=0)) / self.mass.sum(axis=0))
 
+    @property
+    def skewness(self) -> Floats:
+        """Skewness of the mean at each value, (g,): 0 where it does not vary."""
+        size = np.sqrt(np.square(self.pull).sum(axis=0))
+        scaled = np.divide(self.pull, size, out=np.zeros_like(self.pull), where=size > 0)
+        return np.asarray((scaled**3).sum(axis=0))
+
 
 @one_thread()
 def band(
@@ -73,10 +81,12 @@ def band(
     if len(groups.mass) < 3:
         what = "rows" if block is None else "groups"
         raise ValueError(f"a band needs at least 3 {what} with weight; there are {len(groups.mass)}")
-    error = groups.std_error * np.sqrt(len(groups.mass) / max(units, len(groups.mass)))
+    kept = len(groups.mass) / max(units, len(groups.mass))  # of the units that the curve is the mean of
+    error = groups.std_error * np.sqrt(kept)
     size = float(np.nanmax(np.abs(single), initial=0.0))
     up, down = _largest_deviations(groups, np.flatnonzero(error > CONSTANT * size), level)
-    return Band(curve - up * error, curve + down * error, error, level)
+    skewness = groups.skewness * np.sqrt(kept)
+    return Band(curve - reach(up, skewness)[0] * error, curve + reach(down, skewness)[1] * error, error, level)
 
 
 def _add_up(single: Floats, weight: Floats, block: Indices | None) -> _Units:
