@@ -213,7 +213,7 @@ def rows_for(
     names, more = _inputs(models, _names(table), beside, drop)
     X = nw.from_native(table, eager_only=True).select(names).to_native()
     kinds = kinds_for(models, table, target=target, weight=weight, drop=drop)
-    check_numbers(map(as_model, models), X, list(beside.values()), kinds)
+    check_numbers(X, list(beside.values()), kinds)
     for model in models:
         X, seen = _with_categories(X, model)
         more += seen
