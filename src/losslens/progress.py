@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from html import escape
 from importlib import import_module
-from threading import Event, Lock, Thread
+from threading import Lock, Timer
 from typing import Any, Protocol
 
 from losslens.text import duration
@@ -104,35 +104,26 @@ def _is_shown(progress: bool | None) -> bool:
 @contextmanager
 def waiting(title: str, progress: bool | None) -> Iterator[None]:
     """Show a title while something runs, once it has taken a while."""
-    if not _is_shown(progress):
-        with _watching(progress):
-            yield
+    with _watching(progress), ExitStack() as closing:
+        if _is_shown(progress):
+            timer = Timer(max(DELAY, 0), _show_title, (title, closing))
+            timer.start()
+            closing.callback(timer.join)
+            closing.callback(timer.cancel)  # the first to be called
+        yield
+
+
+def _show_title(title: str, closing: ExitStack) -> None:
+    if _in_notebook():
+        _CELL.show(f"{escape(title)} …", title)
         return
-    done = Event()
+    from rich.console import Console
 
-    def show() -> None:
-        if done.wait(DELAY):
-            return
-        if _in_notebook():
-            _CELL.show(f"{escape(title)} …", title)
-            return
-        from rich.console import Console
-
-        console = Console(stderr=True)
-        if not console.is_terminal:
-            console.print(title)  # without a terminal: one line
-            return
-        with console.status(title):
-            done.wait()
-
-    thread = Thread(target=show, daemon=True)
-    with _watching(progress):
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+    console = Console(stderr=True)
+    if console.is_terminal:
+        closing.enter_context(console.status(title))
+    else:
+        console.print(title)  # one line
 
 
 @contextmanager

@@ -83,9 +83,7 @@ def _fitting(place: str, key: str, value: Any, settings: Sequence[Setting], tabl
     """The settings of this key that can hold the value: `data` of compare is an argument and an option."""
     option = key.replace("_", "-")
     if option in TYPED:
-        raise ValueError(
-            f"{place}{key} can't be set in a file, which could trust itself; type --{option} instead"
-        )
+        raise ValueError(f"{place}{key} can't be set in a file, which could trust itself; type --{option} instead")
     named = [setting for setting in settings if setting.key == option]
     if not named:
         keys = dict.fromkeys(setting.key for setting in settings)
