@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
@@ -17,7 +18,6 @@ from losslens.tables.frames import make_frame
 from losslens.tables.frozen import Frozen
 from losslens.tracebacks import brief
 from losslens.typing import Mask
-from losslens.uncertainty.inference import Estimates
 
 # What the library asks of results: how they are stored, shown and put together. Tab completion leaves it out, and the
 # reference; what one class alone has of this kind is its `_internal`.
@@ -114,12 +114,9 @@ class Displayed(Stored):
                 raise Absent(why)
             object.__getattribute__(self, name)  # raises: there is none, or why a property has none
 
-    def _table(self) -> ResultTable:
-        """The table to show."""
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return self._table().text()
+    def __repr__(self: Any) -> str:
+        table: ResultTable = self._table()
+        return table.text()
 
     def _repr_html_(self) -> str:
         from losslens.plots.notebook import show
@@ -132,7 +129,7 @@ class Tabular(Displayed):
 
     backend: str  # the data frame library of the input data
 
-    def to_frame(self) -> Any:
+    def to_frame(self: Any) -> Any:
         """The table as a data frame, in the library of the input data."""
         return self._frame(self._table().data())
 
@@ -205,11 +202,10 @@ class ResultMapping(Mapping[str, T], Grouped, Result):
         return next(iter(self.features.values()))
 
     _has_curves = True
-
-    @property
-    def backend(self) -> str:  # type: ignore[override]
-        """The data frame library of the input data."""
-        return str(self._first.backend)
+    backend = property(attrgetter("_first.backend"))
+    _measure, _base, _base_estimates = (
+        property(attrgetter(f"_first.{name}")) for name in ("_measure", "_base", "_base_estimates")
+    )
 
     @property
     def _numbers(self) -> Numbers:
@@ -217,19 +213,6 @@ class ResultMapping(Mapping[str, T], Grouped, Result):
 
     def _why_absent(self, name: str) -> str:
         return str(self._first._why_absent(name) if name not in WORDS else super()._why_absent(name))
-
-    @property
-    def _measure(self) -> str:  # type: ignore[override]
-        return str(self._first._measure)
-
-    @property
-    def _base(self) -> float:
-        return float(self._first._base)
-
-    @property
-    def _base_estimates(self) -> Estimates:
-        estimates: Estimates = self._first._base_estimates
-        return estimates
 
     def __getitem__(self, name: Any) -> T:
         key = pair_name(*map(str, name)) if isinstance(name, tuple) and str(name) not in self.features else str(name)

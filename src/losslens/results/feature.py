@@ -20,13 +20,12 @@ from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.results.extrapolation import Extrapolation
 from losslens.results.replaced_rows import ReplacedRows
-from losslens.results.selection import Grouped, positions, split
+from losslens.results.selection import Grouped, positions
 from losslens.tables.frozen import Deferred, deferred, lazy
-from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
 from losslens.tracebacks import brief
-from losslens.typing import Floats, Indices, Mask
+from losslens.typing import Floats, Indices
 from losslens.uncertainty.bands import Band, band
 
 MIN_CURVES = 30  # rows with kept cells that the mean curve of a streamed group needs: fewer are too noisy
@@ -106,11 +105,6 @@ class FeatureResult(Grouped):
         return np.searchsorted(self.at, self.cells.rows)
 
     @property
-    def row_labels(self) -> Labels | None:
-        """The labels of these rows in a pandas index; None: positions identify them (`row_labels` module)."""
-        return take_labels(self.sample.row_labels, self.at)
-
-    @property
     def complete(self) -> bool:
         """Whether the cells of every row are kept."""
         return len(self.cells.rows) == len(self.at)
@@ -185,9 +179,6 @@ class FeatureResult(Grouped):
             return self
         return replace(self, cells=take_rows(self.cells, np.searchsorted(self.cells.rows, rows)))
 
-    def _split(self, groups: Any) -> dict[Any, Mask]:
-        return split(groups, len(self.at), self.row_labels, self.backend)
-
     @property
     def leaves(self) -> dict[str, Self]:
         """``{rule: given(rows of the leaf)}``, for designs that take donors from the same leaf of a tree."""
@@ -219,10 +210,6 @@ class FeatureResult(Grouped):
         if pi is not None and local is not None and of_kept.local is not None:
             pi = pi + (numbers.pfi - of_kept.pfi)
         return replace(numbers, pi=pi, pd=of_kept.pd, weights=of_kept.weights)
-
-    def band(self, level: float = 0.95) -> Band:
-        """Simultaneous confidence band of the curve, for this model on new data; `level` is its probability."""
-        raise NotImplementedError
 
     def _band(self, cells: NDArray[Any], curve: Any, what: str, level: float) -> Band:
         """A confidence band around the mean of the kept rows' curves."""

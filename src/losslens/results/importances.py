@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Self
@@ -23,7 +23,6 @@ from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
 from losslens.results.regions import Regions, RegionTarget
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else
-from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
 from losslens.text import claim, how_computed, in_digits, share_in_words, size_in_words
 from losslens.tracebacks import brief
@@ -388,9 +387,6 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         computed = {name: f.computed_extrapolation for name, f in self.features.items()}
         note = Extrapolations({name: one for name, one in computed.items() if one is not None}).note
         return [note] if note else []
-
-    def _frame(self, columns: Mapping[str, Any]) -> Any:
-        return make_frame(columns, self._first.backend)
 
     @property
     def _ranked(self) -> list[FeatureImportance]:

@@ -60,9 +60,6 @@ class OneNumber(Grouped, Tabular, Inference):
         skewness = self.influence.skewness
         return standard_errors.interval(self.unbiased, self.std_error, self._units, level, skewness)
 
-    def _drawn_interval(self, level: float) -> tuple[float, float]:
-        raise NotImplementedError
-
     @property
     def p_value(self: Any) -> float:
         """p-value of the one-sided test that this model's importance on new data is at most 0."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -45,10 +46,7 @@ class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
 
     of: dict[str | float, Any]  # `Importances`, which are made of this module
 
-    @property
-    def backend(self) -> str:  # type: ignore[override]
-        """The data frame library of the input data."""
-        return str(self._first._first.backend)
+    backend = property(attrgetter("_first.backend"))
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -220,9 +221,7 @@ class Refits(Result, Inference):
         estimates = Estimates.of_folds(self.features, per_fold, self.correction)
         return replace(estimates, doubts=self.caution)
 
-    @property
-    def _tested(self) -> Estimates:
-        return self._corrected
+    _tested = property(attrgetter("_corrected"))
 
     def _cautions_of(self, names: Sequence[str]) -> list[str]:
         cautions = dict(zip(self.features, self.caution, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from losslens import plots
 from losslens.donors.conditional import Conditioning
 from losslens.plots.look import Look, draws
 from losslens.results.base import Result
-from losslens.results.selection import Compared, Grouped, positions, split
+from losslens.results.selection import Compared, Grouped, positions
 from losslens.results.shapley import mean_of
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named
 from losslens.tables.checks import is_one_of
@@ -39,6 +40,8 @@ class RowChanges(Result, Inference):
     """
 
     _notes: ClassVar[Sequence[str]] = ("p is not adjusted; .test() adjusts for the number of features",)
+    _without: ClassVar[str]  # what it is the increase without
+    untouched: ClassVar[str]  # the condition under which `error` was computed
 
     features: tuple[str, ...]  #: names of the features
     local: Floats  #: (n, p): the change of each row's loss; NaN where it was not computed
@@ -113,12 +116,7 @@ class RowChanges(Result, Inference):
     @property
     def what(self) -> str:
         """What the numbers are, for an axis."""
-        raise NotImplementedError
-
-    @property
-    def untouched(self) -> str:
-        """The condition under which `error` was computed."""
-        raise NotImplementedError
+        return f"increase in {self.title} {self._without}"
 
     @property
     def headline(self) -> str:
@@ -203,6 +201,8 @@ class ConditionalImpact(RowChanges):
 
     conditioning: tuple[Conditioning, ...] = ()  #: how each feature was drawn; empty in files of older versions
 
+    _without, untouched = "beyond the other features", "with nothing drawn"
+
     @property
     def caution(self) -> tuple[str, ...]:
         """Why each number, its interval or its p-value is to be taken with caution, (p,); empty text if it is not."""
@@ -226,23 +226,13 @@ class ConditionalImpact(RowChanges):
             view=(FEATURE, IMPORTANCE, ERROR, INTERVAL, ("p", "{p}[ ({mark})]")),
         )  # fmt: skip
 
-    @property
-    def what(self) -> str:
-        """What the numbers are, for an axis."""
-        return f"increase in {self.title} beyond the other features"
-
-    @property
-    def untouched(self) -> str:
-        """The condition under which `error` was computed."""
-        return "with nothing drawn"
-
 
 How = Literal["drop", "constant"]
 NONE_TESTED = "none of the chosen rows has a weight and is in the test set of a fold; choose others"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class LeftOut(Grouped, RowChanges):
+class LeftOut(RowChanges, Grouped):
     """How much the loss on test rows increases when a learner is fitted without a feature.
 
     Standard errors, intervals and tests are about *these fits on new rows*: the mean over the fitted models of all
@@ -319,11 +309,8 @@ class LeftOut(Grouped, RowChanges):
             raise ValueError(NONE_TESTED)
         return self._of_weight(weight / weight.sum())
 
-    _measure = "error"
-
-    @property
-    def _base(self) -> float:
-        return self.error
+    _without, untouched = "without the feature, refitted", "with all features"
+    _measure, _base, _axis = "error", property(attrgetter("error")), property(attrgetter("what"))
 
     @property
     def _base_estimates(self) -> Estimates:
@@ -346,20 +333,6 @@ class LeftOut(Grouped, RowChanges):
             raise ValueError("no interval with target='learner' for chosen rows: use the result of all rows")
         return Estimates.of_folds(self.features, self.per_fold, self.correction)
 
-    @property
-    def what(self) -> str:
-        """What the numbers are, for an axis."""
-        return f"increase in {self.title} without the feature, refitted"
-
-    @property
-    def untouched(self) -> str:
-        """The condition under which `error` was computed."""
-        return "with all features"
-
-    @property
-    def _axis(self) -> str:
-        return self.what
-
     def given(self, rows: Any) -> Self:
         """The result for these rows; a boolean mask, or row labels (positions where there are none)."""
         chosen = positions(rows, len(self.weight), self.row_labels, self.backend)
@@ -376,5 +349,4 @@ class LeftOut(Grouped, RowChanges):
             training_variance=None if self.training_variance is None else self.training_variance[chosen],
         )  # fmt: skip
 
-    def _split(self, groups: Any) -> dict[Any, Mask]:
-        return split(groups, len(self.weight), self.row_labels, self.backend)
+    at = property(lambda self: np.arange(len(self.weight)))  # positions of the rows

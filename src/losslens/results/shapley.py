@@ -22,13 +22,12 @@ from losslens.results.gap import Gap, gap_between
 from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
-from losslens.results.selection import Compared, Grouped, positions, split
+from losslens.results.selection import Compared, Grouped, positions
 from losslens.results.shapley_curve import ShapleyCurve, Values
 from losslens.results.table import ERROR, FEATURE, ResultTable, named, or_else
 from losslens.tables.checks import is_one_of
 from losslens.tables.constant import best_constant, skill
 from losslens.tables.features import position_of
-from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import (
     claim,
@@ -184,11 +183,6 @@ class ShapleyImportance(Grouped, Result, Inference):
     def whole(self) -> Totals | None:
         """Totals over all rows of files; None for data in memory."""
         return self.sample.totals
-
-    @property
-    def row_labels(self) -> Labels | None:
-        """The labels of these rows in a pandas index; None: positions identify them."""
-        return take_labels(self.sample.row_labels, self.at)
 
     # -- numbers --------------------------------------------------------------------------------------------------
 
@@ -466,9 +460,6 @@ class ShapleyImportance(Grouped, Result, Inference):
 
     def _values_held(self, column: str) -> NDArray[Any] | None:
         return self.values.held(column, self.at)
-
-    def _split(self, groups: Any) -> dict[Any, Mask]:
-        return split(groups, len(self.at), self.row_labels, self.backend)
 
     @brief
     def gap(self, rows_a: Any, rows_b: Any = None, *, names: Sequence[str] | None = None) -> Gap:
