@@ -50,7 +50,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
     """
 
     by_output: dict[str | float, Importances] = field(default_factory=dict)  # of a loss of several outputs
-    remarks: tuple[str, ...] = ()  #: what the model tells of the rows, such as that it was trained on them
+    remarks: tuple[str, ...] = ()  #: what is said of the rows, such as that they are a sample
 
     _internal = ("by_output",)
 
