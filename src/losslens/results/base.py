@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, cast
 
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.selection import Grouped, Numbers
 from losslens.results.table import ResultTable
 from losslens.tables.checks import is_one_of
@@ -17,7 +19,7 @@ from losslens.tables.features import pair_name, unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.tables.frozen import Frozen
 from losslens.tracebacks import brief
-from losslens.typing import Mask
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Mask, Sort
 
 # What the library asks of results: how they are stored, shown and put together. Tab completion leaves it out, and the
 # reference; what one class alone has of this kind is its `_internal`.
@@ -151,11 +153,59 @@ class Result(Tabular, Saveable):
     """Base class of what verbs return: a table, a plot and a file."""
 
 
+class Ranked(Result):
+    """A result with a number of each feature."""
+
+    _picture: ClassVar[str]  # the function that draws the numbers, in a module of `plots`
+
+    @draws("rows")
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the importances, the largest on top.
+
+        Shapley importances have their shares of the total beside them, refits a dot for each fold, and a test against
+        permuted targets what these give, and p.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text() for label in shares.plot().get_yticklabels()]
+        ['x1', 'x0']
+        """
+        ax = attrgetter(self._picture)(plots)(self, ax, Look(top, sort, scale, colors, labels))
+        return cast("Axes", ax)
+
+
+class WithLocal(Result):
+    """A result with a number of each row and feature, `local`."""
+
+    @draws("rows")
+    def plot_local(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the importance of each feature for single rows: a line of dots each, the most important on top.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text().split()[0] for label in imp.plot_local().get_yticklabels()]
+        ['x1', 'x0']
+        """
+        return plots.cells.plot_local(cast("Any", self), ax, Look(top, sort, scale, colors, labels))
+
+
 T = TypeVar("T", bound=Any)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ResultMapping(Mapping[str, T], Grouped, Result):
+class ResultMapping(Grouped, Result, Mapping[str, T]):
     """A mapping from features to their results, in the requested order."""
 
     features: dict[str, T]
@@ -219,9 +269,3 @@ class ResultMapping(Mapping[str, T], Grouped, Result):
         if key not in self.features:
             raise KeyError(unknown_feature(name, list(self.features), "features"))
         return self.features[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.features)
-
-    def __len__(self) -> int:
-        return len(self.features)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -35,7 +35,7 @@ PLAIN = (bool, int, float, str, dt.date, dt.timedelta, np.datetime64, np.timedel
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ByGroup(Mapping[Any, T], Result, Generic[T]):
+class ByGroup(Result, Mapping[Any, T], Generic[T]):
     """The result for each group of rows, with donors from all rows: a mapping from the label of a group to its result.
 
     `to_frame()` has one row for each group and feature; `difference` compares two groups, `differences` all with one.
@@ -90,11 +90,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
             kind = type(label).__name__
             raise TypeError(f"a group is chosen by its label, such as {self._labels[0]!r}; got a {kind}") from None
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.parts)
-
-    def __len__(self) -> int:
-        return len(self.labels)
+    _names = property(lambda self: tuple(self.parts))
 
     # -- numbers --------------------------------------------------------------------------------------------------
 

@@ -32,24 +32,37 @@ MIN_CURVES = 30  # rows with kept cells that the mean curve of a streamed group 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureResult(Grouped):
-    """Cells of one feature and their means."""
+class OneFeature(Grouped):
+    """A feature, and how its numbers were computed: of cells, or of scores of cells."""
 
     name: str  #: name of the feature
     columns: tuple[str, ...]  #: the columns that are replaced
-    values: tuple[NDArray[Any], ...] = lazy()  # the grid: one array, or two for a pair
     ordered: bool  #: whether its values have an order
     design: Design  #: the donor design that was used
-    engine: str  #: the engine that computed the cells
+    engine: str  #: the engine that computed the predictions
     exact: bool  #: whether the number is the mean over all pairs
     n_predictions: int  #: rows that the model predicted
+    backend: str
+    declined: str = ""  #: why no exact engine was used, or why it computed a sample; empty if it computed everything
+
+    _of_one, _has_curves = True, True
+
+    @property
+    def grid(self: Any) -> Any:
+        """The distinct donor values, in order; for a group (g, columns); for a pair two arrays."""
+        return self.values[0] if len(self.values) == 1 else self.values
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class FeatureResult(OneFeature):
+    """Cells of one feature and their means."""
+
+    values: tuple[NDArray[Any], ...] = lazy()  # the grid: one array, or two for a pair
     layout: Layout = lazy()
     sample: Sample
     at: Indices  # positions in the sample of the rows of this result
     means: Means
     cells: Cells
-    backend: str
-    declined: str = ""  #: why the model predicted the cells; empty if an exact engine computed everything
     observed: Floats | None = None  # (len(at), 2), of a pair: positions of these rows on both grids
     conditioning: Conditioning | None = None  #: what conditional samplers condition on; None: donors from all rows
     extrapolated: ReplacedRows | Extrapolation | None = None  # of all rows, also where some are selected
@@ -60,11 +73,6 @@ class FeatureResult(Grouped):
     def _why_sampled(self) -> str:
         """Why the model predicted the cells; empty for samplers, which draw values that no engine has."""
         return self.declined if self.declined != self.design.declined else ""
-
-    @property
-    def grid(self) -> Any:
-        """The distinct donor values, in order; for a group (g, columns); for a pair two arrays."""
-        return self.values[0] if len(self.values) == 1 else self.values
 
     @property
     def weights(self) -> Floats:

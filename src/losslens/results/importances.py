@@ -15,7 +15,7 @@ from losslens.donors.conditional import common_condition
 from losslens.losses import Loss, OutputsLoss, same_outputs
 from losslens.losses import resolve as resolve_loss
 from losslens.plots.look import Look, draws
-from losslens.results.base import ResultMapping
+from losslens.results.base import ResultMapping, WithLocal
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import CURVES_ONLY, FeatureImportance
 from losslens.results.one_number import NUMBERS, numbers_of, together
@@ -33,7 +33,7 @@ from losslens.uncertainty.standard_errors import Target, check_level, check_targ
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Importances(ResultMapping[FeatureImportance], Inference):
+class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
     """Importances of several features: a mapping from name to `FeatureImportance`.
 
     `to_frame()` has one row a feature, the most important first.
@@ -50,7 +50,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
     """
 
     by_output: dict[str | float, Importances] = field(default_factory=dict)  # of a loss of several outputs
-    remarks: tuple[str, ...] = ()  #: what the model tells of the rows, such as that it was trained on them
+    remarks: tuple[str, ...] = ()  #: what is said of the rows, such as that they are a sample
 
     _internal = ("by_output",)
 
@@ -363,23 +363,6 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         ['speed']
         """
         return plots.bars.plot_ranking(self, ax, Look(top, sort, scale, colors, labels), ratio)
-
-    @draws("rows")
-    def plot_local(
-        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ) -> Axes:  # fmt: skip
-        """Draw the importance of each feature for single rows: a line of dots each, the most important on top.
-
-        Examples
-        --------
-        >>> import numpy as np, losslens as ll
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-        >>> [label.get_text().split()[0] for label in imp.plot_local().get_yticklabels()]
-        ['x1', 'x0']
-        """
-        return plots.cells.plot_local(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
     def _extrapolation_note(self) -> list[str]:

@@ -19,7 +19,6 @@ from losslens.uncertainty.standard_errors import Influence, Target, check_target
 class OneNumber(Grouped, Tabular, Inference):
     """What importances of a feature by a loss and by a scorer have in common: `unbiased`, with its `influence`."""
 
-    _of_one, _has_curves = True, True
     _sampled: ClassVar[bool] = True  # whether donors may be sampled, and add noise
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import attrgetter
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
+class Outputs(Tabular, Mapping["str | float", "Importances"], Inference):
     """A mapping from outputs, points in time or quantiles to the importances for each.
 
     `to_frame()` has one row an output and feature. In `estimates()`, `difference` and `test` the importance of x1 for
@@ -47,6 +47,7 @@ class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
     of: dict[str | float, Any]  # `Importances`, which are made of this module
 
     backend = property(attrgetter("_first.backend"))
+    _names = property(attrgetter("of"))
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -145,12 +146,6 @@ class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
             raise KeyError(f"{output!r} is no output; the outputs are {', '.join(map(repr, self.of))}")
         importances: Importances = self.of[output]
         return importances
-
-    def __iter__(self) -> Iterator[str | float]:
-        return iter(self.of)
-
-    def __len__(self) -> int:
-        return len(self.of)
 
     @property
     def _first(self) -> Importances:

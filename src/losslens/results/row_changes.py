@@ -10,10 +10,8 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from losslens import plots
 from losslens.donors.conditional import Conditioning
-from losslens.plots.look import Look, draws
-from losslens.results.base import Result
+from losslens.results.base import Ranked
 from losslens.results.selection import Compared, Grouped, positions
 from losslens.results.shapley import mean_of
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named
@@ -21,7 +19,7 @@ from losslens.tables.checks import is_one_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import by_unit, effective_number
 from losslens.text import in_digits, rounding_error
-from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
+from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.cautions import doubted_draws, noted
 from losslens.uncertainty.inference import Difference, Estimates, Inference, between, cross_products, cubed_differences
 from losslens.uncertainty.standard_errors import (
@@ -33,12 +31,13 @@ from losslens.uncertainty.standard_errors import (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class RowChanges(Result, Inference):
+class RowChanges(Ranked, Inference):
     """How much the loss of each row increases without the information in a feature: one number a row and feature.
 
     `to_frame()` has one row a feature, the most important first.
     """
 
+    _picture = "refits.plot_impact"
     _notes: ClassVar[Sequence[str]] = ("p is not adjusted; .test() adjusts for the number of features",)
     _without: ClassVar[str]  # what it is the increase without
     untouched: ClassVar[str]  # the condition under which `error` was computed
@@ -142,24 +141,6 @@ class RowChanges(Result, Inference):
         table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance",
                             rounding=rounding_error(len(self.local), 2 * self.error))  # fmt: skip
         return table.ordered(np.argsort(-self.importance, kind="stable"))
-
-    @draws("rows")
-    def plot(
-        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ) -> Axes:  # fmt: skip
-        """Draw what each feature adds beyond the others, the largest on top.
-
-        Examples
-        --------
-        >>> import numpy as np, losslens as ll
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> shuffled = lambda X, columns, rng: X[rng.permutation(len(X))]
-        >>> impact = ll.conditional_predictive_impact(lambda X: X[:, 1], X, 2 * X[:, 1], shuffled, loss="squared_error")
-        >>> [label.get_text() for label in impact.plot().get_yticklabels()]
-        ['x1', 'x0']
-        """
-        return plots.refits.plot_impact(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
     def _counted(self) -> Indices:

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from losslens import plots
-from losslens.donors.designs import Design
 from losslens.plots.look import Look, draws
 from losslens.results.effects import curve_columns
+from losslens.results.feature import OneFeature
 from losslens.results.importances import Importances
 from losslens.results.one_number import OneNumber, number_of
 from losslens.results.selection import positions
@@ -35,7 +35,7 @@ NEED_A_LOSS = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureScore(OneNumber):
+class FeatureScore(OneFeature, OneNumber):
     """How much a score decreases when one feature's values come from other rows.
 
     Examples
@@ -51,17 +51,7 @@ class FeatureScore(OneNumber):
     True
     """
 
-    name: str  #: name of the feature
-    columns: tuple[str, ...]  #: the columns that are replaced
-    ordered: bool  #: whether its values have an order
-    design: Design  #: the donor design that was used
-    engine: str  #: the engine that computed the predictions
-    exact: bool  #: whether nothing is sampled
-    n_predictions: int  #: rows that the model predicted
     title: str  #: name of the score
-    backend: str
-    #: why no exact engine was used, or why it computed a sample; empty if it computed all pairs
-    declined: str = ""
     scored: Any  # how the score is computed: MeanScore, ColumnScore
     clipped: ClassVar[float] = 0.0
     complete: ClassVar[bool] = True
@@ -170,11 +160,6 @@ class FeatureScore(OneNumber):
         if self.exact:
             return self.pfi, self.pfi
         raise ValueError("the Monte-Carlo error of a score is not estimated separately; use target='model'")
-
-    @property
-    def grid(self) -> Any:
-        """The values of the curve."""
-        return self.values[0] if len(self.values) == 1 else self.values
 
     @property
     def weights(self) -> Floats:

@@ -16,7 +16,7 @@ from losslens.cells.matrix import Cells, Means, means
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.losses import Loss
 from losslens.plots.look import Look, draws
-from losslens.results.base import Result, Stored
+from losslens.results.base import Ranked, Stored, WithLocal
 from losslens.results.clusters import Clusters
 from losslens.results.gap import Gap, gap_between
 from losslens.results.importances import Importances
@@ -41,7 +41,7 @@ from losslens.text import (
     size_in_words,
 )
 from losslens.tracebacks import brief
-from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
+from losslens.typing import Axes, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Difference, Estimates, Inference, Unit, between
 from losslens.uncertainty.row_errors import row_errors
@@ -129,7 +129,7 @@ def monte_carlo_error(shares: Shares, sample: Sample, at: Indices) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ShapleyImportance(Grouped, Result, Inference):
+class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
     """How much of a model's performance each feature contributes; the shares sum to ``error_none - error_all``.
 
     `to_frame()` has one row a feature, the most important first.
@@ -713,39 +713,7 @@ class ShapleyImportance(Grouped, Result, Inference):
             rounding=noise,
         ).ordered(self._order)  # fmt: skip
 
-    @draws("rows")
-    def plot(
-        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ) -> Axes:  # fmt: skip
-        """Draw each feature's Shapley importance, the largest on top, with its share of the total.
-
-        Examples
-        --------
-        >>> import numpy as np, losslens as ll
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> result = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-        >>> [label.get_text() for label in result.plot().get_yticklabels()]
-        ['x1', 'x0']
-        """
-        return plots.shapley.plot_shapley(self, ax, Look(top, sort, scale, colors, labels))
-
-    @draws("rows")
-    def plot_local(
-        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ) -> Axes:  # fmt: skip
-        """Draw the importance of each feature for single rows: a line of dots each, the most important on top.
-
-        Examples
-        --------
-        >>> import numpy as np, losslens as ll
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-        >>> [label.get_text().split()[0] for label in shares.plot_local().get_yticklabels()]
-        ['x1', 'x0']
-        """
-        return plots.cells.plot_local(self, ax, Look(top, sort, scale, colors, labels))
+    _picture = "shapley.plot_shapley"
 
     @draws("rows")
     def plot_waterfall(

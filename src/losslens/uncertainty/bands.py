@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from losslens.blas import one_thread
 from losslens.tables.frozen import Frozen
+from losslens.tables.sample import by_unit
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.standard_errors import check_level, reach
 
@@ -97,13 +98,8 @@ def _add_up(single: Floats, weight: Floats, block: Indices | None) -> _Units:
     values = np.where(present, single, 0.0)
     with np.errstate(invalid="ignore"):  # 0 / 0: a value where no row has a curve
         pull = mass * (values - (mass * values).sum(axis=0) / mass.sum(axis=0))
-    if block is None:
-        return _Units(mass, pull)
-    codes = np.unique(block[counted], return_inverse=True)[1]
-    sums = np.zeros((2, int(codes.max()) + 1, single.shape[1]))
-    np.add.at(sums[0], codes, mass)
-    np.add.at(sums[1], codes, pull)
-    return _Units(*sums)
+    own = None if block is None else block[counted]
+    return _Units(by_unit(mass, own), by_unit(pull, own))
 
 
 def _largest_deviations(groups: _Units, varying: Indices, level: float) -> tuple[float, float]:
