@@ -2,8 +2,8 @@
 
 A curve is a mean over rows at each value. The half-widths of the band, in standard errors, are quantiles of the largest
 studentised deviation anywhere on the curve, from a bootstrap over the rows. Both sides have quantiles of their own,
-because curves of losses are skewed. A sample shows too little of that skewness where changes of loss are near 0, so each
-value's ends are bent outward by its own skewness, as those of intervals are.
+because curves of losses are skewed. A sample shows too little of that skewness where changes of loss are near 0, so
+the ends at each value are bent outward by its own skewness, as those of intervals are.
 """
 
 from __future__ import annotations

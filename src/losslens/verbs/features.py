@@ -14,6 +14,7 @@ Files that don't fit into memory take the same steps part by part (passes/parts)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, overload
 
 from losslens.donors.designs import Design
@@ -29,6 +30,7 @@ from losslens.results.effects import Effects, FeatureEffect, of_class
 from losslens.results.importances import Importances
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.sources import as_source
+from losslens.tables.training_rows import training_rows
 from losslens.verbs.running import verb
 
 
@@ -167,7 +169,8 @@ def importances_by_loss(
         results |= {name: score_importance(checked, X, y, one, options, shared) for name, one in scorers.items()}
     for name, (_, scale) in means.items():
         results[name] = as_scores(results[name], title_of(as_scorer(losses[name], checked.native)), scale)
-    return {name: results[name] for name in losses}
+    remark = "" if source is not None else training_rows(checked.native, X, y)
+    return {name: replace(results[name], remarks=(remark,)) if remark else results[name] for name in losses}
 
 
 @verb
