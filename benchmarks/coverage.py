@@ -212,9 +212,13 @@ def bands(runs: int) -> Iterator[Line]:
         for n in SIZES:
             for name, held in simulate(partial(_bands, case, n), runs).items():
                 yield Line(case.name, name, n, held, COVERS)
+    for case in (cases.Bent("gamma"), cases.Bent("lognormal")):
+        for n in (80, 300):
+            held = simulate(partial(_bands, case, n), runs)["band of PI, x0, whole curve"]
+            yield Line(case.name, "band of PI, x0, whole curve", n, held, Bar(0.92))
 
 
-def _bands(case: Case, n: int, seed: int) -> Counted:
+def _bands(case: Case | cases.Bent, n: int, seed: int) -> Counted:
     X, y = drawn(case, n, seed)
     one = ll.feature_importance(case.predict, X, y, features=["x0"], donors="all", **HOW)["x0"]
     grid = np.asarray(one.grid, float)

@@ -100,6 +100,44 @@ class Linear:
 
 
 @dataclass(frozen=True)
+class Bent:
+    """``f = 1.5 |x0| + x0 x1`` with a skewed x0 and y = f + t(5): with x1 of mean 0 and variance 1, independent of x0,
+    ``PI_0(v) = 2.25 E(|v| - |x0|)^2 + E(v - x0)^2`` and ``PD_0(v) = 1.5 |v|``, by the moments of x0.
+    """
+
+    kind: str  # of x0: "gamma" with shape 2, "lognormal" with sigma .6; both above 0
+
+    @property
+    def name(self) -> str:
+        """As the table calls it."""
+        return f"{self.kind} x0"
+
+    @property
+    def moments(self) -> tuple[float, float]:
+        """E x0 and E x0^2."""
+        return (2.0, 6.0) if self.kind == "gamma" else (float(np.exp(0.18)), float(np.exp(0.72)))
+
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+        """X and y."""
+        x0 = rng.gamma(2.0, size=n) if self.kind == "gamma" else rng.lognormal(0.0, 0.6, size=n)
+        X = np.column_stack([x0, rng.normal(size=n)])
+        return X, self.predict(X) + rng.standard_t(5, size=n)
+
+    def predict(self, X: Any) -> Floats:
+        """The model."""
+        return np.asarray(1.5 * np.abs(X[:, 0]) + X[:, 0] * X[:, 1])
+
+    def pi(self, v: Floats) -> Floats:
+        """Partial importance of x0 at v."""
+        first, second = self.moments
+        return np.asarray(3.25 * (v**2 - 2 * v * first + second))
+
+    def pd(self, v: Floats) -> Floats:
+        """Partial dependence of x0 at v."""
+        return np.asarray(1.5 * np.abs(v))
+
+
+@dataclass(frozen=True)
 class Interaction:
     """Two features that count by their product alone, and a third."""
 

@@ -257,19 +257,6 @@ def test_a_cluster_that_goes_away_is_one_clear_error(folder, tmp_path, monkeypat
     assert not saved.exists()
 
 
-def test_a_model_that_lives_on_the_cluster(client, folder, tmp_path):
-    """Loaded there from a path: what travels does not hold it."""
-    import joblib
-
-    joblib.dump(LinearRegression().fit(X, Y), tmp_path / "model.joblib")
-    future = client.submit(joblib.load, str(tmp_path / "model.joblib"))
-    options = {"donors": ll.Latin(2), "random_state": 0, "memory": 200_000}
-    there = ll.feature_importance(future, folder, "y", executor=client, **options)
-    same(ll.feature_importance(joblib.load(tmp_path / "model.joblib"), folder, "y", **options), there)
-    model = future.result()
-    assert workers._unpacked(workers._packed([model], workers.SharedObject(model, future)), "another") == ["another"]
-
-
 def test_an_executor_is_a_client(forest):
     with pytest.raises(TypeError, match=r"dask\.distributed Client"):
         ll.feature_importance(forest, X, Y, executor=2)

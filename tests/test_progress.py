@@ -123,7 +123,6 @@ def notebook():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: kernel))
         patch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=kernel.display))
-        patch.setattr(progress, "_CELL", progress._NotebookCell())
         yield kernel
 
 
@@ -143,16 +142,15 @@ def test_a_notebook_sees_one_line_that_goes_away(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_bars_of_a_cell_share_one_place():
+def test_every_bar_of_a_cell_is_empty_in_the_end():
     with notebook() as kernel:
         run(None)
-        run(None)
         with progress.waiting("preparing", None):
-            pass
-        assert kernel.cells == [(1, EMPTY)]
+            time.sleep(0.1)
+        assert kernel.cells == [(1, EMPTY), (1, EMPTY)]
         kernel.execution_count = 2
         run(None)
-        assert kernel.cells == [(1, EMPTY), (2, EMPTY)]
+        assert kernel.cells == [(1, EMPTY), (1, EMPTY), (2, EMPTY)]
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from html import escape
 from importlib import import_module
-from threading import Event, Lock, Thread
+from threading import Lock, Timer
 from typing import Any, Protocol
 
 from losslens.text import duration
@@ -70,10 +70,7 @@ _watched = 0  # how many bars and titles are open whose stderr is a terminal or 
 
 @contextmanager
 def _watching(progress: bool | None) -> Iterator[None]:
-    """While this is open, `tell` writes; of the whole process, since kernels run in threads of their own.
-
-    What was shown in a notebook goes away at the end, also after an error or an interrupt.
-    """
+    """While this is open, `tell` writes; of the whole process, since kernels run in threads of their own."""
     global _watched  # noqa: PLW0603
     mine = progress is not False and (sys.stderr.isatty() or _in_notebook())
     with _LOCK:
@@ -83,15 +80,11 @@ def _watching(progress: bool | None) -> Iterator[None]:
     finally:
         with _LOCK:
             _watched -= mine
-        if not _watched:
-            _CELL.clear()
 
 
 def tell(line: str) -> None:
-    """Show a line in a terminal (stderr) or notebook, while a call runs that was not made with ``progress=False``."""
-    if _watched and _in_notebook():
-        _CELL.show(escape(line), line)
-    elif _watched:
+    """Write a line to stderr, while a call runs that was not made with ``progress=False`` and somebody is looking."""
+    if _watched:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
@@ -104,35 +97,26 @@ def _is_shown(progress: bool | None) -> bool:
 @contextmanager
 def waiting(title: str, progress: bool | None) -> Iterator[None]:
     """Show a title while something runs, once it has taken a while."""
-    if not _is_shown(progress):
-        with _watching(progress):
-            yield
+    with _watching(progress), ExitStack() as closing:
+        if _is_shown(progress):
+            timer = Timer(max(DELAY, 0), _show_title, (title, closing))
+            timer.start()
+            closing.callback(timer.join)
+            closing.callback(timer.cancel)  # the first to be called
+        yield
+
+
+def _show_title(title: str, closing: ExitStack) -> None:
+    if _in_notebook():
+        _notebook_line(closing)(f"{escape(title)} …", title)
         return
-    done = Event()
+    from rich.console import Console
 
-    def show() -> None:
-        if done.wait(DELAY):
-            return
-        if _in_notebook():
-            _CELL.show(f"{escape(title)} …", title)
-            return
-        from rich.console import Console
-
-        console = Console(stderr=True)
-        if not console.is_terminal:
-            console.print(title)  # without a terminal: one line
-            return
-        with console.status(title):
-            done.wait()
-
-    thread = Thread(target=show, daemon=True)
-    with _watching(progress):
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+    console = Console(stderr=True)
+    if console.is_terminal:
+        closing.enter_context(console.status(title))
+    else:
+        console.print(title)  # one line
 
 
 @contextmanager
@@ -140,7 +124,7 @@ def bar(total: int, title: str, progress: bool | None, unit: str = "predictions"
     """Show how many of `total` predictions are made; ``progress=None``: if stderr is a terminal, or in a notebook."""
     shown = _is_shown(progress)
     with _watching(progress), ExitStack() as closing:
-        draw = None if not shown else _draw_in_notebook if _in_notebook() else _terminal(closing)
+        draw = None if not shown else _notebook(closing) if _in_notebook() else _terminal(closing)
         yield ProgressBar(total, title, unit, draw)
 
 
@@ -172,54 +156,39 @@ def _terminal(closing: ExitStack) -> Callable[[ProgressBar], None]:
     return draw
 
 
-def _draw_in_notebook(bar: ProgressBar) -> None:
-    """HTML of one line, which needs no widgets; rich's bar would."""
-    done, total, took = min(bar.done, bar.total), max(bar.total, 1), time.monotonic() - bar.started
-    left = took * (total - done) / done if done else 0.0
-    count, rest = f"{done:,} of {bar.total:,} {bar.unit}", f"{duration(left)} left" if left >= 1 else ""
-    text = ", ".join(filter(None, [count, rest, bar.words]))
-    meter = f'<progress value="{done}" max="{total}" style="width: 12em; vertical-align: middle"></progress>'
-    style = "white-space: nowrap; overflow: hidden; text-overflow: ellipsis"
-    _CELL.show(f'<div style="{style}">{escape(bar.title)} {meter} {escape(text)}</div>', f"{bar.title}: {text}")
+def _notebook(closing: ExitStack) -> Callable[[ProgressBar], None]:
+    """Draws a bar as HTML of one line, which needs no widgets; rich's bar would."""
+    show = _notebook_line(closing)
+
+    def draw(bar: ProgressBar) -> None:
+        done, total, took = min(bar.done, bar.total), max(bar.total, 1), time.monotonic() - bar.started
+        left = took * (total - done) / done if done else 0.0
+        count, rest = f"{done:,} of {bar.total:,} {bar.unit}", f"{duration(left)} left" if left >= 1 else ""
+        text = ", ".join(filter(None, [count, rest, bar.words]))
+        meter = f'<progress value="{done}" max="{total}" style="width: 12em; vertical-align: middle"></progress>'
+        style = "white-space: nowrap; overflow: hidden; text-overflow: ellipsis"
+        show(f'<div style="{style}">{escape(bar.title)} {meter} {escape(text)}</div>', f"{bar.title}: {text}")
+
+    return draw
 
 
-class _NotebookCell:
-    """One place in the output of the cell that runs, for all bars and lines of its calls: none is left behind."""
+def _notebook_line(closing: ExitStack) -> Callable[[str, str], None]:
+    """Shows a line in the output of a cell, HTML and plain, in the place of the last one; it is empty at the end."""
+    places: list[Any] = []  # IPython's handle of it
 
-    def __init__(self) -> None:
-        self.count, self.filled = -1, False
-        self.place: Any = None  # IPython's handle of it
-        self.lock = Lock()  # threads of a bar and of a title may draw at once
+    def show(html: str, text: str) -> None:
+        content = {"text/html": html, "text/plain": text}
+        if places:
+            places[0].update(content, raw=True)
+            return
+        display = import_module("IPython.display").display  # no dependency: only a notebook comes here
+        places.append(display(content, raw=True, display_id=True))
+        closing.callback(show, "", "")
 
-    def show(self, html: str, text: str) -> None:
-        """Replace what is shown; nothing once all calls have ended, as a thread that is late would leave its line."""
-        content, count = {"text/html": html, "text/plain": text}, _kernel().execution_count
-        with self.lock:
-            if not _watched:
-                return
-            if self.place is None or count != self.count:
-                display: Any = import_module("IPython.display").display  # no dependency: only a notebook comes here
-                self.count, self.place = count, display(content, raw=True, display_id=True)
-            else:
-                self.place.update(content, raw=True)
-            self.filled = True
-
-    def clear(self) -> None:
-        """Show nothing."""
-        with self.lock:
-            if self.filled:
-                self.filled = False
-                self.place.update({"text/html": "", "text/plain": ""}, raw=True)
-
-
-_CELL = _NotebookCell()
-
-
-def _kernel() -> Any:
-    """The shell of IPython that runs this; None: none does."""
-    shell = sys.modules.get("IPython")
-    return shell.get_ipython() if shell is not None else None
+    return show
 
 
 def _in_notebook() -> bool:
-    return any(kind.__name__ == "ZMQInteractiveShell" for kind in type(_kernel()).__mro__)  # or one that extends it
+    shell = sys.modules.get("IPython")
+    kernel = shell.get_ipython() if shell is not None else None
+    return any(kind.__name__ == "ZMQInteractiveShell" for kind in type(kernel).__mro__)  # or one that extends it

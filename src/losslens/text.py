@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
+from difflib import get_close_matches
 from functools import wraps
 from math import ceil, floor, log10
 from typing import ParamSpec
@@ -81,6 +82,17 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     """
     shown = [*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def closest(name: object, names: Iterable[str]) -> str | None:
+    """The name that is most like this one, if any is; a wrong case is the commonest mistake.
+
+    >>> closest("Lstat", ["LSTAT", "RM"]), closest("age", ["LSTAT", "RM"])
+    ('LSTAT', None)
+    """
+    folded = {other.casefold(): other for other in names}
+    matches = get_close_matches(str(name).casefold(), folded, n=1)
+    return folded[matches[0]] if matches else None
 
 
 def in_digits(value: float, like: float | None = None) -> str:

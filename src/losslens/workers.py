@@ -7,8 +7,6 @@ and says where its data are. Results come in the order of the parts, so that sum
 from __future__ import annotations
 
 import functools
-import inspect
-import io
 import pickle
 import sys
 import threading
@@ -18,9 +16,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, ParamSpec, TypeAlias, TypeVar
 
 from losslens.progress import Tick, silent
 from losslens.tracebacks import shorten
@@ -28,9 +26,6 @@ from losslens.tracebacks import shorten
 S = TypeVar("S")
 P = TypeVar("P")
 R = TypeVar("R")
-S_contra = TypeVar("S_contra", contravariant=True)
-P_contra = TypeVar("P_contra", contravariant=True)
-R_co = TypeVar("R_co", covariant=True)
 A = ParamSpec("A")
 CHECK_INTERVAL, WORKER_TIMEOUT = 10.0, 120.0  # seconds between two checks for workers, and to wait for the first one
 RETRIES = 3  # of a task, after a file that could not be read or a worker that died
@@ -39,31 +34,16 @@ MOST_SHARED = 8  # objects kept on the cluster while a verb runs
 AHEAD = 2  # tasks submitted for each thread: enough to keep it busy, few enough for memory
 
 
-class Work(Protocol[S_contra, P_contra, R_co]):
-    """One part of the work.
-
-    It reports its progress to `tick`. After Ctrl-C `tick` raises, so that a part that ticks often, with 0 if need be,
-    ends early.
-    """
-
-    def __call__(self, shared: S_contra, part: P_contra, tick: Tick, /) -> R_co:
-        """The result of a part."""
-
-
-class Workers(Protocol):
-    """Run work on parts."""
-
-    grain: ClassVar[int]  # small tasks in a part: fewer are not worth the overhead
-
-    def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
-        """The results, in the order of the parts; an error names the part (`name`, if it has one)."""
+# One part of the work: shared, part, tick -> result. It reports its progress to `tick`. After Ctrl-C `tick` raises, so
+# that a part that ticks often, with 0 if need be, ends early.
+Work: TypeAlias = Callable[[S, P, Tick], R]
 
 
 @dataclass(frozen=True)
 class Serial:
     """One part after the other, in this thread."""
 
-    grain: ClassVar[int] = 1
+    grain: ClassVar[int] = 1  # small tasks in a part: fewer are not worth the overhead
 
     def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
         """The results, in order, each computed when it is requested."""
@@ -154,14 +134,6 @@ class _Stopped(BaseException):
 
 
 @dataclass(frozen=True, eq=False)
-class SharedObject:
-    """A model that is stored on the cluster, and the future that holds it; it is not sent again."""
-
-    model: Any
-    future: Any
-
-
-@dataclass(frozen=True, eq=False)
 class Cluster:
     """A dask.distributed cluster.
 
@@ -171,7 +143,6 @@ class Cluster:
 
     grain: ClassVar[int] = 64
     client: Any
-    model: SharedObject | None = None
     sent: dict[Any, tuple[Any, Any]] = field(default_factory=dict)  # shared objects and their futures
 
     @property
@@ -201,6 +172,9 @@ class Cluster:
             run.cancel(future for _, future in waiting)
 
 
+Workers: TypeAlias = Serial | Threads | Processes | Cluster
+
+
 class _ClusterRun:
     """The tasks of one call of `map`."""
 
@@ -214,12 +188,13 @@ class _ClusterRun:
             self.shared = self.cluster.sent[self.key][1] if self.key in self.cluster.sent else self._share()
 
     def _share(self) -> Any:
-        blob = _packed(self.objects, self.cluster.model)
+        import cloudpickle
+
         with warnings.catch_warnings():
             # A large model has to be sent: as part of the graph, the scheduler keeps it when a worker dies.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            model = None if self.cluster.model is None else self.cluster.model.future
-            shared = self.client.submit(_unpacked, blob, model, retries=RETRIES, pure=False)
+            packed = cloudpickle.dumps(self.objects)
+            shared = self.client.submit(pickle.loads, packed, retries=RETRIES, pure=False)
         self.cluster.sent[self.key] = (self.objects, shared)
         while len(self.cluster.sent) > MOST_SHARED:
             self.cluster.sent.pop(next(iter(self.cluster.sent)))
@@ -324,32 +299,6 @@ def _wait_for_workers(client: Any, seconds: float = 30.0) -> bool:
             pass
         time.sleep(0.1)
     return False
-
-
-def _packed(thing: Any, stored: SharedObject | None) -> bytes:
-    """An object as bytes, without a model that is on the cluster already."""
-    import cloudpickle
-
-    class Packer(cloudpickle.Pickler):  # type: ignore[misc]
-        def persistent_id(self, part: Any) -> str | None:
-            return "model" if stored is not None and part is stored.model else None
-
-    file = io.BytesIO()
-    Packer(file).dump(thing)
-    return file.getvalue()
-
-
-class _Unpacker(pickle.Unpickler):
-    def __init__(self, blob: bytes, model: Any) -> None:
-        super().__init__(io.BytesIO(blob))
-        self.model = model
-
-    def persistent_load(self, name: Any) -> Any:
-        return self.model
-
-
-def _unpacked(blob: bytes, model: Any = None) -> Any:
-    return _Unpacker(blob, model).load()
 
 
 def _work(shared: tuple[Callable[..., Any], Any], packed: bytes) -> Any:
@@ -489,16 +438,6 @@ def with_executor(verb: Callable[A, R]) -> Callable[A, R]:
     @functools.wraps(verb)
     def run(*args: A.args, **kwargs: A.kwargs) -> R:
         cluster, warned = as_cluster(kwargs.get("executor")), _WARNED.get()
-        if cluster is not None:
-            first = next(iter(inspect.signature(verb).parameters))  # the model, or the estimator
-            model = args[0] if args else kwargs.get(first)
-            if hasattr(model, "result") and hasattr(model, "client"):  # a dask future
-                stored = SharedObject(model.result(), model)
-                cluster = replace(cluster, model=stored)
-                if args:
-                    args = (stored.model, *args[1:])  # type: ignore[assignment]
-                else:
-                    kwargs[first] = stored.model
         # Inside another verb that verb's executor is used, and what it has warned of is not said again.
         with _holding(_ACTIVE, cluster or active()), _holding(_WARNED, set() if warned is None else warned):
             try:

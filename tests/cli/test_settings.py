@@ -41,7 +41,6 @@ def test_lists_and_tables_read_as_on_the_command_line(tmp_path):
         "drop": ["m,T"],
         "group": ["size=a,b", "one=c"],
     }
-    assert read(tmp_path, 'group = ["size=a,b"]') == {"group": ["size=a,b"]}
 
 
 def test_data_is_an_argument_and_an_option_of_compare(tmp_path):

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LinearRegression
 
 from losslens.cli import tables
 from losslens.cli.errors import suggestion
@@ -136,23 +137,21 @@ def test_decimal_commas_are_told_and_not_read_as_words(tmp_path):
     table = read_table(str(tmp_path / "t.csv"))
     wanted = r"column 'a' has decimal commas, such as '1,5'; write numbers with points"
 
-    def numbers(X):
-        return X["a"].astype(float)
-
     def words(X):
         return X["a"].str.len()
 
+    numbers = LinearRegression().fit(pd.DataFrame({"a": [1.5, -2.25]}), [3.0, 4.0])
     classifier = DummyClassifier().fit([[0], [1]], ["1,5", "-2,25"])
     with pytest.raises(ValueError, match=wanted):
         rows_for([words, numbers], table, target="y")
     for wrong in ({"target": "a"}, {"target": "y", "weight": "a"}):
         with pytest.raises(ValueError, match=wanted):
             rows_for([lambda X: X["b"]], table, **wrong)
-    assert list(rows_for([numbers], table, target="y", drop=["a"]).X) == ["b"]
+    assert list(rows_for([words], table, target="y", drop=["a"]).X) == ["b"]
     assert list(rows_for([words], table, target="y").X["a"]) == ["1,5", "-2,25"]
     assert list(rows_for([classifier], table, target="a", drop=["b"]).y) == ["1,5", "-2,25"]
     (tmp_path / "t.csv").write_text("a;b\n1,5;x\nabout 2;y\n")
-    assert list(rows_for([numbers], read_table(str(tmp_path / "t.csv")), target="b").X["a"]) == ["1,5", "about 2"]
+    assert list(rows_for([words], read_table(str(tmp_path / "t.csv")), target="b").X["a"]) == ["1,5", "about 2"]
 
 
 def test_values_do_not_move_to_other_columns(tmp_path):

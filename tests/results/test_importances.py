@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -305,3 +306,13 @@ def test_the_importance_of_rounding_noise_is_shown_as_0():
     assert lines[0] == "Importances: increase in squared error; 0 with nothing replaced"
     assert [line.split()[1] == "0" for line in lines[1:4]] == [False, False, True]
     assert "±: standard error" in lines[4]
+
+
+def test_an_error_of_exactly_0_is_named_and_a_small_one_is_not():
+    by_heart = KNeighborsRegressor(1).fit(X, Y)
+    assert "the error is exactly 0 in every row" in repr(explain(model=by_heart))
+    assert "exactly 0" not in repr(explain(X + 1e-3, Y + 1e-3, by_heart))
+    assert "exactly 0" not in repr(explain(y=Y + np.where(np.arange(N) == 3, 1e-9, 0.0), model=by_heart))
+    right = explain(y=X[:, 0] > 0, model=lambda X: X[:, 0] > 0, loss="zero_one")
+    assert right.error == 0
+    assert "exactly 0" not in repr(right)  # labels are often right

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import signal
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any
 import typer
 
 from losslens.results.files import checked_target
+from losslens.text import closest
 
 UNEXPECTED, WRONG_CALL, INTERRUPTED = 1, 2, 130
 HOME = Path(__file__).parents[1]
@@ -160,10 +160,8 @@ def reason(error: BaseException) -> str:
 
 def suggestion(name: str, names: Sequence[str]) -> str:
     """The end of a message about an unknown name: the closest name, or all names."""
-    folded = {other.casefold(): other for other in names}  # wrong case is the most common mistake
-    matches = difflib.get_close_matches(name.casefold(), folded, n=1)
-    if matches:
-        return f"; did you mean {folded[matches[0]]!r}?"
+    if near := closest(name, names):
+        return f"; did you mean {near!r}?"
     shown = ", ".join(names[:10]) + (f", ... ({len(names)} in all)" if len(names) > 10 else "")
     return f"; there is {shown}" if names else ""
 

@@ -17,7 +17,7 @@ DAMAGED = "it is damaged, or of another format"
 # Libraries whose classes hold numbers, names and other models: a message may suggest to trust them.
 ESTIMATORS = ("sklearn", "xgboost", "lightgbm", "catboost", "imblearn", "interpret", "statsmodels", "pygam", "ngboost")
 TOOLS = {"conftest", "datasets", "externals", "testing", "tests"}  # of their modules: they hold no estimators
-EXTRAS = {"skops": "safe", "onnxruntime": "onnx", "xgboost": "xgboost", "lightgbm": "lightgbm"}
+EXTRAS = {"skops": "safe", "onnxruntime": "onnx", "onnx": "onnx", "xgboost": "xgboost", "lightgbm": "lightgbm"}
 
 
 def read_model(name: str, *, trust: bool = False, trusted: Sequence[str] = ()) -> Any:

@@ -18,7 +18,6 @@ TYPES = {
     "tensor(bool)": np.bool_,
     "tensor(string)": np.str_,
 }
-CLEAR = 1e-6  # lead of the largest probability from which on rounding can't change the label
 
 
 class OnnxModel:
@@ -98,17 +97,11 @@ class OnnxClassifier(OnnxModel):
 
     def __init__(self, session: Any, path: Path) -> None:
         super().__init__(session)
-        labels, probabilities = self.probe()[:2]
-        self.guessed = False
+        probabilities = self.probe()[1]
         if isinstance(probabilities, list):  # ZipMap: a mapping from label to probability for each row
             self.classes_ = np.array(list(probabilities[0]))
-            return
-        k = np.shape(probabilities)[1]
-        named = _labels_in_graph(path, k)
-        if named is None and np.asarray(labels).dtype.kind not in "iu":
-            raise ValueError("it doesn't say which column is which class; convert it with zipmap=True")
-        self.classes_ = np.arange(k) if named is None else named
-        self.guessed = named is None
+        else:
+            self.classes_ = _labels_in_graph(path, np.shape(probabilities)[1])
 
     def predict(self, table: Any) -> NDArray[Any]:
         """One label a row."""
@@ -116,21 +109,11 @@ class OnnxClassifier(OnnxModel):
 
     def predict_proba(self, table: Any) -> NDArray[Any]:
         """One column a class."""
-        labels, probabilities = self.run(table)[:2]
+        probabilities = self.run(table)[1]
         if isinstance(probabilities, list):
             classes = self.classes_.tolist()
             return np.array([[row[label] for label in classes] for row in probabilities])
-        probabilities = np.asarray(probabilities)
-        if self.guessed:
-            self._check(np.asarray(labels).reshape(-1), probabilities)
-        return probabilities
-
-    def _check(self, labels: NDArray[Any], probabilities: NDArray[Any]) -> None:
-        """Raise where a label isn't the number of its column: the classes, assumed to be 0, 1, ..., are others then."""
-        top = np.sort(probabilities, axis=1)
-        clear = top[:, -1] - top[:, -2] > CLEAR
-        if (labels != probabilities.argmax(axis=1))[clear].any():
-            raise ValueError("the ONNX model doesn't say which column is which class; convert it with zipmap=True")
+        return np.asarray(probabilities)
 
 
 def read_onnx(path: Path) -> OnnxModel:
@@ -157,16 +140,13 @@ def _typed(array: NDArray[Any], kind: str) -> NDArray[Any]:
     return np.ascontiguousarray(array.astype(TYPES[kind]))
 
 
-def _labels_in_graph(path: Path, k: int) -> NDArray[Any] | None:
-    """The classifier's own labels, where a node lists them."""
-    try:
-        import onnx
-    except ImportError:
-        return None
+def _labels_in_graph(path: Path, k: int) -> NDArray[Any]:
+    """The classifier's own labels, of a node that lists them."""
+    import onnx
+
     for node in onnx.load(str(path), load_external_data=False).graph.node:
         for attribute in node.attribute:
-            if attribute.name.startswith("classlabels") and len(attribute.ints) == k:
-                return np.array(list(attribute.ints))
-            if attribute.name.startswith("classlabels") and len(attribute.strings) == k:
-                return np.array([label.decode() for label in attribute.strings])
-    return None
+            labels = [*attribute.ints, *(label.decode() for label in attribute.strings)]
+            if attribute.name.startswith("classlabels") and len(labels) == k:
+                return np.array(labels)
+    raise ValueError("it doesn't say which column is which class; convert it with zipmap=True")

@@ -66,7 +66,7 @@ def _from_file(ctx: typer.Context, path: str | None) -> str | None:
     """Read the settings first, so that the command line takes precedence."""
     if path is not None and ctx.parent is not None and not ctx.resilient_parsing:
         group: Any = ctx.parent.command
-        by_command = {name: settings(command) for name, command in group.commands.items()}
+        by_command = {name: list(settings(command)) for name, command in group.commands.items()}
         try:
             ctx.default_map = read_settings(path, by_command, str(ctx.info_name))
         except (OSError, ValueError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,12 @@ from losslens.cli.errors import existing_file, suggestion
 TYPED = ("trust", "trust-type")  # on the command line only
 
 Kind = Literal["flag", "one", "many", "named"]  # named: name=value, any number of times
+VALUES: dict[Kind, tuple[tuple[type, ...], str]] = {
+    "flag": ((bool,), "true or false"),
+    "one": ((str, int, float), "one value"),
+    "many": ((str, int, float, list), "a list"),
+    "named": ((dict,), "a table of names"),
+}
 
 
 @dataclass(frozen=True)
@@ -25,8 +31,22 @@ class Setting:
     kind: Kind
     parameter: str
 
+    def fits(self, value: Any) -> bool:
+        """Whether it can hold this value of a file."""
+        return isinstance(value, VALUES[self.kind][0]) and isinstance(value, bool) == (self.kind == "flag")
 
-def read_settings(path: str | Path, commands: Mapping[str, Iterable[Setting]], command: str) -> dict[str, Any]:
+    def typed(self, value: Any) -> Any:
+        """The value as typed on the command line."""
+        if self.kind == "flag":
+            return value
+        if self.kind == "named":
+            return [f"{name}={join(items) if isinstance(items, list) else items}" for name, items in value.items()]
+        if self.kind == "many":  # a list holds names, a string is as typed
+            return [join([item]) for item in value] if isinstance(value, list) else [str(value)]
+        return str(value)
+
+
+def read_settings(path: str | Path, commands: Mapping[str, Sequence[Setting]], command: str) -> dict[str, Any]:
     """The settings of one command, by parameter; a key of no command is an error.
 
     Parameters
@@ -40,79 +60,39 @@ def read_settings(path: str | Path, commands: Mapping[str, Iterable[Setting]], c
     """
     path = existing_file(str(path), "settings file")
     try:
-        with path.open("rb") as file:
-            content = tomllib.load(file)
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"could not read {path} as TOML: it is not UTF-8 text; save it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"could not read {path} as TOML: {error}") from error
-    by_command = {name: list(settings) for name, settings in commands.items()}
-    everywhere = [setting for settings in by_command.values() for setting in settings]
-    top = {key: value for key, value in content.items() if not (isinstance(value, dict) and key in by_command)}
-    _check(path, "", top, everywhere, list(by_command))
-    for name, settings in by_command.items():
-        if isinstance(content.get(name), dict):
-            _check(path, f"[{name}] ", content[name], settings, [])
-    mine = content.get(command, {}) if isinstance(content.get(command, {}), dict) else {}
+    everywhere = [setting for settings in commands.values() for setting in settings]
+    top = {key: value for key, value in content.items() if not (isinstance(value, dict) and key in commands)}
+    tables = {name: content[name] for name in commands if isinstance(content.get(name), dict)}
     values: dict[str, Any] = {}
-    for part in (top, mine):
+    for name, part in {"": top, **tables}.items():
         for key, value in part.items():
-            setting = _fitting(key, value, by_command[command])
-            if setting is not None:
-                values[setting.parameter] = _plain(value, setting)
+            place = f"{path}: {f'[{name}] ' if name else ''}"
+            fitting = _fitting(place, key, value, commands.get(name, everywhere), () if name else list(commands))
+            if name in ("", command):
+                mine = [setting for setting in fitting if setting in commands[command]]
+                values |= {setting.parameter: setting.typed(value) for setting in mine}
     return values
 
 
-def _check(path: Path, where: str, part: Mapping[str, Any], settings: list[Setting], more: list[str]) -> None:
-    keys = list(dict.fromkeys(setting.key for setting in settings))
-    for key, value in part.items():
-        option = key.replace("_", "-")
-        if option in TYPED:
-            raise ValueError(
-                f"{path}: {where}{key} can't be set in a file, which could trust itself; type --{option} instead"
-            )
-        if option not in keys:
-            raise ValueError(f"{path}: {where}unknown key {key!r}{suggestion(key, [*keys, *more])}")
-        if _fitting(key, value, settings) is None:
-            kinds = {setting.kind for setting in settings if setting.key == option}
-            raise ValueError(f"{path}: {where}{key} takes {_words(kinds)}; got {value!r}")
-
-
-def _fitting(key: str, value: Any, settings: list[Setting]) -> Setting | None:
-    """The setting of this key that can hold the value: `data` of compare is an argument and an option."""
-    mine = [setting for setting in settings if setting.key == key.replace("_", "-")]
-    return next((setting for setting in mine if _fits(value, setting.kind)), None)
-
-
-def _fits(value: Any, kind: Kind) -> bool:
-    scalar = isinstance(value, (str, int, float)) and not isinstance(value, bool)
-    if kind == "flag":
-        return isinstance(value, bool)
-    if kind == "one":
-        return scalar
-    if kind == "many":
-        return scalar or (isinstance(value, list) and all(isinstance(item, (str, int, float)) for item in value))
-    if isinstance(value, list):
-        return all(isinstance(item, str) for item in value)  # "name=value", as on the command line
-    return isinstance(value, dict) and all(_fits(item, "many") for item in value.values())
-
-
-def _words(kinds: set[Kind]) -> str:
-    words = {"flag": "true or false", "one": "one value", "many": "a list", "named": "a table of names"}
-    return " or ".join(words[kind] for kind in sorted(kinds))
-
-
-def _plain(value: Any, setting: Setting) -> Any:
-    """The value as typed on the command line."""
-    if setting.kind == "flag":
-        return value
-    if setting.kind == "one":
-        return str(value)
-    if setting.kind == "many":  # a list holds names, a string is as typed
-        return [join([item]) for item in value] if isinstance(value, list) else [str(value)]
-    if isinstance(value, list):
-        return value
-    return [f"{name}={join(items) if isinstance(items, list) else items}" for name, items in value.items()]
+def _fitting(place: str, key: str, value: Any, settings: Sequence[Setting], tables: Sequence[str]) -> list[Setting]:
+    """The settings of this key that can hold the value: `data` of compare is an argument and an option."""
+    option = key.replace("_", "-")
+    if option in TYPED:
+        raise ValueError(f"{place}{key} can't be set in a file, which could trust itself; type --{option} instead")
+    named = [setting for setting in settings if setting.key == option]
+    if not named:
+        keys = dict.fromkeys(setting.key for setting in settings)
+        raise ValueError(f"{place}unknown key {key!r}{suggestion(key, [*keys, *tables])}")
+    fitting = [setting for setting in named if setting.fits(value)]
+    if not fitting:
+        words = " or ".join(VALUES[kind][1] for kind in sorted({setting.kind for setting in named}))
+        raise ValueError(f"{place}{key} takes {words}; got {value!r}")
+    return fitting
 
 
 def join(items: Iterable[Any]) -> str:

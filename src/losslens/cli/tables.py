@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from losslens.cli.needed_numbers import check_numbers
 from losslens.cli.trained_values import categories_of, kinds_of, kinds_of_values
 from losslens.models import Model, as_model
 from losslens.tables.frames import as_table
-from losslens.text import listed
+from losslens.text import closest, listed
 from losslens.typing import Mask
 
 FORMATS = (
@@ -213,7 +212,7 @@ def rows_for(
     names, more = _inputs(models, _names(table), beside, drop)
     X = nw.from_native(table, eager_only=True).select(names).to_native()
     kinds = kinds_for(models, table, target=target, weight=weight, drop=drop)
-    check_numbers(map(as_model, models), X, list(beside.values()), kinds)
+    check_numbers(X, list(beside.values()), kinds)
     for model in models:
         X, seen = _with_categories(X, model)
         more += seen
@@ -269,9 +268,7 @@ def _lacking(missing: Sequence[str], spare: Sequence[str], drop: Sequence[str]) 
         return f"the model needs the column {dropped[0]!r}: it can't be dropped"
     many = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     message = f"the data lack columns that the model needs: {', '.join(map(repr, missing[:5]))}{many}"
-    guesses = {name: difflib.get_close_matches(name.casefold(), [s.casefold() for s in spare], n=1) for name in missing}
-    folded = {name.casefold(): name for name in spare}
-    alike = [f"{name!r} may be {folded[match[0]]!r}" for name, match in guesses.items() if match]
+    alike = [f"{name!r} may be {near!r}" for name in missing if (near := closest(name, spare))]
     return message + (f" ({', '.join(alike[:5])})" if alike else "")
 
 

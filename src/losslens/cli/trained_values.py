@@ -15,7 +15,6 @@ from losslens.tables.columns import is_missing
 
 Kinds = dict[str, Kind]
 Route = tuple[Sequence[Any], Sequence[str]]  # steps, and the columns that go through them
-UNUSED = 0xE000  # the first of the characters that stand for nothing
 
 
 def kinds_of(model: Any, names: Sequence[str], words: Collection[str]) -> Kinds:
@@ -217,35 +216,14 @@ def _xgboost_categories(booster: Any, categorical: Sequence[str]) -> dict[str, l
 def _in_text(parts: list[Any], values: Iterable[Any]) -> list[Any] | None:
     """The categories of a column with bytes as text; None where they are not certain.
 
-    Before 3.4 XGBoost counts the characters of pandas' text where it needs bytes. Of a list with other than ASCII
-    letters it saves too few bytes, cut at wrong places, and predicts for a column whose list is saved just like that.
+    Before 3.4 XGBoost saves too few bytes of lists with other than ASCII letters, cut at wrong places.
     """
     if not isinstance(parts[0], bytes):
         return parts
-    present = {value for value in values if isinstance(value, str)}
-    joined = b"".join(parts)
     try:
-        by_bytes: list[str] | None = [part.decode() for part in parts]
+        texts = [part.decode() for part in parts]
     except UnicodeDecodeError:
-        by_bytes = None
-    if joined.isascii():
-        return by_bytes
-    by_characters = _completed(joined, [len(part) for part in parts], present)
-    readings = (by_bytes, by_characters) if counts_bytes() else (by_characters, by_bytes)
-    used, other = (len(present.intersection(reading or ())) for reading in readings)
-    return readings[0] if used >= other else None
-
-
-def _completed(saved: bytes, widths: Sequence[int], present: Collection[str]) -> list[str] | None:
-    """Texts of these numbers of characters whose bytes begin with those saved; the end is in the data, or not used."""
-    text, texts, start = saved.decode(errors="ignore"), [], 0
-    for place, width in enumerate(widths):
-        part = text[start : start + width]
-        start += width
-        fitting = [value for value in present if len(value) == width and value.startswith(part)]
-        if len(part) < width and fitting:
-            if len(fitting) > 1 or 2 * len(part) < width:
-                return None
-            part = fitting[0]
-        texts.append(part + chr(UNUSED + place) * (width - len(part)))
-    return texts if len(set(texts)) == len(texts) and "".join(texts).encode().startswith(saved) else None
+        return None
+    present = {value for value in values if isinstance(value, str)}
+    certain = all(map(str.isascii, texts)) or (counts_bytes() and present <= set(texts))
+    return texts if certain else None

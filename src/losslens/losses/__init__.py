@@ -3,9 +3,7 @@
 A loss never takes a mean. Uses `tables.arrays`, nothing above it.
 """
 
-from typing import TYPE_CHECKING, Any
-
-from losslens.losses import quantiles, rows  # noqa: F401 - quantiles: files know them
+from losslens.losses import quantiles  # noqa: F401 - files know them
 from losslens.losses.names import from_metadata, names_of, outputs, pointwise, resolve
 from losslens.losses.rows import (
     LARGEST,
@@ -70,11 +68,3 @@ __all__ = [
     "tweedie_deviance",
     "zero_one",
 ]
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Formulas by the names that older pickles hold."""
-        if name.startswith("__") or not hasattr(rows, name):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(rows, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
@@ -10,6 +9,7 @@ from losslens.losses import vectors
 from losslens.losses.rows import FAMILIES, NAMED, Loss, Response, advice
 from losslens.losses.scorers import is_scorer, required_arguments, scorer_names, title_of
 from losslens.losses.vectors import OutputsLoss, averaged
+from losslens.text import closest
 
 
 def resolve(loss: str | Loss | Callable[..., Any], reads: Response = "values") -> Loss:
@@ -171,7 +171,7 @@ def outputs(
 
 
 def _unknown(name: str) -> str:
-    nearest = difflib.get_close_matches(name, [*NAMED, *scorer_names()], n=1)
-    guess = f"; did you mean {nearest[0]!r}?" if nearest else "."
+    nearest = closest(name, [*NAMED, *scorer_names()])
+    guess = f"; did you mean {nearest!r}?" if nearest else "."
     names = ", ".join(sorted({loss.name for loss in NAMED.values()}))
     return f"unknown loss {name!r}{guess} The losses are {names}, and any function (y, prediction) -> (N,)"

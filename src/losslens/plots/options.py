@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from matplotlib.colors import Colormap, is_color_like, to_hex, to_rgba
 
 from losslens.plots.look import Names
 from losslens.tables.checks import is_one_of
-from losslens.text import listed
+from losslens.text import closest, listed
 from losslens.typing import Colors, FeatureLabels, Indices, Sort
 
 CHOICES = {
@@ -95,9 +94,8 @@ def name_features(labels: FeatureLabels | None, features: Sequence[str], columns
 
 
 def _unknown(option: str, name: Any, all_names: Sequence[Any], what: str) -> str:
-    folded = {str(one).casefold(): str(one) for one in all_names}  # a wrong case is the commonest mistake
-    near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
-    hint = f"; did you mean {folded[near[0]]!r}?" if near else "."
+    near = closest(name, map(str, all_names))
+    hint = f"; did you mean {near!r}?" if near else "."
     return f"{option} names {name!r}, which is no {what} here{hint} The {what}s are {listed(list(map(str, all_names)))}"
 
 

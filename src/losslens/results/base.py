@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, cast
 
 from numpy.typing import NDArray
 
+from losslens import plots
+from losslens.plots.look import Look, draws
 from losslens.results.selection import Grouped, Numbers
 from losslens.results.table import ResultTable
 from losslens.tables.checks import is_one_of
@@ -16,8 +19,7 @@ from losslens.tables.features import pair_name, unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.tables.frozen import Frozen
 from losslens.tracebacks import brief
-from losslens.typing import Mask
-from losslens.uncertainty.inference import Estimates
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Mask, Sort
 
 # What the library asks of results: how they are stored, shown and put together. Tab completion leaves it out, and the
 # reference; what one class alone has of this kind is its `_internal`.
@@ -114,12 +116,9 @@ class Displayed(Stored):
                 raise Absent(why)
             object.__getattribute__(self, name)  # raises: there is none, or why a property has none
 
-    def _table(self) -> ResultTable:
-        """The table to show."""
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return self._table().text()
+    def __repr__(self: Any) -> str:
+        table: ResultTable = self._table()
+        return table.text()
 
     def _repr_html_(self) -> str:
         from losslens.plots.notebook import show
@@ -132,7 +131,7 @@ class Tabular(Displayed):
 
     backend: str  # the data frame library of the input data
 
-    def to_frame(self) -> Any:
+    def to_frame(self: Any) -> Any:
         """The table as a data frame, in the library of the input data."""
         return self._frame(self._table().data())
 
@@ -154,11 +153,59 @@ class Result(Tabular, Saveable):
     """Base class of what verbs return: a table, a plot and a file."""
 
 
+class Ranked(Result):
+    """A result with a number of each feature."""
+
+    _picture: ClassVar[str]  # the function that draws the numbers, in a module of `plots`
+
+    @draws("rows")
+    def plot(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the importances, the largest on top.
+
+        Shapley importances have their shares of the total beside them, refits a dot for each fold, and a test against
+        permuted targets what these give, and p.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text() for label in shares.plot().get_yticklabels()]
+        ['x1', 'x0']
+        """
+        ax = attrgetter(self._picture)(plots)(self, ax, Look(top, sort, scale, colors, labels))
+        return cast("Axes", ax)
+
+
+class WithLocal(Result):
+    """A result with a number of each row and feature, `local`."""
+
+    @draws("rows")
+    def plot_local(
+        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
+        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+    ) -> Axes:  # fmt: skip
+        """Draw the importance of each feature for single rows: a line of dots each, the most important on top.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
+        >>> [label.get_text().split()[0] for label in imp.plot_local().get_yticklabels()]
+        ['x1', 'x0']
+        """
+        return plots.cells.plot_local(cast("Any", self), ax, Look(top, sort, scale, colors, labels))
+
+
 T = TypeVar("T", bound=Any)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ResultMapping(Mapping[str, T], Grouped, Result):
+class ResultMapping(Grouped, Result, Mapping[str, T]):
     """A mapping from features to their results, in the requested order."""
 
     features: dict[str, T]
@@ -205,11 +252,10 @@ class ResultMapping(Mapping[str, T], Grouped, Result):
         return next(iter(self.features.values()))
 
     _has_curves = True
-
-    @property
-    def backend(self) -> str:  # type: ignore[override]
-        """The data frame library of the input data."""
-        return str(self._first.backend)
+    backend = property(attrgetter("_first.backend"))
+    _measure, _base, _base_estimates = (
+        property(attrgetter(f"_first.{name}")) for name in ("_measure", "_base", "_base_estimates")
+    )
 
     @property
     def _numbers(self) -> Numbers:
@@ -218,27 +264,8 @@ class ResultMapping(Mapping[str, T], Grouped, Result):
     def _why_absent(self, name: str) -> str:
         return str(self._first._why_absent(name) if name not in WORDS else super()._why_absent(name))
 
-    @property
-    def _measure(self) -> str:  # type: ignore[override]
-        return str(self._first._measure)
-
-    @property
-    def _base(self) -> float:
-        return float(self._first._base)
-
-    @property
-    def _base_estimates(self) -> Estimates:
-        estimates: Estimates = self._first._base_estimates
-        return estimates
-
     def __getitem__(self, name: Any) -> T:
         key = pair_name(*map(str, name)) if isinstance(name, tuple) and str(name) not in self.features else str(name)
         if key not in self.features:
             raise KeyError(unknown_feature(name, list(self.features), "features"))
         return self.features[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.features)
-
-    def __len__(self) -> int:
-        return len(self.features)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -17,7 +18,6 @@ from losslens.results.base import Result
 from losslens.results.selection import Compared, Numbers
 from losslens.results.table import NONE, ResultTable
 from losslens.tables.features import unknown_feature
-from losslens.tables.frames import make_frame
 from losslens.tables.row_labels import label_text
 from losslens.text import in_digits
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Indices, Sort
@@ -35,7 +35,7 @@ PLAIN = (bool, int, float, str, dt.date, dt.timedelta, np.datetime64, np.timedel
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ByGroup(Mapping[Any, T], Result, Generic[T]):
+class ByGroup(Result, Mapping[Any, T], Generic[T]):
     """The result for each group of rows, with donors from all rows: a mapping from the label of a group to its result.
 
     `to_frame()` has one row for each group and feature; `difference` compares two groups, `differences` all with one.
@@ -66,6 +66,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
     name: str = "group"  #: what the rows are grouped by
 
     _errors_elsewhere = "each group has its own: groups[label]; difference() and differences() compare them"
+    backend = property(attrgetter("every.backend"))
 
     # -- a mapping ------------------------------------------------------------------------------------------------
 
@@ -89,11 +90,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
             kind = type(label).__name__
             raise TypeError(f"a group is chosen by its label, such as {self._labels[0]!r}; got a {kind}") from None
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.parts)
-
-    def __len__(self) -> int:
-        return len(self.labels)
+    _names = property(lambda self: tuple(self.parts))
 
     # -- numbers --------------------------------------------------------------------------------------------------
 
@@ -325,9 +322,7 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
     def _numbers(self) -> dict[Any, Numbers]:
         return {label: part._numbers for label, part in self.items()}
 
-    @cached_property
-    def _numbers_of_all(self) -> Numbers:
-        return dict(self.every._numbers)
+    _numbers_of_all = cached_property(attrgetter("every._numbers"))
 
     @property
     def _ranked(self) -> list[str]:
@@ -355,9 +350,6 @@ class ByGroup(Mapping[Any, T], Result, Generic[T]):
         rows = [np.asarray(self.codes == list(self).index(label)) for label in (first, second)]
         compare: Compared = self.every._between(parts, rows, (label_text(first), label_text(second)))
         return compare
-
-    def _frame(self, columns: Mapping[str, Any]) -> Any:
-        return make_frame(columns, self.every.backend)
 
 
 def by_group(result: Any, groups: Any) -> ByGroup[Any]:

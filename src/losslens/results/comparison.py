@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import combinations
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,6 @@ from losslens.results.table import ResultTable, or_else
 from losslens.tables.checks import is_one_of
 from losslens.tables.distribution_shift import DistributionShift
 from losslens.tables.features import unknown_feature
-from losslens.tables.frames import make_frame
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Sort
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Adjustment, Difference, between, columns_of_differences
@@ -54,15 +54,14 @@ class Comparison(Result):
 
     _internal = ("shifts",)
     _errors_elsewhere = "each model, or set of rows, has its own: comparison[name]; differences() compares them"
+    _names = property(attrgetter("names"))
+    _measure = property(attrgetter("_first._measure"))  # "error", the smaller the better, or "score", the larger
+    backend = property(attrgetter("_first.backend"))
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the models, or of the sets of rows."""
         return tuple(self.importances)
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return self.names
 
     def _part(self, name: str) -> Importances:
         return self.importances[name]
@@ -193,11 +192,6 @@ class Comparison(Result):
         columns = {"value": self._measure} | {name: name for name in ("std_error", "low", "high", "caution")}
         data = {new: [getattr(models[name], own) for name in order] for own, new in columns.items()}
         return self._frame({"model": order} | data)
-
-    @property
-    def _measure(self) -> str:
-        """Whether models have errors, the smaller the better, or scores, the larger the better."""
-        return self._first._measure
 
     def agreement(self) -> Any:
         """Agreement of the rankings of features: Kendall's and Spearman's coefficients of every two; a data frame."""
@@ -385,9 +379,6 @@ class Comparison(Result):
         if not is_one_of(name, self.importances):
             raise KeyError(unknown_feature(name, self.names, "models").replace("feature", "model", 1))
         return self.importances[name]
-
-    def _frame(self, columns: Mapping[str, Any]) -> Any:
-        return make_frame(columns, next(iter(self._first.values())).backend)
 
 
 def distance_in_words(shift: DistributionShift) -> str:

@@ -100,7 +100,7 @@ class FeatureEffect(FeatureResult, Tabular):
         """
         return plots.feature.plot_effect(self, ax, Look(colors=colors, labels=labels, curves=curves), center)
 
-    _of_one, _has_curves, _is_ranked = True, True, False
+    _is_ranked = False
     _heading, _why_no_error = "smallest to largest of the PD curve", "is a curve"
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -136,7 +136,7 @@ def _as_numbers(values: NDArray[Any]) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Extrapolations(Mapping[str, Extrapolation], Result):
+class Extrapolations(Result, Mapping[str, Extrapolation]):
     """Extrapolation of several features: a mapping from name to `Extrapolation`, without pairs on a product grid.
 
     `to_frame()` has one row a feature, the largest AUC first: feature, auc, share, warns, tied_to.
@@ -215,9 +215,3 @@ class Extrapolations(Mapping[str, Extrapolation], Result):
     def __getitem__(self, name: str) -> Extrapolation:
         position_of(name, tuple(self.features))
         return self.features[str(name)]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.features)
-
-    def __len__(self) -> int:
-        return len(self.features)

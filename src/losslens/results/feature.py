@@ -20,37 +20,49 @@ from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.results.extrapolation import Extrapolation
 from losslens.results.replaced_rows import ReplacedRows
-from losslens.results.selection import Grouped, positions, split
+from losslens.results.selection import Grouped, positions
 from losslens.tables.frozen import Deferred, deferred, lazy
-from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
 from losslens.tracebacks import brief
-from losslens.typing import Floats, Indices, Mask
+from losslens.typing import Floats, Indices
 from losslens.uncertainty.bands import Band, band
 
 MIN_CURVES = 30  # rows with kept cells that the mean curve of a streamed group needs: fewer are too noisy
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureResult(Grouped):
-    """Cells of one feature and their means."""
+class OneFeature(Grouped):
+    """A feature, and how its numbers were computed: of cells, or of scores of cells."""
 
     name: str  #: name of the feature
     columns: tuple[str, ...]  #: the columns that are replaced
-    values: tuple[NDArray[Any], ...] = lazy()  # the grid: one array, or two for a pair
     ordered: bool  #: whether its values have an order
     design: Design  #: the donor design that was used
-    engine: str  #: the engine that computed the cells
+    engine: str  #: the engine that computed the predictions
     exact: bool  #: whether the number is the mean over all pairs
     n_predictions: int  #: rows that the model predicted
+    backend: str
+    declined: str = ""  #: why no exact engine was used, or why it computed a sample; empty if it computed everything
+
+    _of_one, _has_curves = True, True
+
+    @property
+    def grid(self: Any) -> Any:
+        """The distinct donor values, in order; for a group (g, columns); for a pair two arrays."""
+        return self.values[0] if len(self.values) == 1 else self.values
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class FeatureResult(OneFeature):
+    """Cells of one feature and their means."""
+
+    values: tuple[NDArray[Any], ...] = lazy()  # the grid: one array, or two for a pair
     layout: Layout = lazy()
     sample: Sample
     at: Indices  # positions in the sample of the rows of this result
     means: Means
     cells: Cells
-    backend: str
-    declined: str = ""  #: why the model predicted the cells; empty if an exact engine computed everything
     observed: Floats | None = None  # (len(at), 2), of a pair: positions of these rows on both grids
     conditioning: Conditioning | None = None  #: what conditional samplers condition on; None: donors from all rows
     extrapolated: ReplacedRows | Extrapolation | None = None  # of all rows, also where some are selected
@@ -61,11 +73,6 @@ class FeatureResult(Grouped):
     def _why_sampled(self) -> str:
         """Why the model predicted the cells; empty for samplers, which draw values that no engine has."""
         return self.declined if self.declined != self.design.declined else ""
-
-    @property
-    def grid(self) -> Any:
-        """The distinct donor values, in order; for a group (g, columns); for a pair two arrays."""
-        return self.values[0] if len(self.values) == 1 else self.values
 
     @property
     def weights(self) -> Floats:
@@ -104,11 +111,6 @@ class FeatureResult(Grouped):
         Of data in files, `local` is that of a sample of the rows; ``whole.rows`` are their positions in the files.
         """
         return np.searchsorted(self.at, self.cells.rows)
-
-    @property
-    def row_labels(self) -> Labels | None:
-        """The labels of these rows in a pandas index; None: positions identify them (`row_labels` module)."""
-        return take_labels(self.sample.row_labels, self.at)
 
     @property
     def complete(self) -> bool:
@@ -185,9 +187,6 @@ class FeatureResult(Grouped):
             return self
         return replace(self, cells=take_rows(self.cells, np.searchsorted(self.cells.rows, rows)))
 
-    def _split(self, groups: Any) -> dict[Any, Mask]:
-        return split(groups, len(self.at), self.row_labels, self.backend)
-
     @property
     def leaves(self) -> dict[str, Self]:
         """``{rule: given(rows of the leaf)}``, for designs that take donors from the same leaf of a tree."""
@@ -219,10 +218,6 @@ class FeatureResult(Grouped):
         if pi is not None and local is not None and of_kept.local is not None:
             pi = pi + (numbers.pfi - of_kept.pfi)
         return replace(numbers, pi=pi, pd=of_kept.pd, weights=of_kept.weights)
-
-    def band(self, level: float = 0.95) -> Band:
-        """Simultaneous confidence band of the curve, for this model on new data; `level` is its probability."""
-        raise NotImplementedError
 
     def _band(self, cells: NDArray[Any], curve: Any, what: str, level: float) -> Band:
         """A confidence band around the mean of the kept rows' curves."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Self
@@ -15,7 +15,7 @@ from losslens.donors.conditional import common_condition
 from losslens.losses import Loss, OutputsLoss, same_outputs
 from losslens.losses import resolve as resolve_loss
 from losslens.plots.look import Look, draws
-from losslens.results.base import ResultMapping
+from losslens.results.base import ResultMapping, WithLocal
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import CURVES_ONLY, FeatureImportance
 from losslens.results.one_number import NUMBERS, numbers_of, together
@@ -23,7 +23,6 @@ from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
 from losslens.results.regions import Regions, RegionTarget
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else
-from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
 from losslens.text import claim, how_computed, in_digits, share_in_words, size_in_words
 from losslens.tracebacks import brief
@@ -34,7 +33,7 @@ from losslens.uncertainty.standard_errors import Target, check_level, check_targ
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Importances(ResultMapping[FeatureImportance], Inference):
+class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
     """Importances of several features: a mapping from name to `FeatureImportance`.
 
     `to_frame()` has one row a feature, the most important first.
@@ -51,7 +50,7 @@ class Importances(ResultMapping[FeatureImportance], Inference):
     """
 
     by_output: dict[str | float, Importances] = field(default_factory=dict)  # of a loss of several outputs
-    remarks: tuple[str, ...] = ()  #: what the model tells of the rows, such as that it was trained on them
+    remarks: tuple[str, ...] = ()  #: what is said of the rows, such as that they are a sample
 
     _internal = ("by_output",)
 
@@ -365,32 +364,12 @@ class Importances(ResultMapping[FeatureImportance], Inference):
         """
         return plots.bars.plot_ranking(self, ax, Look(top, sort, scale, colors, labels), ratio)
 
-    @draws("rows")
-    def plot_local(
-        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ) -> Axes:  # fmt: skip
-        """Draw the importance of each feature for single rows: a line of dots each, the most important on top.
-
-        Examples
-        --------
-        >>> import numpy as np, losslens as ll
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-        >>> [label.get_text().split()[0] for label in imp.plot_local().get_yticklabels()]
-        ['x1', 'x0']
-        """
-        return plots.cells.plot_local(self, ax, Look(top, sort, scale, colors, labels))
-
     @property
     def _extrapolation_note(self) -> list[str]:
         """The note on extrapolation of features for which it has been computed: showing a result computes nothing."""
         computed = {name: f.computed_extrapolation for name, f in self.features.items()}
         note = Extrapolations({name: one for name, one in computed.items() if one is not None}).note
         return [note] if note else []
-
-    def _frame(self, columns: Mapping[str, Any]) -> Any:
-        return make_frame(columns, self._first.backend)
 
     @property
     def _ranked(self) -> list[FeatureImportance]:

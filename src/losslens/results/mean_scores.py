@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from losslens import losses
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss, OutputLoss
 from losslens.results.base import Stored
 from losslens.results.importance import FeatureImportance
-from losslens.tables.sample import Sample, by_unit
+from losslens.tables.sample import by_unit
 from losslens.typing import Floats, Indices
-from losslens.uncertainty.inference import Unit
 from losslens.uncertainty.standard_errors import Influence
 
 Scale = Literal["error", "share right", "share explained", "root"]
@@ -51,15 +50,12 @@ class MeanScore(Stored):
     scale: Scale
     is_auc: ClassVar[bool] = False
 
-    @property
-    def at(self) -> Indices:
-        """The rows that are scored, as positions."""
-        return self.first.at
-
-    @property
-    def sample(self) -> Sample:
-        """All rows."""
-        return self.first.sample
+    at = property(attrgetter("first.at"), doc="The rows that are scored, as positions.")
+    sample = property(attrgetter("first.sample"), doc="All rows.")
+    values = property(attrgetter("first.values"), doc="The grid of the curve.")
+    shares = property(attrgetter("first.means.weights"), doc="The share of the donors at each value.")
+    unit = property(attrgetter("first._unit"), doc="What is left out.")
+    units = property(attrgetter("first._units"), doc="As many units of equal weight.")
 
     @property
     def first(self) -> FeatureImportance:
@@ -94,16 +90,6 @@ class MeanScore(Stored):
         return float(self._mean([one.lost(one.unbiased) for one in self._each]))
 
     @property
-    def values(self) -> tuple[NDArray[Any], ...]:
-        """The grid of the curve."""
-        return self.first.values
-
-    @property
-    def shares(self) -> Floats | None:
-        """The share of the donors at each value."""
-        return self.first.means.weights
-
-    @property
     def curve(self) -> Floats:
         """The score less that with every row at a value, (g,) or (g1, g2)."""
         return np.asarray(self._mean([one.lost(one.part.pi) for one in self._each]))
@@ -126,16 +112,6 @@ class MeanScore(Stored):
         if self.linear:
             return -self.first.base_influence
         return _sum([one.score_influence() for one in self._each])
-
-    @property
-    def unit(self) -> Unit:
-        """What is left out."""
-        return self.first._unit
-
-    @property
-    def units(self) -> float:
-        """As many units of equal weight."""
-        return self.first._units
 
     def at_positions(self, chosen: Indices) -> Self:
         """The score of some rows, with donors from all rows."""

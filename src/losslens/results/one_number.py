@@ -19,7 +19,6 @@ from losslens.uncertainty.standard_errors import Influence, Target, check_target
 class OneNumber(Grouped, Tabular, Inference):
     """What importances of a feature by a loss and by a scorer have in common: `unbiased`, with its `influence`."""
 
-    _of_one, _has_curves = True, True
     _sampled: ClassVar[bool] = True  # whether donors may be sampled, and add noise
 
     name: str
@@ -59,9 +58,6 @@ class OneNumber(Grouped, Tabular, Inference):
             return drawn
         skewness = self.influence.skewness
         return standard_errors.interval(self.unbiased, self.std_error, self._units, level, skewness)
-
-    def _drawn_interval(self, level: float) -> tuple[float, float]:
-        raise NotImplementedError
 
     @property
     def p_value(self: Any) -> float:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
+class Outputs(Tabular, Mapping["str | float", "Importances"], Inference):
     """A mapping from outputs, points in time or quantiles to the importances for each.
 
     `to_frame()` has one row an output and feature. In `estimates()`, `difference` and `test` the importance of x1 for
@@ -41,10 +42,8 @@ class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
 
     of: dict[str | float, Any]  # `Importances`, which are made of this module
 
-    @property
-    def backend(self) -> str:  # type: ignore[override]
-        """The data frame library of the input data."""
-        return str(self._first._first.backend)
+    backend = property(attrgetter("_first.backend"))
+    _names = property(attrgetter("of"))
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -143,12 +142,6 @@ class Outputs(Mapping["str | float", "Importances"], Tabular, Inference):
             raise KeyError(f"{output!r} is no output; the outputs are {', '.join(map(repr, self.of))}")
         importances: Importances = self.of[output]
         return importances
-
-    def __iter__(self) -> Iterator[str | float]:
-        return iter(self.of)
-
-    def __len__(self) -> int:
-        return len(self.of)
 
     @property
     def _first(self) -> Importances:

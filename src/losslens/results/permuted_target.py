@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from losslens import plots
-from losslens.plots.look import Look, draws
-from losslens.results.base import Result
+from losslens.results.base import Ranked
 from losslens.results.table import FEATURE, IMPORTANCE, ResultTable
-from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
+from losslens.typing import Floats
 from losslens.uncertainty.inference import Adjustment, columns_of_tests
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class PermutedTarget(Result):
+class PermutedTarget(Ranked):
     """Importances compared with those of refits to a permuted target, where there is nothing to learn.
 
     Examples
@@ -35,6 +33,7 @@ class PermutedTarget(Result):
     what: str  #: what the numbers are, such as "increase in squared error"
     backend: str
 
+    _picture = "refits.plot_permuted_target"
     _errors_elsewhere = "its p-values come from permuted targets: test()"
 
     def _part(self, name: str) -> PermutedTarget:
@@ -54,24 +53,6 @@ class PermutedTarget(Result):
     def to_frame(self) -> Any:
         """The tests, adjusted for their number by Holm's method."""
         return self.test()
-
-    @draws("rows")
-    def plot(
-        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ) -> Axes:  # fmt: skip
-        """Draw each feature's importance over those with permuted targets, the largest on top; p beside the names.
-
-        Examples
-        --------
-        >>> import numpy as np, losslens as ll
-        >>> from sklearn.linear_model import LinearRegression
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> test = ll.permuted_target_test(LinearRegression(), X, 2 * X[:, 1], permutations=9, random_state=0)
-        >>> [label.get_text().split()[0] for label in test.plot().get_yticklabels()]
-        ['x1', 'x0']
-        """
-        return plots.refits.plot_permuted_target(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
     def headline(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
+from operator import attrgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from losslens import plots
 from losslens.plots.look import Look, draws
-from losslens.results.base import Result, Tabular
+from losslens.results.base import Ranked, Tabular
 from losslens.results.importances import Importances
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, facts
@@ -21,7 +22,7 @@ from losslens.tables.checks import is_one_of
 from losslens.tables.columns import count_missing, key, places_of
 from losslens.tables.features import position_of
 from losslens.text import in_digits
-from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices
 from losslens.uncertainty.cautions import doubted_folds, noted
 from losslens.uncertainty.inference import Estimates, Inference, cross_products
 from losslens.uncertainty.standard_errors import Target, check_level
@@ -122,7 +123,7 @@ class RefitCurve(Tabular):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Refits(Result, Inference):
+class Refits(Ranked, Inference):
     """Importances of a learner, from models fitted on different rows.
 
     `to_frame()` has one row a feature, the most important first. Standard errors, intervals, `difference` and `ranks`
@@ -220,9 +221,8 @@ class Refits(Result, Inference):
         estimates = Estimates.of_folds(self.features, per_fold, self.correction)
         return replace(estimates, doubts=self.caution)
 
-    @property
-    def _tested(self) -> Estimates:
-        return self._corrected
+    _picture = "refits.plot_refits"
+    _tested = property(attrgetter("_corrected"))
 
     def _cautions_of(self, names: Sequence[str]) -> list[str]:
         cautions = dict(zip(self.features, self.caution, strict=True))
@@ -309,24 +309,6 @@ class Refits(Result, Inference):
         notes += self.cautions
         table = ResultTable(f"Refits: {self.headline}", columns, RANKED, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
-
-    @draws("rows")
-    def plot(
-        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ) -> Axes:  # fmt: skip
-        """Draw a learner's importances, the largest on top, with a dot for each fold.
-
-        Examples
-        --------
-        >>> import numpy as np, losslens as ll
-        >>> from sklearn.linear_model import LinearRegression
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> refits = ll.feature_importance_cv(LinearRegression(), X, 2 * X[:, 1], random_state=0)
-        >>> [label.get_text() for label in refits.plot().get_yticklabels()]
-        ['x1', 'x0']
-        """
-        return plots.refits.plot_refits(self, ax, Look(top, sort, scale, colors, labels))
 
 
 def _common_grid(grids: list[NDArray[Any]], ordered: bool) -> NDArray[Any]:

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from losslens import plots
 from losslens.donors.conditional import Conditioning
-from losslens.plots.look import Look, draws
-from losslens.results.base import Result
-from losslens.results.selection import Compared, Grouped, positions, split
+from losslens.results.base import Ranked
+from losslens.results.selection import Compared, Grouped, positions
 from losslens.results.shapley import mean_of
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named
 from losslens.tables.checks import is_one_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import by_unit, effective_number
 from losslens.text import in_digits, rounding_error
-from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
+from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.cautions import doubted_draws, noted
 from losslens.uncertainty.inference import Difference, Estimates, Inference, between, cross_products, cubed_differences
 from losslens.uncertainty.standard_errors import (
@@ -32,13 +31,16 @@ from losslens.uncertainty.standard_errors import (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class RowChanges(Result, Inference):
+class RowChanges(Ranked, Inference):
     """How much the loss of each row increases without the information in a feature: one number a row and feature.
 
     `to_frame()` has one row a feature, the most important first.
     """
 
+    _picture = "refits.plot_impact"
     _notes: ClassVar[Sequence[str]] = ("p is not adjusted; .test() adjusts for the number of features",)
+    _without: ClassVar[str]  # what it is the increase without
+    untouched: ClassVar[str]  # the condition under which `error` was computed
 
     features: tuple[str, ...]  #: names of the features
     local: Floats  #: (n, p): the change of each row's loss; NaN where it was not computed
@@ -113,12 +115,7 @@ class RowChanges(Result, Inference):
     @property
     def what(self) -> str:
         """What the numbers are, for an axis."""
-        raise NotImplementedError
-
-    @property
-    def untouched(self) -> str:
-        """The condition under which `error` was computed."""
-        raise NotImplementedError
+        return f"increase in {self.title} {self._without}"
 
     @property
     def headline(self) -> str:
@@ -144,24 +141,6 @@ class RowChanges(Result, Inference):
         table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance",
                             rounding=rounding_error(len(self.local), 2 * self.error))  # fmt: skip
         return table.ordered(np.argsort(-self.importance, kind="stable"))
-
-    @draws("rows")
-    def plot(
-        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ) -> Axes:  # fmt: skip
-        """Draw what each feature adds beyond the others, the largest on top.
-
-        Examples
-        --------
-        >>> import numpy as np, losslens as ll
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> shuffled = lambda X, columns, rng: X[rng.permutation(len(X))]
-        >>> impact = ll.conditional_predictive_impact(lambda X: X[:, 1], X, 2 * X[:, 1], shuffled, loss="squared_error")
-        >>> [label.get_text() for label in impact.plot().get_yticklabels()]
-        ['x1', 'x0']
-        """
-        return plots.refits.plot_impact(self, ax, Look(top, sort, scale, colors, labels))
 
     @property
     def _counted(self) -> Indices:
@@ -203,6 +182,8 @@ class ConditionalImpact(RowChanges):
 
     conditioning: tuple[Conditioning, ...] = ()  #: how each feature was drawn; empty in files of older versions
 
+    _without, untouched = "beyond the other features", "with nothing drawn"
+
     @property
     def caution(self) -> tuple[str, ...]:
         """Why each number, its interval or its p-value is to be taken with caution, (p,); empty text if it is not."""
@@ -226,23 +207,13 @@ class ConditionalImpact(RowChanges):
             view=(FEATURE, IMPORTANCE, ERROR, INTERVAL, ("p", "{p}[ ({mark})]")),
         )  # fmt: skip
 
-    @property
-    def what(self) -> str:
-        """What the numbers are, for an axis."""
-        return f"increase in {self.title} beyond the other features"
-
-    @property
-    def untouched(self) -> str:
-        """The condition under which `error` was computed."""
-        return "with nothing drawn"
-
 
 How = Literal["drop", "constant"]
 NONE_TESTED = "none of the chosen rows has a weight and is in the test set of a fold; choose others"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class LeftOut(Grouped, RowChanges):
+class LeftOut(RowChanges, Grouped):
     """How much the loss on test rows increases when a learner is fitted without a feature.
 
     Standard errors, intervals and tests are about *these fits on new rows*: the mean over the fitted models of all
@@ -319,11 +290,8 @@ class LeftOut(Grouped, RowChanges):
             raise ValueError(NONE_TESTED)
         return self._of_weight(weight / weight.sum())
 
-    _measure = "error"
-
-    @property
-    def _base(self) -> float:
-        return self.error
+    _without, untouched = "without the feature, refitted", "with all features"
+    _measure, _base, _axis = "error", property(attrgetter("error")), property(attrgetter("what"))
 
     @property
     def _base_estimates(self) -> Estimates:
@@ -346,20 +314,6 @@ class LeftOut(Grouped, RowChanges):
             raise ValueError("no interval with target='learner' for chosen rows: use the result of all rows")
         return Estimates.of_folds(self.features, self.per_fold, self.correction)
 
-    @property
-    def what(self) -> str:
-        """What the numbers are, for an axis."""
-        return f"increase in {self.title} without the feature, refitted"
-
-    @property
-    def untouched(self) -> str:
-        """The condition under which `error` was computed."""
-        return "with all features"
-
-    @property
-    def _axis(self) -> str:
-        return self.what
-
     def given(self, rows: Any) -> Self:
         """The result for these rows; a boolean mask, or row labels (positions where there are none)."""
         chosen = positions(rows, len(self.weight), self.row_labels, self.backend)
@@ -376,5 +330,4 @@ class LeftOut(Grouped, RowChanges):
             training_variance=None if self.training_variance is None else self.training_variance[chosen],
         )  # fmt: skip
 
-    def _split(self, groups: Any) -> dict[Any, Mask]:
-        return split(groups, len(self.weight), self.row_labels, self.backend)
+    at = property(lambda self: np.arange(len(self.weight)))  # positions of the rows

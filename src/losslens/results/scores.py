@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from losslens import plots
-from losslens.donors.designs import Design
 from losslens.plots.look import Look, draws
 from losslens.results.effects import curve_columns
+from losslens.results.feature import OneFeature
 from losslens.results.importances import Importances
 from losslens.results.one_number import OneNumber, number_of
-from losslens.results.selection import positions, split
+from losslens.results.selection import positions
 from losslens.results.table import ResultTable, facts, grid_size, or_else
-from losslens.tables.row_labels import Labels, take_labels
-from losslens.tables.sample import Sample
 from losslens.text import how_computed, in_digits, measured, rounding_error
-from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask
-from losslens.uncertainty.inference import Unit
+from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices
 from losslens.uncertainty.standard_errors import Influence, interval
 
 # What a loss of each row gives, and hence not a score.
@@ -38,7 +35,7 @@ NEED_A_LOSS = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureScore(OneNumber):
+class FeatureScore(OneFeature, OneNumber):
     """How much a score decreases when one feature's values come from other rows.
 
     Examples
@@ -54,17 +51,7 @@ class FeatureScore(OneNumber):
     True
     """
 
-    name: str  #: name of the feature
-    columns: tuple[str, ...]  #: the columns that are replaced
-    ordered: bool  #: whether its values have an order
-    design: Design  #: the donor design that was used
-    engine: str  #: the engine that computed the predictions
-    exact: bool  #: whether nothing is sampled
-    n_predictions: int  #: rows that the model predicted
     title: str  #: name of the score
-    backend: str
-    #: why no exact engine was used, or why it computed a sample; empty if it computed all pairs
-    declined: str = ""
     scored: Any  # how the score is computed: MeanScore, ColumnScore
     clipped: ClassVar[float] = 0.0
     complete: ClassVar[bool] = True
@@ -77,11 +64,12 @@ class FeatureScore(OneNumber):
     _internal = ("clipped", "complete", "conditioning", "errorless", "influence", "scored", "whole")
     whole: ClassVar[None] = None  # scorers need all rows at once
 
-    @property
-    def values(self) -> tuple[NDArray[Any], ...]:
-        """The values of the curve: one array, or two for a pair."""
-        found: tuple[NDArray[Any], ...] = self.scored.values
-        return found
+    values = property(attrgetter("scored.values"), doc="The values of the curve: one array, or two for a pair.")
+    at = property(attrgetter("scored.at"), doc="The rows that are scored, as positions.")
+    sample = property(attrgetter("scored.sample"), doc="All rows, which are the donors.")
+    is_auc = property(attrgetter("scored.is_auc"), doc="Whether the score is known to be an AUC, or a mean of AUCs.")
+    units = _unit = property(attrgetter("scored.unit"), doc='What is left out: "rows", "groups" or "blocks".')
+    _units = property(attrgetter("scored.units"))
 
     @property
     def score(self) -> float:
@@ -168,48 +156,10 @@ class FeatureScore(OneNumber):
         """How far rounding moves the score and the importance."""
         return rounding_error(float(or_else(lambda: len(self.at), 1)), 2 * self.score)
 
-    @property
-    def is_auc(self) -> bool:
-        """Whether the score is known to be an AUC, or a mean of AUCs."""
-        return bool(self.scored.is_auc)
-
-    @property
-    def at(self) -> Indices:
-        """The rows that are scored, as positions."""
-        return np.asarray(self.scored.at)
-
-    @property
-    def sample(self) -> Sample:
-        """All rows, which are the donors."""
-        found: Sample = self.scored.sample
-        return found
-
-    @property
-    def row_labels(self) -> Labels | None:
-        """The labels of the scored rows in a pandas index; None: they are known by position."""
-        return take_labels(self.sample.row_labels, self.at)
-
-    @property
-    def units(self) -> Unit:
-        """What is left out: "rows", "groups" or "blocks"."""
-        unit: Unit = self.scored.unit
-        return unit
-
-    @property
-    def _units(self) -> float:
-        return float(self.scored.units)
-
-    _unit = units
-
     def _drawn_interval(self, level: float) -> tuple[float, float]:
         if self.exact:
             return self.pfi, self.pfi
         raise ValueError("the Monte-Carlo error of a score is not estimated separately; use target='model'")
-
-    @property
-    def grid(self) -> Any:
-        """The values of the curve."""
-        return self.values[0] if len(self.values) == 1 else self.values
 
     @property
     def weights(self) -> Floats:
@@ -234,9 +184,6 @@ class FeatureScore(OneNumber):
     def at_positions(self, chosen: Indices) -> Self:
         """`given` for rows at these positions, sorted."""
         return replace(self, scored=self.scored.at_positions(chosen))
-
-    def _split(self, groups: Any) -> dict[Any, Mask]:
-        return split(groups, len(self.at), self.row_labels, self.backend)
 
     def to_frame(self) -> Any:
         """The PI curve as a data frame: value, importance."""

@@ -16,10 +16,10 @@ from losslens.tables.arrays import plain_array
 from losslens.tables.checks import number_labels
 from losslens.tables.columns import is_missing
 from losslens.tables.frozen import Frozen
-from losslens.tables.row_labels import Labels, check_order, find_rows
+from losslens.tables.row_labels import Labels, check_order, find_rows, take_labels
 from losslens.tracebacks import brief
 from losslens.typing import Indices, Mask
-from losslens.uncertainty.inference import Difference, Estimates, between
+from losslens.uncertainty.inference import Difference, between
 
 if TYPE_CHECKING:
     from losslens.results.by_group import ByGroup
@@ -32,7 +32,9 @@ Compared = Callable[[str | None, float], Difference]  # from a feature (None: th
 class Grouped(Frozen):
     """A result that can be restricted to some rows by `given`, and so to each group of rows by `by`.
 
-    The members below `by` are what tables of groups show, and how two groups are compared.
+    The members below `by` are what tables of groups show, and how two groups are compared. A result with a `_measure`
+    has its number for these rows, `_base` (NaN where they have no weight), and that with its influences,
+    `_base_estimates`.
     """
 
     _measure: str = ""  # what rows have with nothing replaced, "error" or "score"; "": nothing, as of effects
@@ -40,10 +42,6 @@ class Grouped(Frozen):
     _is_ranked: ClassVar[bool] = True  # whether features are shown by their numbers, and not in the requested order
     _heading: ClassVar[str] = "importance"
     _why_no_error: ClassVar[str] = "is of these rows alone"  # said of an effect
-
-    def given(self, rows: Any) -> Self:
-        """The result for these rows."""
-        raise NotImplementedError
 
     def _values_held(self, column: str) -> NDArray[Any] | None:
         """The value of each row in a column that is explained alone; None where the result doesn't hold it."""
@@ -86,16 +84,6 @@ class Grouped(Frozen):
         """What the numbers are, for an axis."""
         return str(self.headline.split(";")[0])
 
-    @property
-    def _base(self) -> float:
-        """The error of these rows with nothing replaced, or their score; NaN where they have no weight."""
-        raise NotImplementedError
-
-    @property
-    def _base_estimates(self) -> Estimates:
-        """The error or score of these rows as estimates, with its influences."""
-        raise NotImplementedError
-
     def _between(self, parts: Sequence[Any], rows: Sequence[Mask], names: tuple[str, str]) -> Compared:
         """A function for the numbers of one group of rows less those of another; `parts` are the `given` results."""
 
@@ -105,9 +93,14 @@ class Grouped(Frozen):
 
         return compare
 
-    def _split(self, groups: Any) -> dict[Any, Mask]:
+    @property
+    def row_labels(self: Any) -> Labels | None:
+        """The labels of these rows in a pandas index; None: positions identify them (`row_labels` module)."""
+        return take_labels(self.sample.row_labels, self.at)
+
+    def _split(self: Any, groups: Any) -> dict[Any, Mask]:
         """A mask of the rows of each group."""
-        raise NotImplementedError
+        return split(groups, len(self.at), self.row_labels, self.backend)
 
 
 def positions(rows: Any, n: int, labels: Labels | None = None, backend: str = "") -> Indices:

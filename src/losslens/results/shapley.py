@@ -16,19 +16,18 @@ from losslens.cells.matrix import Cells, Means, means
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.losses import Loss
 from losslens.plots.look import Look, draws
-from losslens.results.base import Result, Stored
+from losslens.results.base import Ranked, Stored, WithLocal
 from losslens.results.clusters import Clusters
 from losslens.results.gap import Gap, gap_between
 from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
-from losslens.results.selection import Compared, Grouped, positions, split
+from losslens.results.selection import Compared, Grouped, positions
 from losslens.results.shapley_curve import ShapleyCurve, Values
 from losslens.results.table import ERROR, FEATURE, ResultTable, named, or_else
 from losslens.tables.checks import is_one_of
 from losslens.tables.constant import best_constant, skill
 from losslens.tables.features import position_of
-from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import (
     claim,
@@ -42,7 +41,7 @@ from losslens.text import (
     size_in_words,
 )
 from losslens.tracebacks import brief
-from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Mask, Sort
+from losslens.typing import Axes, Colors, FeatureLabels, Floats, Indices, Mask, Sort
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Difference, Estimates, Inference, Unit, between
 from losslens.uncertainty.row_errors import row_errors
@@ -130,7 +129,7 @@ def monte_carlo_error(shares: Shares, sample: Sample, at: Indices) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ShapleyImportance(Grouped, Result, Inference):
+class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
     """How much of a model's performance each feature contributes; the shares sum to ``error_none - error_all``.
 
     `to_frame()` has one row a feature, the most important first.
@@ -184,11 +183,6 @@ class ShapleyImportance(Grouped, Result, Inference):
     def whole(self) -> Totals | None:
         """Totals over all rows of files; None for data in memory."""
         return self.sample.totals
-
-    @property
-    def row_labels(self) -> Labels | None:
-        """The labels of these rows in a pandas index; None: positions identify them."""
-        return take_labels(self.sample.row_labels, self.at)
 
     # -- numbers --------------------------------------------------------------------------------------------------
 
@@ -467,9 +461,6 @@ class ShapleyImportance(Grouped, Result, Inference):
     def _values_held(self, column: str) -> NDArray[Any] | None:
         return self.values.held(column, self.at)
 
-    def _split(self, groups: Any) -> dict[Any, Mask]:
-        return split(groups, len(self.at), self.row_labels, self.backend)
-
     @brief
     def gap(self, rows_a: Any, rows_b: Any = None, *, names: Sequence[str] | None = None) -> Gap:
         """How much larger the error of some rows is than that of others, distributed to the features.
@@ -722,39 +713,7 @@ class ShapleyImportance(Grouped, Result, Inference):
             rounding=noise,
         ).ordered(self._order)  # fmt: skip
 
-    @draws("rows")
-    def plot(
-        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ) -> Axes:  # fmt: skip
-        """Draw each feature's Shapley importance, the largest on top, with its share of the total.
-
-        Examples
-        --------
-        >>> import numpy as np, losslens as ll
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> result = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-        >>> [label.get_text() for label in result.plot().get_yticklabels()]
-        ['x1', 'x0']
-        """
-        return plots.shapley.plot_shapley(self, ax, Look(top, sort, scale, colors, labels))
-
-    @draws("rows")
-    def plot_local(
-        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
-    ) -> Axes:  # fmt: skip
-        """Draw the importance of each feature for single rows: a line of dots each, the most important on top.
-
-        Examples
-        --------
-        >>> import numpy as np, losslens as ll
-        >>> X = np.random.default_rng(0).normal(size=(50, 2))
-        >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-        >>> [label.get_text().split()[0] for label in shares.plot_local().get_yticklabels()]
-        ['x1', 'x0']
-        """
-        return plots.cells.plot_local(self, ax, Look(top, sort, scale, colors, labels))
+    _picture = "shapley.plot_shapley"
 
     @draws("rows")
     def plot_waterfall(

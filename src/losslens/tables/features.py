@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+
+from losslens.text import closest
 
 
 @dataclass(frozen=True)
@@ -135,8 +136,7 @@ def position_of(name: Any, names: Sequence[str]) -> int:
 
 def unknown_feature(label: Any, names: Sequence[str], what: str = "columns") -> str:
     """The message for an unknown name, with the nearest known one."""
-    folded = {name.casefold(): name for name in names}  # a wrong case is the commonest mistake
-    near = difflib.get_close_matches(str(label).casefold(), folded, n=1)
-    hint = f"; did you mean {folded[near[0]]!r}?" if near else "."
+    near = closest(label, names)
+    hint = f"; did you mean {near!r}?" if near else "."
     shown = ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
     return f"unknown feature {label!r}{hint} The {what} are {shown}"

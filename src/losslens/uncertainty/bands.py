@@ -2,7 +2,8 @@
 
 A curve is a mean over rows at each value. The half-widths of the band, in standard errors, are quantiles of the largest
 studentised deviation anywhere on the curve, from a bootstrap over the rows. Both sides have quantiles of their own,
-because curves of losses are skewed.
+because curves of losses are skewed. A sample shows too little of that skewness where changes of loss are near 0, so
+the ends at each value are bent outward by its own skewness, as those of intervals are.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 
 from losslens.blas import one_thread
 from losslens.tables.frozen import Frozen
+from losslens.tables.sample import by_unit
 from losslens.typing import Floats, Indices
-from losslens.uncertainty.standard_errors import check_level
+from losslens.uncertainty.standard_errors import check_level, reach
 
 DRAWS, BATCH = 1000, 100  # bootstrap samples, in all and at a time
 MAX_UNITS = 1000  # rows in the bootstrap; standard errors are those of all rows
@@ -46,6 +48,13 @@ class _Units:
         u = len(self.mass)
         return np.asarray(np.sqrt(u / (u - 1) * np.square(self.pull).sum(axis=0)) / self.mass.sum(axis=0))
 
+    @property
+    def skewness(self) -> Floats:
+        """Skewness of the mean at each value, (g,): 0 where it does not vary."""
+        size = np.sqrt(np.square(self.pull).sum(axis=0))
+        scaled = np.divide(self.pull, size, out=np.zeros_like(self.pull), where=size > 0)
+        return np.asarray((scaled**3).sum(axis=0))
+
 
 @one_thread()
 def band(
@@ -73,10 +82,12 @@ def band(
     if len(groups.mass) < 3:
         what = "rows" if block is None else "groups"
         raise ValueError(f"a band needs at least 3 {what} with weight; there are {len(groups.mass)}")
-    error = groups.std_error * np.sqrt(len(groups.mass) / max(units, len(groups.mass)))
+    kept = len(groups.mass) / max(units, len(groups.mass))  # of the units that the curve is the mean of
+    error = groups.std_error * np.sqrt(kept)
     size = float(np.nanmax(np.abs(single), initial=0.0))
     up, down = _largest_deviations(groups, np.flatnonzero(error > CONSTANT * size), level)
-    return Band(curve - up * error, curve + down * error, error, level)
+    skewness = groups.skewness * np.sqrt(kept)
+    return Band(curve - reach(up, skewness)[0] * error, curve + reach(down, skewness)[1] * error, error, level)
 
 
 def _add_up(single: Floats, weight: Floats, block: Indices | None) -> _Units:
@@ -87,13 +98,8 @@ def _add_up(single: Floats, weight: Floats, block: Indices | None) -> _Units:
     values = np.where(present, single, 0.0)
     with np.errstate(invalid="ignore"):  # 0 / 0: a value where no row has a curve
         pull = mass * (values - (mass * values).sum(axis=0) / mass.sum(axis=0))
-    if block is None:
-        return _Units(mass, pull)
-    codes = np.unique(block[counted], return_inverse=True)[1]
-    sums = np.zeros((2, int(codes.max()) + 1, single.shape[1]))
-    np.add.at(sums[0], codes, mass)
-    np.add.at(sums[1], codes, pull)
-    return _Units(*sums)
+    own = None if block is None else block[counted]
+    return _Units(by_unit(mass, own), by_unit(pull, own))
 
 
 def _largest_deviations(groups: _Units, varying: Indices, level: float) -> tuple[float, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -302,14 +303,9 @@ def between(
 
 
 class Estimated(Frozen):
-    """A result whose numbers have standard errors."""
+    """A result whose numbers have standard errors: `_estimates` are those of all rows, computed once."""
 
-    @property
-    def _estimates(self) -> Estimates:
-        """The estimates of all rows, computed once."""
-        raise NotImplementedError
-
-    def estimates(self, rows: Any = None) -> Estimates:
+    def estimates(self: Any, rows: Any = None) -> Estimates:
         """The uncertain numbers by name: values, standard errors, intervals, p-values.
 
         Parameters
@@ -317,14 +313,12 @@ class Estimated(Frozen):
         rows
             Some rows, as in `given`; None: all of them.
         """
-        if rows is None:
-            return self._estimates
-        if not hasattr(self, "given"):
+        if rows is not None and not hasattr(self, "given"):
             raise ValueError(f"{type(self).__name__} is of all rows: pass no rows")
-        estimates: Estimates = self.given(rows).estimates()
+        estimates: Estimates = self._estimates if rows is None else self.given(rows).estimates()
         return estimates
 
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+    def interval(self: Any, level: float = 0.95) -> tuple[Any, Any]:
         """Low and high ends of the intervals of all numbers, each at this level, for this model on new data.
 
         Parameters
@@ -332,21 +326,19 @@ class Estimated(Frozen):
         level
             The coverage probability.
         """
-        return self._estimates.intervals(level)
+        ends: tuple[Any, Any] = self._estimates.intervals(level)
+        return ends
 
 
 class Inference(Estimated):
     """Differences, ranks and tests of a result with several features."""
 
-    def _frame(self, data: dict[str, Any]) -> Any:
-        """A data frame in the user's own library."""
-        raise NotImplementedError
-
-    def difference(self, first: str, second: str, level: float = 0.95) -> Difference:
+    def difference(self: Any, first: str, second: str, level: float = 0.95) -> Difference:
         """How much more important one feature is than another; paired, because both use the same rows and donors."""
-        return self._estimates.difference(first, second, level)
+        result: Difference = self._estimates.difference(first, second, level)
+        return result
 
-    def ranks(self, level: float = 0.95) -> Any:
+    def ranks(self: Any, level: float = 0.95) -> Any:
         """Each feature's rank with simultaneous confidence limits; a data frame."""
         estimates = self._estimates
         rank, best, worst = estimates.ranks(level)
@@ -354,7 +346,7 @@ class Inference(Estimated):
         data = {"feature": [estimates.names[j] for j in order], "rank": rank[order], "low": best[order]}
         return self._with_cautions(data | {"high": worst[order]})
 
-    def test(self, adjust: Adjustment | None = "holm") -> Any:
+    def test(self: Any, adjust: Adjustment | None = "holm") -> Any:
         """One-sided tests of no importance; a data frame, the smallest p first.
 
         Refits are always tested with the corrected variance: the jackknife's is about twice the true one for a feature
@@ -370,14 +362,11 @@ class Inference(Estimated):
         columns = columns_of_tests(estimates.names, estimates.value, estimates.p_values(), adjust, estimates.std_error)
         return self._with_cautions(columns)
 
-    def _with_cautions(self, columns: dict[str, Any]) -> Any:
+    def _with_cautions(self: Any, columns: dict[str, Any]) -> Any:
         cautions = self._cautions_of(columns["feature"])
         return self._frame(columns if cautions is None else columns | {"caution": cautions})
 
-    @property
-    def _tested(self) -> Estimates:
-        """The estimates that `test` uses."""
-        return self._estimates
+    _tested = property(attrgetter("_estimates"), doc="The estimates that `test` uses.")
 
     def _cautions_of(self, names: Sequence[str]) -> list[str] | None:
         """Why the numbers of these features are to be taken with caution; None where nothing is checked."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -41,10 +42,7 @@ class PooledScore(Frozen):
     at: Indices  # the rows that are scored
     undefined: str = ""
 
-    @property
-    def sample(self) -> Sample:
-        """All rows, which are the donors."""
-        return self.every
+    sample = property(attrgetter("every"), doc="All rows, which are the donors.")
 
     @property
     def is_auc(self) -> bool:
@@ -189,16 +187,16 @@ class PooledScore(Frozen):
         return self.every.y
 
     @cached_property
-    def _cells(self) -> _Population:
+    def _cells(self) -> Any:
         return self._scored(self._pool)
 
     @cached_property
-    def _base(self) -> _Population:
+    def _base(self) -> Any:
         pool = self._pool
         return self._scored(pool.unchanged) if pool.matched else self._of_rows
 
     @cached_property
-    def _of_rows(self) -> _Population:
+    def _of_rows(self) -> Any:
         """Each row once: with itself alone as its donor."""
         n = self.every.n
         pool = Pool(
@@ -208,9 +206,8 @@ class PooledScore(Frozen):
         )  # fmt: skip
         return self._scored(pool, self._pool.unit, grouped=self.every.block is not None)
 
-    def _scored(self, *of: Any, **options: Any) -> _Population:
-        kind: type[_Population] = _POPULATIONS[self.judge.kind]
-        return kind(self.judge, *of, **options)
+    def _scored(self, *of: Any, **options: Any) -> Any:
+        return _POPULATIONS[self.judge.kind](self.judge, *of, **options)
 
     def at_positions(self, chosen: Indices) -> Self:
         """The score of some rows, with donors from all rows; NaN where it is not defined."""
@@ -230,7 +227,7 @@ def shown_values(size: int) -> Indices:
 
 
 class _Population:
-    """A score of weighted predictions, and what is lost of it without each unit."""
+    """A score of weighted predictions: `value`, and `lost`, the score less that without each unit, (u,)."""
 
     def __init__(
         self, judge: PredictionScore, pool: Pool, unit: Indices | None = None, *, grouped: bool = False
@@ -243,20 +240,6 @@ class _Population:
         assert pool.sample.y is not None  # scores have one
         self.y = pool.sample.y[pool.row]
         self.mass = pool.sample.weight[pool.row] if self.alone else pool.mass
-
-    @property
-    def value(self) -> float:
-        raise NotImplementedError
-
-    @property
-    def by_row(self) -> Floats:
-        """The score as a sum over rows, which an AUC alone is."""
-        raise NotImplementedError
-
-    @property
-    def lost(self) -> Floats:
-        """The score less that without each unit, (u,)."""
-        raise NotImplementedError
 
 
 class _Areas(_Population):

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -335,15 +336,8 @@ class ColumnScore(Frozen):
             )
         return self.own
 
-    @property
-    def at(self) -> Indices:
-        """Their positions."""
-        return self.rows.at
-
-    @property
-    def sample(self) -> Sample:
-        """All rows."""
-        return self.rows.sample
+    at = property(attrgetter("rows.at"), doc="Their positions.")
+    sample = property(attrgetter("rows.sample"), doc="All rows.")
 
     def at_positions(self, chosen: Indices) -> Self:
         """The score of some rows, with donors from all rows; NaN where it is not defined."""
