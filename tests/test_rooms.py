@@ -177,7 +177,7 @@ LINES = {
     "cells": 925,
     "cli": 2613,
     "donors": 2270,
-    "engines": 11856,
+    "engines": 11195,
     "losses": 1478,
     "page": 3716,
     "passes": 5000,
