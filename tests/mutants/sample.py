@@ -26,7 +26,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "passes": ("passes/*.py",),
     "parts": ("passes/parts/*.py",),
     "shapley": ("shapley/*.py",),
-    "walks": tuple(f"shapley/{name}.py" for name in ("walks", "walk_kinds", "control_variates", "stopping")),
+    "walks": tuple(
+        f"shapley/{name}.py" for name in ("walks", "loss_walks", "mean_walks", "effect_walks", "control_variates")
+    ),
     "refits": ("refits/*.py",),
     "rows": ("rows/*.py",),
     "page": ("page/cells.py", "page/packing.py", "page/summary.py"),

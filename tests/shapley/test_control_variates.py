@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import losslens as ll
-from losslens.shapley import control_variates, walk_kinds
+from losslens.shapley import control_variates, mean_walks
 from losslens.shapley.control_variates import (
     _by_player,
     _Controls,
@@ -21,6 +21,7 @@ from losslens.shapley.control_variates import (
     gather,
 )
 from losslens.shapley.setup import BINS, value_bins
+from losslens.shapley.walks import SWEEP_BYTES
 
 RNG = np.random.default_rng(0)
 N, P = 60, 3
@@ -232,7 +233,7 @@ def test_rows_without_orders_terms_keep_their_gain(monkeypatch):
         return seen[-1][1]
 
     without = control_variates.without_order_terms
-    monkeypatch.setattr(walk_kinds.control_variates, "without_order_terms", record)
+    monkeypatch.setattr(mean_walks.control_variates, "without_order_terms", record)
     ll.shapley_importance(
         lambda X: X[:, 0] + X[:, 2], X, Y, loss="squared_error", aggregate="prediction", method="walk", random_state=0
     )
@@ -273,4 +274,4 @@ def test_temporary_arrays_are_small_beside_the_cells(monkeypatch):
     gather(setup, sweeps, gain, leaves_out_own=False)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < walk_kinds.SWEEP_BYTES / 2 * cells
+    assert peak < SWEEP_BYTES / 2 * cells

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from losslens.shapley.stopping import Absolute, StoppingRule, enough, joint_quantile, stein
+from losslens.shapley.stopping import Absolute, ShapleySettings, enough, joint_quantile, stein
 from losslens.shapley.walks import WalkKind, run
 
 
@@ -45,15 +45,15 @@ def test_enough_draws_make_the_variance_a_tenth_of_the_samplings_or_negligible()
 
 
 def test_half_widths_that_are_asked_for():
-    assert StoppingRule().half_width(5.0, 1.0) is None
-    assert StoppingRule(precision=Absolute(0.3)).half_width(None, np.inf) == 0.3
-    assert StoppingRule(precision=0.02).half_width(-50.0, 1.0) == pytest.approx(1.0)
-    assert StoppingRule(precision=0.02).half_width(2.1, 1.0) == pytest.approx(0.042)
+    assert ShapleySettings().half_width(5.0, 1.0) is None
+    assert ShapleySettings(precision=Absolute(0.3)).half_width(None, np.inf) == 0.3
+    assert ShapleySettings(precision=0.02).half_width(-50.0, 1.0) == pytest.approx(1.0)
+    assert ShapleySettings(precision=0.02).half_width(2.1, 1.0) == pytest.approx(0.042)
     for total in (2.0, -1.9, 0.0, np.nan):  # not clearly different from 0
         with pytest.raises(ValueError, match="not clearly different from 0"):
-            StoppingRule(precision=0.02).half_width(total, 1.0)
+            ShapleySettings(precision=0.02).half_width(total, 1.0)
     with pytest.raises(ValueError, match="needs the total"):
-        StoppingRule(precision=0.02).half_width(None, 1.0)
+        ShapleySettings(precision=0.02).half_width(None, 1.0)
 
 
 @pytest.mark.parametrize("value", [0, -1.0, np.inf, np.nan, True, "a"])
@@ -76,7 +76,7 @@ class Counting(WalkKind):
 
     max_sweeps = property(lambda self: self.most)
     first_sweeps = property(lambda self: self.first)
-    sweeps_at_once = property(lambda self: self.at_once)
+    predictions_at_once = property(lambda self: self.at_once * self.cost)
 
     def sweeps(self, count):
         if self.stops_at is not None and sum(self.drawn) >= self.stops_at:

@@ -14,20 +14,12 @@ from losslens import losses
 from losslens.game_theory import along
 from losslens.passes.task import Options, prepare
 from losslens.shapley import walks
+from losslens.shapley.effect_walks import EffectWalk
+from losslens.shapley.loss_walks import GROWTH, LossWalk, PerformanceWalk, WalkSummary, latin_shifts
 from losslens.shapley.request import Request
 from losslens.shapley.setup import set_up
-from losslens.shapley.stopping import Absolute, StoppingRule
-from losslens.shapley.walk_kinds import (
-    GROWTH,
-    SWEEP_BYTES,
-    EffectWalk,
-    LossWalk,
-    WalkSummary,
-    _PerformanceWalk,
-    latin_shifts,
-    sampling_error,
-)
-from losslens.shapley.walks import path, walk_from_donors
+from losslens.shapley.stopping import Absolute, ShapleySettings
+from losslens.shapley.walks import SWEEP_BYTES, path, walk_from_donors
 
 RNG = np.random.default_rng(0)
 N, P = 30, 4
@@ -223,7 +215,7 @@ def test_donors_of_effects_come_as_often_as_their_weight_says(monkeypatch):
 # How many.
 
 
-class Told(_PerformanceWalk):
+class Told(PerformanceWalk):
     """A walk whose errors are told."""
 
     gain = property(lambda self: SimpleNamespace(total=lambda weight: 10.0))
@@ -240,21 +232,24 @@ class Told(_PerformanceWalk):
         return self.setup.sampling
 
 
-def told(rule=None, sampling=0.2, *, memory=1 << 30, counted=0, fewest=6, cost=100):
+def told(settings=None, sampling=0.2, *, fixed=None, memory=1 << 30, counted=0, fewest=6, cost=100):
     setup = SimpleNamespace(
         n=N, p=2, counter=SimpleNamespace(rows=counted), sample=SimpleNamespace(weight=np.full(N, 1 / N)),
         sampling=np.full(2, sampling),
     )  # fmt: skip
-    return Told(setup=setup, rng=None, cost=cost, rule=rule or StoppingRule(), memory=memory, fewest=fewest)
+    return Told(
+        setup=setup, rng=None, cost=cost, settings=settings or ShapleySettings(), memory=memory, fewest=fewest,
+        fixed_sweeps=fixed,
+    )  # fmt: skip
 
 
 def test_a_budget_is_spent_on_whole_sweeps():
     for budget, sweeps in ((1230, 12), (1229, 11), (130, 1)):
-        walk = told(StoppingRule(budget=budget), counted=30)
+        walk = told(ShapleySettings(budget=budget), counted=30)
         assert walk.max_sweeps == walk.first_sweeps == sweeps
         assert walk.sweeps_needed([None] * sweeps) == sweeps
     with pytest.raises(ValueError, match="budget=129 is too small: one sweep of walks takes up to 100 predictions"):
-        _ = told(StoppingRule(budget=129), counted=30).max_sweeps
+        _ = told(ShapleySettings(budget=129), counted=30).max_sweeps
     assert told().first_sweeps == 6
     assert told().max_sweeps == 100_000  # ten million predictions, where no budget is given
     assert told(cost=10**8).max_sweeps == told(cost=10**8).first_sweeps == 1
@@ -266,14 +261,14 @@ def test_sweeps_fit_into_memory():
     assert told(memory=6 * one - 1).max_sweeps == 5
     with pytest.raises(ValueError, match="memory is too small for 30 walks of 2 steps"):
         _ = told(memory=one - 1).max_sweeps
-    asked = StoppingRule(sweeps=8)
-    assert told(asked, memory=8 * one).max_sweeps == told(asked, memory=8 * one).first_sweeps == 8
-    assert told(asked).sweeps_needed([None] * 8) == 8
-    for rule in (asked, StoppingRule(budget=830)):  # a number that was asked for is drawn, or an error says why not
-        assert told(rule, memory=8 * one, counted=30).max_sweeps == 8
+    assert told(fixed=8, memory=8 * one).max_sweeps == told(fixed=8, memory=8 * one).first_sweeps == 8
+    assert told(fixed=8).sweeps_needed([None] * 8) == 8
+    # A number that the arguments fix is drawn, or an error says why not.
+    for given in ({"fixed": 8}, {"settings": ShapleySettings(budget=830)}):
+        assert told(**given, memory=8 * one, counted=30).max_sweeps == 8
         with pytest.raises(ValueError, match=r"memory is too small for 8 sweeps .*; pass memory='\d+.* KiB'"):
-            _ = told(rule, memory=8 * one - 1, counted=30).max_sweeps
-    both = StoppingRule(budget=830, precision=Absolute(0.1))
+            _ = told(**given, memory=8 * one - 1, counted=30).max_sweeps
+    both = ShapleySettings(budget=830, precision=Absolute(0.1))
     assert told(both, memory=7 * one, counted=30).max_sweeps == 7
 
 
@@ -296,27 +291,27 @@ def test_a_precision_fixes_the_number_at_its_first_look():
     """Stein: variance 0.16 of a sweep, half-width 0.1, t of 30 (R - 2) degrees of freedom at 2.5% / 2."""
     from scipy.stats import t
 
-    walk = told(StoppingRule(precision=Absolute(0.1)))
+    walk = told(ShapleySettings(precision=Absolute(0.1)))
     expected = int(np.ceil(0.16 * t.ppf(1 - 0.05 / 4, N * 4) ** 2 / 0.01))
     assert walk.sweeps_needed([None] * 6) == expected
     assert walk.sweeps_needed([None] * 7) == 7
-    assert told(StoppingRule(precision=0.01)).half_width == pytest.approx(0.1)
-    assert told(StoppingRule(precision=Absolute(0.1)), fewest=2).sweeps_needed([None] * 2) == 3
-    both = told(StoppingRule(budget=10_000, precision=Absolute(0.1)))
+    assert told(ShapleySettings(precision=0.01)).half_width == pytest.approx(0.1)
+    assert told(ShapleySettings(precision=Absolute(0.1)), fewest=2).sweeps_needed([None] * 2) == 3
+    both = told(ShapleySettings(budget=10_000, precision=Absolute(0.1)))
     assert (both.first_sweeps, both.sweeps_needed([None] * 6)) == (6, expected)
 
 
 def test_what_ended_a_run_is_said(monkeypatch):
     kind, sweeps, _ = kind_of_walk(monkeypatch, budget=2000, memory="4 GiB")
-    for rule, cut, text in (
-        (StoppingRule(budget=5), True, "budget= ended it"),
-        (StoppingRule(), True, "the limit of 10,000,000 predictions ended it"),
-        (StoppingRule(), False, None),
+    for settings, cut, text in (
+        (ShapleySettings(budget=5), True, "budget= ended it"),
+        (ShapleySettings(), True, "the limit of 10,000,000 predictions ended it"),
+        (ShapleySettings(), False, None),
     ):
-        said = replace(kind, rule=rule).result(walks.Walked(sweeps, True, cut), "", ["first"]).remarks
+        said = replace(kind, settings=settings).result(walks.Walked(sweeps, True, cut), "", ["first"]).remarks
         assert said[0] == "first"
         assert (len(said) == 1) if text is None else said[1].startswith(text)
-    full = replace(kind, rule=StoppingRule(precision=Absolute(1e-9)), memory=3 * N * P * SWEEP_BYTES)
+    full = replace(kind, settings=ShapleySettings(precision=Absolute(1e-9)), memory=3 * N * P * SWEEP_BYTES)
     said = full.result(walks.Walked(sweeps[:3], True, True), "", []).remarks
     assert said[0] == f"memory= ended it after 3 of {kind.fewest} sweeps, too few to judge the Monte-Carlo error by"
 
@@ -344,13 +339,15 @@ def test_the_error_beside_the_bar_is_that_of_the_widest_interval(monkeypatch):
 def test_few_rows_have_no_sampling_error_and_noise_is_no_part_of_it(monkeypatch):
     kind, sweeps, _ = kind_of_walk(monkeypatch, budget=4000)
     summary = kind.summary(sweeps)
-    shares = replace(summary.shares, cells=summary.cells)
-    np.testing.assert_allclose(kind.sampling(summary), sampling_error(kind.setup, shares, summary.monte_carlo_error))
-    whole, less = (sampling_error(kind.setup, shares, np.full(P, noise)) for noise in (0.0, 0.05))
-    np.testing.assert_allclose(less**2, np.maximum(whole**2 - 0.0025, 0))
-    assert (sampling_error(kind.setup, shares, np.full(P, 1e3)) == 0).all()
-    two = replace(kind.setup, sample=replace(kind.setup.sample, block=np.arange(N) % 2))
-    assert np.isinf(sampling_error(two, shares, np.zeros(P))).all()
+
+    def with_noise(noise):
+        return kind.sampling(replace(summary, monte_carlo_error=np.full(P, noise)))
+
+    without, less = with_noise(0.0), with_noise(0.05)
+    np.testing.assert_allclose(less**2, np.maximum(without**2 - 0.0025, 0))
+    assert (with_noise(1e3) == 0).all()
+    two = replace(kind, setup=replace(kind.setup, sample=replace(kind.setup.sample, block=np.arange(N) % 2)))
+    assert np.isinf(two.sampling(summary)).all()
 
 
 # Errors that are stated.
@@ -466,12 +463,14 @@ def test_the_gain_of_other_pairs_is_a_mean_over_them(monkeypatch):
 
 def test_a_budget_with_a_precision_is_spent_as_far_as_memory_goes():
     """A budget alone says how many sweeps there are: fewer would be another result."""
-    asked = SimpleNamespace(setup=SimpleNamespace(n=100, p=3), cost=1, memory=10_000, _by_budget=10**6, _by_memory=5)
-    asked.rule = StoppingRule(10**9, Absolute(0.1), None)
-    assert _PerformanceWalk.max_sweeps.func(asked) == 5
-    asked.rule = StoppingRule(10**9, None, None)
+    asked = SimpleNamespace(
+        setup=SimpleNamespace(n=100, p=3), cost=1, memory=10_000, _by_budget=10**6, _by_memory=5, fixed_sweeps=None
+    )
+    asked.settings = ShapleySettings(budget=10**9, precision=Absolute(0.1))
+    assert PerformanceWalk.max_sweeps.func(asked) == 5
+    asked.settings = ShapleySettings(budget=10**9)
     with pytest.raises(ValueError, match="memory is too small for 1,000,000 sweeps"):
-        _PerformanceWalk.max_sweeps.func(asked)
+        PerformanceWalk.max_sweeps.func(asked)
 
 
 def test_a_background_has_no_row_twice_and_none_of_weight_0():

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestRegressor
 
 import losslens as ll
-from losslens.shapley import walk_kinds
+from losslens.shapley import effect_walks, loss_walks
 
 N, P = 24, 16  # so many players that Shapley values take walks
 RNG = np.random.default_rng(0)
@@ -95,8 +95,8 @@ def places(run, n_jobs):
 @pytest.fixture(autouse=True)
 def _a_few_walks_at_a_time(monkeypatch):
     """So that small games take several calls of the model."""
-    monkeypatch.setattr(walk_kinds, "PREDICTIONS_AT_ONCE", 5 * N * P)
-    monkeypatch.setattr(walk_kinds, "EFFECT_STEPS_AT_ONCE", 100 * P)
+    monkeypatch.setattr(loss_walks, "PREDICTIONS_AT_ONCE", 5 * N * P)
+    monkeypatch.setattr(effect_walks, "STEPS_AT_ONCE", 100 * P)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

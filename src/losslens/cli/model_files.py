@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from losslens.cli.errors import existing_file, reason
+from losslens.tables.roles import fitted_names
 
 PICKLES = (".joblib", ".pkl", ".pickle")
 DAMAGED = "it is damaged, or of another format"
@@ -203,16 +204,7 @@ class Columns:
 
 def columns_of(model: Any) -> Columns:
     """The columns that a model was fitted on; names that a library generated for an array don't count."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None and callable(getattr(model, "feature_name", None)):
-        names = model.feature_name()  # lightgbm.Booster
-    for attribute in ("feature_names", "feature_names_"):  # xgboost.Booster, CatBoost
-        names = getattr(model, attribute, None) if names is None else names
-    count = getattr(model, "n_features_in_", None)
-    if count is None and callable(getattr(model, "num_features", None)):
-        count = model.num_features()  # xgboost.Booster
-    if names is None or not len(names):
-        return Columns(None, count)
-    names = tuple(map(str, names))
-    generated = all(re.fullmatch(r"(Column_)?\d+", name) for name in names)
-    return Columns(None if generated else names, len(names))
+    names, count = fitted_names(model), getattr(model, "n_features_in_", None)
+    for attribute in ("num_features", "num_feature"):  # of boosters of XGBoost and LightGBM
+        count = getattr(model, attribute)() if count is None and hasattr(model, attribute) else count
+    return Columns(names, count if names is None else len(names))

@@ -12,10 +12,9 @@ from losslens.progress import ProgressBar
 from losslens.results.shapley import ShapleyImportance, Shares
 from losslens.shapley import walks
 from losslens.shapley.by_model import FEW_DONORS, min_sweeps
+from losslens.shapley.mean_walks import ExactMeanWalk
 from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup
-from losslens.shapley.stopping import StoppingRule
-from losslens.shapley.walk_kinds import ExactMeanWalk
 from losslens.shapley.way import Cost, all_pairs, result
 from losslens.tables.sample import chunks
 from losslens.typing import Floats
@@ -113,16 +112,18 @@ def leaf_means(request: Request, setup: GameSetup, progress: ProgressBar) -> Sha
 
 def mean_walks(request: Request, setup: GameSetup, progress: ProgressBar) -> ShapleyImportance:
     """SAGE's game where mean predictions over the donors are known along any order: only orders are drawn."""
-    drawn, settings, rng = request.task.design, request.settings, request.generator()
-    donors = request.draw_background(rng) if drawn is not None else np.flatnonzero(setup.sample.weight > 0)
+    rng = request.generator()
+    donors = with_weight = np.flatnonzero(setup.sample.weight > 0)
+    if request.task.design is not None:
+        donors = request.draw_background(rng)
     weight = np.bincount(donors, setup.sample.weight[donors], setup.n)
     walk = ExactMeanWalk(
         setup=setup, rng=rng, memory=request.task.budget.memory // 2, fewest=min_sweeps(request), donors=donors,
-        rule=StoppingRule(settings.budget, settings.precision), cost=setup.n * (setup.p - 1),
+        settings=request.settings, cost=setup.n * (setup.p - 1),
         along=request.task.games.mean_walks(weight / weight.sum()),
     )  # fmt: skip
     walked = walks.run(walk, progress)
     remarks = ["mean predictions over the donors are exact; orders are drawn"]
-    if len(donors) < int(np.sum(setup.sample.weight > 0)):
+    if len(donors) < len(with_weight):
         remarks.append(FEW_DONORS.format(len(donors)))
     return walk.result(walked, f"{len(walked.sweeps):,} sweeps of orders over {len(donors):,} donors", remarks)

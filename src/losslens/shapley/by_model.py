@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -17,10 +17,12 @@ from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import walks
 from losslens.shapley.coalitions import cost_by_model, count_predictions, mean_along, over_rounds, share_all
 from losslens.shapley.games import MeanGame, PairGame, Remembered, Value
+from losslens.shapley.loss_walks import LossWalk, latin_shifts
+from losslens.shapley.mean_walks import MeanWalk
 from losslens.shapley.request import BACKGROUND, Request
 from losslens.shapley.setup import GameSetup
-from losslens.shapley.stopping import MOST_PREDICTIONS, Paper, StoppingRule
-from losslens.shapley.walk_kinds import SWEEP_BYTES, LossWalk, MeanWalk, latin_shifts
+from losslens.shapley.stopping import MOST_PREDICTIONS, Paper
+from losslens.shapley.walks import SWEEP_BYTES
 from losslens.shapley.way import Cost, all_pairs, own_donors, result
 from losslens.typing import Mask
 
@@ -121,22 +123,22 @@ def by_walks(request: Request, setup: GameSetup, progress: ProgressBar) -> Shapl
 def _walk(request: Request, setup: GameSetup) -> LossWalk | MeanWalk:
     """The kind of walks, and when they end."""
     design, settings, rng = request.task.design, request.settings, request.generator()
-    known: dict[str, Any] = {
-        "setup": setup, "rng": rng, "memory": request.task.budget.memory // 2, "fewest": min_sweeps(request),
+    shared: dict[str, Any] = {
+        "setup": setup, "rng": rng, "settings": settings, "memory": request.task.budget.memory // 2,
+        "fewest": min_sweeps(request),
     }  # fmt: skip
-    rule = StoppingRule(settings.budget, settings.precision)
     if request.averages_predictions:
         background = request.draw_background(rng)
-        return MeanWalk(**known, rule=rule, cost=_sweep_cost(request, len(background)), donors=background)
-    leaves_out_own = request.leaves_out_own
+        return MeanWalk(**shared, cost=_sweep_cost(request, len(background)), donors=background)
+    leaves_out_own, fixed = request.leaves_out_own, None
     donors = latin_shifts(setup.n, rng, leaves_out_own=leaves_out_own)
     if not request.all_pairs:
         drawn = request.draw_donors(rng)
-        donors, rule = iter(drawn.T), replace(rule, sweeps=drawn.shape[1])
+        donors, fixed = iter(drawn.T), drawn.shape[1]
         if settings.budget is not None:
             raise ValueError(f"donors={design!r} fixes the number of sweeps; leave out budget=")
     return LossWalk(
-        **known, rule=rule, cost=_sweep_cost(request, 1), donors=donors, leaves_out_own=leaves_out_own,
+        **shared, fixed_sweeps=fixed, cost=_sweep_cost(request, 1), donors=donors, leaves_out_own=leaves_out_own,
         both_ways=request.all_pairs and setup.covers_table,
     )  # fmt: skip
 

@@ -24,9 +24,9 @@ from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import walks
 from losslens.shapley.by_engine import MOST_CELLS, QUICK_CELLS
 from losslens.shapley.coalitions import MOST_PLAYERS, MOST_PREDICTIONS, all_coalitions, count_predictions
+from losslens.shapley.effect_walks import FIRST_SWEEPS, STRATA, EffectWalk, LinkedWalk
 from losslens.shapley.request import check_players, covers_table
 from losslens.shapley.setup import GameSetup, set_up
-from losslens.shapley.walk_kinds import FIRST_EFFECT_SWEEPS, STRATA, EffectWalk, LinkedWalk
 from losslens.tables import checks
 from losslens.tables.frames import Batch, Table, as_table, prepend_rows
 from losslens.tables.row_labels import Labels, distinct_labels, labels_of, take_labels
@@ -229,7 +229,7 @@ def by_linked_walks(request: EffectRequest, setup: GameSetup, progress: Progress
     """The same from an engine that knows the sums inside a link: exact values of these are control variates."""
     walk, strata = effect_walk(request, setup), STRATA
     if request.budget is not None:
-        a_stratum = 2 * FIRST_EFFECT_SWEEPS * request.steps
+        a_stratum = 2 * FIRST_SWEEPS * request.steps
         strata = max(1, min(STRATA, (request.budget - setup.counter.rows) // a_stratum))
     known = vars(walk) | {"cost": 2 * strata * request.steps}
     kind = LinkedWalk(**known, strata=strata, pick=request.pick, tick=progress)

@@ -70,32 +70,6 @@ Method = Literal["auto", "exact", "walk"] | Paper
 
 
 @dataclass(frozen=True)
-class StoppingRule:
-    """The limit or the precision at which drawing stops; all None: by the sampling error."""
-
-    budget: int | None = None  # predictions
-    precision: float | Absolute | None = None
-    sweeps: int | None = None  # given by the columns of a design
-
-    def half_width(self, total: float | None, total_error: float) -> float | None:
-        """The requested half-width of all intervals, in units of the loss."""
-        if self.precision is None:
-            return None
-        if isinstance(self.precision, Absolute):
-            return self.precision.value
-        if total is None:
-            raise ValueError(
-                "precision as a share needs the total, which is not known before drawing; give Absolute(value)"
-            )
-        if not abs(total) > 2 * total_error:
-            raise ValueError(
-                f"precision={self.precision} is a share of the total of all features, but that is {total:.3g} "
-                f"± {total_error:.2g}, not clearly different from 0; give it in units of the loss: Absolute(value)"
-            )
-        return self.precision * abs(total)
-
-
-@dataclass(frozen=True)
 class ShapleySettings:
     """The checked settings of `shapley_importance`."""
 
@@ -124,6 +98,23 @@ class ShapleySettings:
             raise ValueError("the paper's algorithm is controlled by m_feat and m_obs; leave out precision and budget")
         if paper and self.aggregate == "prediction":
             raise ValueError("the paper's algorithm averages losses; use another method for aggregate='prediction'")
+
+    def half_width(self, total: float | None, total_error: float) -> float | None:
+        """The requested half-width of all intervals, in units of the loss."""
+        if self.precision is None:
+            return None
+        if isinstance(self.precision, Absolute):
+            return self.precision.value
+        if total is None:
+            raise ValueError(
+                "precision as a share needs the total, which is not known before drawing; give Absolute(value)"
+            )
+        if not abs(total) > 2 * total_error:
+            raise ValueError(
+                f"precision={self.precision} is a share of the total of all features, but that is {total:.3g} "
+                f"± {total_error:.2g}, not clearly different from 0; give it in units of the loss: Absolute(value)"
+            )
+        return self.precision * abs(total)
 
 
 def check(precision: Any, budget: Any) -> None:

@@ -21,7 +21,10 @@ from losslens.engines.base import GameArrays
 from losslens.game_theory import along, random_orders
 from losslens.progress import ProgressBar
 from losslens.shapley.setup import GameSetup
+from losslens.text import size_in_words
 from losslens.typing import Indices
+
+SWEEP_BYTES = 48  # per row and player: shares of both readings, steps, orders, and what is made of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +60,8 @@ class WalkKind(ABC):
 
     @property
     @abstractmethod
-    def sweeps_at_once(self) -> int:
-        """Sweeps between two updates of the progress bar."""
+    def predictions_at_once(self) -> int:
+        """Predictions between two updates of the progress bar."""
 
     @abstractmethod
     def sweeps(self, count: int) -> list[Any]:
@@ -73,6 +76,16 @@ class WalkKind(ABC):
         return ""
 
 
+def check_memory(sweeps: int, rows: int, p: int, memory: int, sweep_bytes: int = SWEEP_BYTES) -> None:
+    """Raise ValueError unless the sweeps fit into memory: fewer would be another result."""
+    if sweeps * rows * p * sweep_bytes > memory:
+        needs = size_in_words(2 * sweeps * rows * p * sweep_bytes)
+        raise ValueError(
+            f"memory is too small for {sweeps:,} sweeps of walks to {rows:,} rows; pass memory='{needs}', or a smaller "
+            "budget="
+        )
+
+
 class Walked(NamedTuple):
     """The sweeps of a run, and how it ended."""
 
@@ -85,12 +98,12 @@ def run(kind: WalkKind, progress: ProgressBar) -> Walked:
     """Draw sweeps until no more are needed. The result is valid whenever it ends, by the rule or by Ctrl-C."""
     sweeps: list[Any] = []
     most, needed, complete = kind.max_sweeps, 0, True
-    planned = kind.first_sweeps
+    planned, at_once = kind.first_sweeps, max(1, kind.predictions_at_once // max(1, kind.cost))
     try:
         while len(sweeps) < planned:
             progress.set_total(kind.setup.n + planned * kind.cost)
             while len(sweeps) < planned:
-                sweeps += kind.sweeps(min(kind.sweeps_at_once, planned - len(sweeps)))
+                sweeps += kind.sweeps(min(at_once, planned - len(sweeps)))
                 if len(sweeps) > 1 and progress.is_shown:
                     progress.note(kind.accuracy(sweeps))
             needed = max(needed, kind.sweeps_needed(sweeps))

@@ -12,6 +12,7 @@ from losslens.tables.arrays import plain_array
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import Table, as_columns, frame_table
 from losslens.tables.leaked_target import target_among
+from losslens.tables.roles import fitted_names
 from losslens.tables.sources import Part, Source, as_source, in_one_place
 from losslens.text import size_in_words
 from losslens.typing import Indices
@@ -109,28 +110,16 @@ def streams(data: Opened, memory: int) -> bool:
 
 def _columns(model: Any, source: Source, target: str | None, weight: str | None) -> tuple[str, ...]:
     """The columns that the model was fitted on, if it has their names; else all but y and the weights."""
-    fitted = _fitted_names(getattr(model, "native", model), source)
-    if fitted is not None:
-        names = tuple(map(str, fitted))
-        if missing := [name for name in names if name not in source.names]:
-            raise ValueError(f"X has no column {missing[0]!r}, which the model was fitted on")
+    names = fitted_names(model) or ()
+    missing = [name for name in names if name not in source.names]
+    if missing and hasattr(getattr(model, "native", model), "feature_names_in_"):  # a booster may make names up
+        raise ValueError(f"X has no column {missing[0]!r}, which the model was fitted on")
+    if names and not missing:
         return names
     columns = tuple(name for name in source.names if name not in (target, weight))
     if not columns:
         raise ValueError("X has no columns")
     return columns
-
-
-def _fitted_names(native: Any, source: Source) -> Any:
-    """Names of the columns that a model was fitted on; a booster may have made them up, so the data must have them."""
-    if hasattr(native, "feature_names_in_"):
-        return native.feature_names_in_
-    for name in ("feature_name", "feature_names", "feature_names_"):  # LightGBM, XGBoost, CatBoost
-        names = getattr(native, name, None)
-        names = names() if callable(names) else names
-        if names is not None and len(names) and all(str(each) in source.names for each in names):
-            return names
-    return None
 
 
 def _fitted_on_arrays(native: Any) -> bool:

@@ -15,19 +15,24 @@ from losslens.tables.sources import as_source, in_files
 
 ROLES = ("y", "sample_weight", "groups", "by")  # arguments of verbs that may name a column of X
 Names = tuple[str, ...]
+# Where models hold the names of columns: scikit-learn's, boosters of LightGBM, of XGBoost, and CatBoost's.
+NAMES = ("feature_names_in_", "feature_name", "feature_names", "feature_names_")
 
 
 def fitted_names(model: Any) -> Names | None:
     """The names of the columns that a model, or the first of several, was fitted on; None where it doesn't say.
 
-    LightGBM makes names up for arrays.
+    Those that LightGBM and CatBoost make up for arrays don't count.
     """
-    for one in model.values() if isinstance(model, Mapping) else (model,):
-        names = getattr(getattr(one, "native", one), "feature_names_in_", None)
-        if names is None or isinstance(one, type):
-            continue
-        if list(names) != [f"Column_{j}" for j in range(len(names))]:
-            return tuple(map(str, names))
+    models = model.values() if isinstance(model, Mapping) else (model,)
+    for native in (getattr(one, "native", one) for one in models if not isinstance(one, type)):
+        for attribute in NAMES:
+            given = getattr(native, attribute, None)
+            given = given() if callable(given) else given
+            names = () if given is None else tuple(map(str, given))
+            made_up = (tuple(f"{start}{j}" for j in range(len(names))) for start in ("Column_", ""))
+            if names and names not in made_up:
+                return names
     return None
 
 

@@ -42,11 +42,8 @@ class Part:
 class Reader(Protocol):
     """Loads parts; small, so that it can be sent to workers."""
 
-    def load(self, part: Part, columns: Sequence[str]) -> Any:
-        """These columns of a part, as a data frame in memory."""
-
     def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
-        """The same for several parts, in order; pieces of one row group are read at once."""
+        """These columns of each part, as a data frame in memory; pieces of one row group are read at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +61,7 @@ class Source:
 
     def load(self, part: Part, columns: Sequence[str]) -> Any:
         """These columns of a part, as a data frame in memory."""
-        return self.reader.load(part, columns)
+        return next(self.reader.each([part], columns))
 
     def whole(self, columns: Sequence[str], rows: Indices | None = None) -> Any:
         """These columns of all parts, or of the rows at these ascending positions, as one data frame in memory."""
@@ -214,46 +211,27 @@ class _DatasetReader:
     schema: Any
     as_pandas: bool
 
-    def load(self, part: Part, columns: Sequence[str]) -> Any:
-        import pyarrow as pa
-
-        fragment: _Fragment = part.where
-        _check_stamp(fragment)
-        try:
-            table = self._rows(fragment.piece, part, list(columns))
-        except pa.ArrowException as error:
-            raise ValueError(f"{part.name} could not be read: {error}") from error
-        if table.num_rows != part.rows:
-            raise ValueError(f"{part.name} has {table.num_rows:,} rows, but had {part.rows:,}; {_AGAIN}")
-        return table.to_pandas(self_destruct=True) if self.as_pandas else table
-
-    def _rows(self, piece: Any, part: Part, columns: list[str]) -> Any:
-        """The rows of a part; a piece larger than the part is read in batches and never wholly in memory."""
-        import pyarrow as pa
-
-        if part.skip == 0 and piece.count_rows() == part.rows:
-            return piece.to_table(schema=self.schema, columns=columns, use_threads=False)
-        return next(_pieces_of(self._batches(piece, columns), [part]), pa.table({}))
-
-    def _batches(self, piece: Any, columns: list[str]) -> Iterator[Any]:
-        batches: Iterator[Any] = piece.to_batches(
-            schema=self.schema, columns=columns, use_threads=False, batch_size=BATCH_ROWS, batch_readahead=1
-        )
-        return batches
-
     def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
 
         for fragment, together in _by_place(parts):
-            if len(together) == 1:
-                yield self.load(together[0], columns)
-                continue
             _check_stamp(fragment)
             try:
-                for table in _pieces_of(self._batches(fragment.piece, list(columns)), together):
-                    yield table.to_pandas() if self.as_pandas else table
+                yield from self._tables(fragment.piece, together, list(columns))
             except pa.ArrowException as error:
                 raise ValueError(f"{together[0].name} could not be read: {error}") from error
+
+    def _tables(self, piece: Any, parts: Sequence[Part], columns: list[str]) -> Iterator[Any]:
+        """The rows of parts of a piece; a piece larger than a part is read in batches and never wholly in memory."""
+        if len(parts) == 1 and parts[0].skip == 0 and piece.count_rows() == parts[0].rows:
+            table = piece.to_table(schema=self.schema, columns=columns, use_threads=False)
+            yield table.to_pandas(self_destruct=True) if self.as_pandas else table
+            return
+        batches = piece.to_batches(
+            schema=self.schema, columns=columns, use_threads=False, batch_size=BATCH_ROWS, batch_readahead=1
+        )
+        for table in _pieces_of(batches, parts):
+            yield table.to_pandas() if self.as_pandas else table
 
 
 def _pieces_of(batches: Iterator[Any], parts: Sequence[Part]) -> Iterator[Any]:
@@ -378,14 +356,12 @@ def _common_schema(dataset: Any, pieces: list[Any]) -> Any:
 class _LazyReader:
     frame: Any
 
-    def load(self, part: Part, columns: Sequence[str]) -> Any:
-        rows = self.frame.select(list(columns)).slice(part.skip, part.rows).collect()
-        if len(rows) != part.rows:
-            raise ValueError(f"{part.name} has {len(rows):,} rows, but had {part.rows:,}; {_AGAIN}")
-        return rows
-
     def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
-        return (self.load(part, columns) for part in parts)
+        for part in parts:
+            rows = self.frame.select(list(columns)).slice(part.skip, part.rows).collect()
+            if len(rows) != part.rows:
+                raise ValueError(f"{part.name} has {len(rows):,} rows, but had {part.rows:,}; {_AGAIN}")
+            yield rows
 
 
 def _from_lazy(frame: Any) -> Source:
@@ -401,9 +377,6 @@ def _from_lazy(frame: Any) -> Source:
 
 @dataclass(frozen=True, eq=False)
 class _DaskReader:
-    def load(self, part: Part, columns: Sequence[str]) -> Any:
-        return next(self.each([part], columns))
-
     def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
         for partition, some in _by_place(parts):
             # In this thread: a task that waits for other tasks of its cluster would block a worker.

@@ -33,12 +33,11 @@ from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import as_estimator, leave_out_fits
 from losslens.results.plan import Plan, Stage
 from losslens.rows.segments import MOST_ROWS
-from losslens.shapley import effects
+from losslens.shapley import effect_walks, effects
 from losslens.shapley.conditional import drawn_coalitions
 from losslens.shapley.request import check_request
 from losslens.shapley.scores import MAX_ROUNDS, MIN_ROUNDS, check_scores, donors_a_row
 from losslens.shapley.stopping import MOST_PREDICTIONS, ShapleySettings
-from losslens.shapley.walk_kinds import FIRST_EFFECT_SWEEPS
 from losslens.shapley.ways import CONDITIONAL, choose, engine_name, result_by
 from losslens.tables import checks, loading
 from losslens.tables.features import resolve
@@ -320,7 +319,7 @@ def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     least = most = task.n + predictions - r if by_model else min(task.n, CHECKED)
     walks = way in (effects.by_walks, effects.by_linked_walks)
     if way is effects.by_walks:
-        sweeps = FIRST_EFFECT_SWEEPS if budget is None else (budget - task.n) // max(1, request.steps)
+        sweeps = effect_walks.FIRST_SWEEPS if budget is None else (budget - task.n) // max(1, request.steps)
         least = task.n + sweeps * request.steps
         most = MOST_PREDICTIONS if budget is None else least
 

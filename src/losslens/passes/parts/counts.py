@@ -32,11 +32,8 @@ class _Head:
 
     table: Table
 
-    def load(self, part: Part, columns: Sequence[str]) -> Any:
-        return self.table.rows(np.arange(part.skip, part.skip + part.rows) % self.table.n)
-
     def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
-        return (self.load(part, columns) for part in parts)
+        return (self.table.rows(np.arange(part.skip, part.skip + part.rows) % self.table.n) for part in parts)
 
 
 def plan_stream(stream: Stream, data: Opened, run: Callable[[Stream], Any]) -> Plan:

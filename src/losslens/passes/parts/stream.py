@@ -63,7 +63,7 @@ class Stream:
         chosen = [parts[k] for k in np.unique(np.linspace(0, len(parts) - 1, QUANTILE_PARTS).astype(np.intp))]
         some = [replace(part, rows=min(part.rows, HEAD // len(chosen))) for part in chosen]
         columns = self.data.columns
-        tables = (frame_table(self.data.reader.load(part, columns)) for part in some)
+        tables = (frame_table(next(self.data.reader.each([part], columns))) for part in some)
         return [as_columns(table, columns, None, as_array=self.data.as_array) for table in tables]
 
     def site(self, table: Table) -> Site:
