@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from losslens.losses import LARGEST, TOO_LARGE, Response
 from losslens.survival_curves import SurvivalCurves, has_survival_curves
 from losslens.tables.arrays import masked_rows
-from losslens.tables.frames import Batch, Table
+from losslens.tables.frames import Batch, Table, texts_of
 from losslens.tables.row_labels import row_name
 from losslens.tracebacks import users_code
 
@@ -117,6 +117,32 @@ def _other_methods(model: Any) -> str:
     )
 
 
+def takes_texts(model: Any) -> bool:
+    """Whether an estimator reads one text a row, not a table: its first step is one of scikit-learn's vectorizers."""
+    ancestors = _ancestors(model)
+    if "sklearn.Pipeline" in ancestors:
+        return takes_texts(model.steps[0][1])
+    if "sklearn.FeatureUnion" in ancestors:
+        return all(takes_texts(one) for _, one in model.transformer_list)
+    if "sklearn.BaseSearchCV" in ancestors:
+        return takes_texts(model.estimator)
+    return "sklearn._VectorizerMixin" in ancestors
+
+
+def input_of(model: Any, table: Any) -> Any:
+    """What an estimator is given of a table."""
+    return texts_of(table) if takes_texts(model) else table
+
+
+def on_texts(model: Model) -> Model:
+    """A model that reads one text a row, as one of tables of a column."""
+    return replace(model, responses={name: partial(_predict_texts, one) for name, one in model.responses.items()})
+
+
+def _predict_texts(predict: Predict, table: Any) -> Any:
+    return predict(texts_of(table))
+
+
 def one_output(model: Model, output: int | str, count: int | None = None) -> Model:
     """One output of several as a model of numbers: the column at a position, or of a name where frames are returned.
 
@@ -188,7 +214,8 @@ def _from_estimator(model: Any) -> Model:
         responses["scores"] = partial(model.predict, **options)
     if ancestors & {"catboost.CatBoost", "lightgbm.LGBMModel", "xgboost.XGBModel"}:
         responses = {response: partial(_predict_readable, predict) for response, predict in responses.items()}
-    return _model(model, kind, responses, classes)
+    adapted = _model(model, kind, responses, classes)
+    return on_texts(adapted) if takes_texts(model) else adapted
 
 
 def _score_options(model: Any) -> dict[str, Any]:

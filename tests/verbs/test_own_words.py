@@ -12,7 +12,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline, make_union
 
 import losslens as ll
 from losslens.verbs.running import ELSEWHERE
@@ -185,6 +188,65 @@ def test_regions_of_named_arrays_are_those_of_the_frame():
         ll.feature_importance(MODEL, rows, Y).regions(rows, permutations=99) for rows in (X.to_numpy(), X)
     )
     assert [region.rule for region in of_array.of("age")] == [region.rule for region in of_frame.of("age")]
+
+
+# -- texts --------------------------------------------------------------------------------------------------------
+
+TEXTS = [f"{'good' if k % 3 else 'bad'} {'tea' if k % 2 else 'coffee'} {k % 5}?" for k in range(N)]
+LIKED = np.arange(N) % 3 > 0
+PIPELINE = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(TEXTS, LIKED)
+
+
+def brute_force():
+    """The mean over all pairs of log losses, of the text of row k for row i, less that of row i's own."""
+    p = PIPELINE.predict_proba(TEXTS)[:, 1]
+    loss = -np.where(LIKED[:, None], np.log(p), np.log(1 - p))  # (i, k)
+    return loss.mean() - np.diag(loss).mean()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        TEXTS, tuple(TEXTS), np.array(TEXTS), np.array(TEXTS, object), pd.Series(TEXTS, name="review"),
+        pd.Series(TEXTS), pl.Series(TEXTS), pd.DataFrame({"review": TEXTS}), pl.DataFrame({"review": TEXTS}),
+        pa.table({"review": TEXTS}), np.array(TEXTS, object)[:, None],
+    ],
+    ids=["list", "tuple", "array", "objects", "series", "nameless", "polars", "frame", "polars frame", "arrow", "2d"],
+)  # fmt: skip
+def test_texts_are_a_column_of_a_table(rows):
+    one = next(iter(ll.feature_importance(PIPELINE, rows, LIKED).values()))
+    assert one.pfi == pytest.approx(brute_force(), rel=1e-9)
+    assert one.name in ("text", "review", "x0")
+
+
+def test_texts_by_a_function_a_search_a_score_and_folds():
+    by_function = ll.feature_importance(PIPELINE.predict_proba, TEXTS, LIKED, loss="log_loss")
+    assert by_function["text"].pfi == pytest.approx(brute_force(), rel=1e-9)
+    search = GridSearchCV(PIPELINE, {"logisticregression__C": [1.0]}, cv=2).fit(TEXTS, LIKED)
+    assert ll.feature_importance(search, TEXTS, LIKED)["text"].pfi == pytest.approx(brute_force(), rel=1e-9)
+    assert ll.feature_importance(PIPELINE, TEXTS, LIKED, loss="roc_auc")["text"].pfi > 0.3
+    refits = ll.feature_importance_cv(PIPELINE, TEXTS, LIKED, cv=2, random_state=0)
+    assert (refits.features, refits.importance[0] > 0) == (("text",), True)
+    assert ll.feature_effect(PIPELINE, TEXTS)["text"].pd.max() > 0.5
+    either = make_pipeline(make_union(TfidfVectorizer(), CountVectorizer()), LogisticRegression()).fit(TEXTS, LIKED)
+    assert ll.feature_importance(either, pd.DataFrame({"review": TEXTS}), LIKED)["review"].pfi > 0.3
+    models = {"one": PIPELINE, "function": PIPELINE.predict_proba}
+    both = ll.compare(models, TEXTS, LIKED, loss="log_loss", shapley=False)
+    assert [one["text"].pfi for one in both.importances.values()] == pytest.approx([brute_force()] * 2, rel=1e-9)
+
+
+def test_a_table_beside_the_texts_is_refused_by_a_sentence():
+    with pytest.raises(ValueError, match="the model reads one text a row, and X has 2 columns: pass that of the texts"):
+        ll.feature_importance(PIPELINE, pd.DataFrame({"review": TEXTS, "stars": 1}), LIKED)
+
+
+def test_texts_are_no_files_and_files_are():
+    with pytest.raises(FileNotFoundError, match=r"there is no file part-0\.parquet"):
+        ll.feature_importance(MODEL, ["part-0.parquet", "part-1.parquet"], "price")
+    with pytest.raises(FileNotFoundError, match=r"no file matches part-\*"):
+        ll.feature_importance(MODEL, ["part-*", "more-*"], "price")
+    named = ll.feature_importance(PIPELINE, ["what is in a.parquet?", "five *stars*", *TEXTS[2:]], LIKED)
+    assert list(named) == ["text"]
 
 
 # -- words of other libraries ---------------------------------------------------------------------------------------

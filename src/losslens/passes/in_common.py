@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from losslens import losses
 from losslens.cells.in_common import ROUNDING, SINGLE_ROUNDING, AddingScale, ReplacedPredictions, split
 from losslens.cells.matrix import Means
-from losslens.donors.conditional import common_condition
 from losslens.donors.designs import All, Design, Latin
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Question, Subject, all_rows, pose
@@ -24,21 +23,15 @@ from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED
 from losslens.engines.curve_cells import CurveCells
 from losslens.engines.readers.pipelines import innermost
-from losslens.losses import POSITIVE, Loss, is_scorer
+from losslens.losses import POSITIVE, Loss
 from losslens.models import Model
 from losslens.passes.cells import blank, record
-from losslens.passes.importances import by_each_loss
-from losslens.passes.scored import score_importance
-from losslens.passes.task import Options, Task, default_loss, prepare
+from losslens.passes.task import Task
 from losslens.passes.ways import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost, is_sampled, route
 from losslens.progress import Tick, bar
-from losslens.results.importance import FeatureImportance
-from losslens.results.importances import Importances
-from losslens.results.scores import FeatureScore
-from losslens.tables.frames import Table
-from losslens.tables.sample import Sample, cell_changes, chunks, loss_changes
+from losslens.tables.sample import Sample, cell_changes, chunks
 from losslens.typing import Floats, Indices
-from losslens.uncertainty.standard_errors import Influence, influence
+from losslens.uncertainty.standard_errors import influence
 
 FEWEST_ROWS = 16  # that are processed at a time, at least: otherwise pairs are computed in turns
 PART_SHARE = 8  # of the memory, for the cells of the rows that are processed at a time
@@ -84,65 +77,6 @@ class InCommon:
     condition: str = ""  # on which values were drawn
 
 
-def in_common(
-    model: Model, table: Table, y: Any, loss: Any, options: Options, together: Mapping[Pair, str]
-) -> InCommon:
-    """What pairs have in common: from cells with the same donors for all features, else from three importances a pair.
-
-    `together` has, for each pair, the name of the feature that replaces both.
-    """
-    if is_scorer(loss):
-        scores = score_importance(model, table, y, loss, options)
-        return _from_importances(scores, scores.title, together, "a scorer has no loss of a row")
-    chosen = default_loss(model, loss, y)
-    task = by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads, all_pairs=True))
-    design, ways = common_design(task), {route(task, subject).way for subject in task.subjects}
-    if design is not None and "sums" not in ways:
-        if not design.all_pairs:
-            task = replace(task, exact=None)  # the model predicts: cells take the memory of the engine
-        return _from_cells(task, design, together, *adding_scale(model, chosen))
-    absent = "an engine adds up some of these features, and the model predicts others; use Latin(m)"
-    if design is None:
-        drawn = None if task.design is None else task.design.remembered
-        absent = f"the features must have the same donors, and {drawn!r} draws others for each; use Latin(m)"
-    result = _from_importances(by_each_loss(task)[0], chosen.title, together, absent)
-    if design is None or ways != {"sums"}:
-        return result
-    none = dict.fromkeys(together, PairMean(0.0, 0.0, 0.0))  # the model only adds
-    return replace(
-        result, parts={"shared": result.total, "interaction": none, "strength": none}, part_title=chosen.title,
-        scale=AddingScale.PREDICTIONS, quadratic=chosen == losses.squared_error, absent="",
-    )  # fmt: skip
-
-
-_One = FeatureImportance | FeatureScore
-
-
-def _from_importances(importances: Importances, title: str, together: Mapping[Pair, str], absent: str) -> InCommon:
-    first: _One = next(iter(importances.values()))
-    triples = {(a, b): (importances[a], importances[b], importances[both]) for (a, b), both in together.items()}
-    return InCommon(
-        title=title, units=first._units, grouped=first._unit == "groups", n_predictions=importances.n_predictions,
-        total={pair: _total(*triple) for pair, triple in triples.items()}, parts={}, absent=absent,
-        condition=common_condition(one.conditioning for one in importances.values()),
-    )  # fmt: skip
-
-
-def _total(first: _One, second: _One, both: _One) -> PairMean:
-    """What two importances have in common, from the influence of each row as observation and as donor."""
-    value, unbiased = first.pfi + second.pfi - both.pfi, first.unbiased + second.unbiased - both.unbiased
-    try:
-        parts = [one.influence for one in (first, second, both)]
-    except ValueError as error:
-        return PairMean(value, unbiased, absent=str(error))
-    moved = parts[0].moved + parts[1].moved - parts[2].moved
-    of_pair = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
-    if isinstance(first, FeatureScore):
-        return PairMean(value, unbiased, of_pair.std_error, 0.0 if first.units == "blocks" else of_pair.skewness)
-    compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
-    return without_rounding(PairMean(value, unbiased, of_pair.std_error, of_pair.skewness), compared, first.sample)
-
-
 def by_cells(task: Task) -> Task:
     """The task with cells, which parts of pairs need, and not means: without an engine that adds up inside a link."""
     inside_link = task.exact is not None and task.exact.inside_link
@@ -170,16 +104,17 @@ def adding_scale(model: Model, loss: Loss) -> tuple[AddingScale | None, str]:
     if loss.reads == "labels":
         return None, "labels can't be added; use a loss of probabilities or scores"
     try:
-        name = type(innermost(model.native)).__name__
+        inner = innermost(model.native)
     except Declined:
-        name = type(model.native).__name__
+        inner = model.native
+    name = type(inner).__name__
     averages = any(word in name for word in AVERAGES)
     if loss.reads == "probabilities":
         return (AddingScale.PROBABILITIES if averages else AddingScale.LOGITS), ""
     if loss.domains is not None and loss.domains[1] == POSITIVE:
         if averages:
             return None, f"a {name} adds predictions, and sums of their changes may be below 0, where no deviance is"
-        if not _has_log_link(model.native):
+        if not _has_log_link(inner):
             return None, f"a {name} is not known to add logarithms, and sums of changes may be below 0"
         return AddingScale.LOGS, ""
     return AddingScale.PREDICTIONS, ""
@@ -187,33 +122,30 @@ def adding_scale(model: Model, loss: Loss) -> tuple[AddingScale | None, str]:
 
 def _has_log_link(native: Any) -> bool:
     """Whether the class of a model, or its loss, says that it predicts e to the power of a sum."""
-    try:
-        inner = innermost(native)
-    except Declined:
-        inner = native
-    named = f"{type(inner).__name__} {getattr(inner, 'loss', '')} {getattr(inner, 'objective', '')}".lower()
-    identity = getattr(inner, "link", "") == "identity" or (
-        getattr(inner, "link", "") == "auto" and getattr(inner, "power", 1) <= 0
-    )
+    named = f"{type(native).__name__} {getattr(native, 'loss', '')} {getattr(native, 'objective', '')}".lower()
+    link = getattr(native, "link", "")
+    identity = link == "identity" or (link == "auto" and getattr(native, "power", 1) <= 0)
     return any(word in named for word in ("poisson", "gamma", "tweedie")) and not identity
 
 
-def _from_cells(
+def from_cells(
     task: Task, design: Design, together: Mapping[Pair, str], scale: AddingScale | None, absent: str
 ) -> InCommon:
     """All pairs, cell by cell; without a scale there are no parts, and `absent` says why."""
-    assert task.loss is not None
+    loss = task.loss
+    assert loss is not None
+    if scale is AddingScale.PROBABILITIES and loss == losses.log_loss:
+        task = replace(task, losses=(loss, losses.brier))  # which has parts where the log loss is clipped
     pairs = [(a, b, both) for (a, b), both in together.items()]
-    exact = {subject.feature.name for subject in task.subjects if design.all_pairs and route(task, subject).exact}
     subjects = {subject.feature.name: subject for subject in task.subjects}
-    names = ["total", *(PARTS if scale else ())]
-    if scale is AddingScale.PROBABILITIES and task.loss == losses.log_loss:
-        names += [f"Brier {part}" for part in PARTS]
-    turns = list(_turns(task, design, pairs, len(names)))
-    sums: dict[Pair, _PairSums] = {}
+    engines = {name: _cell_engine(task, subject) for name, subject in subjects.items()}
+    quantities = ["total", *(PARTS if scale else ())]
+    turns = list(_turns(task, design, pairs, len(task.losses) * len(quantities)))
+    sums: dict[Pair, list[_PairSums]] = {}
     clipped: list[float] = []
     samples, total, layout = list[Sample](), 0, None
     most = sum(task.n * (1 + sum(_width(subjects[name], design) for name in _features(turn))) for turn in turns)
+    exact = any(engine is not task.engine for engine in engines.values())
     with bar(most, "explaining", task.progress, "cells" if exact else "predictions") as tick:
         for turn in turns:
             questions = {
@@ -222,27 +154,31 @@ def _from_cells(
             if layout is None:
                 layout = _layout(next(iter(questions.values())).layout, task.n)
                 mass = _CellWeights(layout, task.sample)
-            of_turn = {(a, b): _PairSums(names, mass) for a, b, _ in turn}
-            for rows, own, cells, count in _predicted(task, questions, exact, tick):
+            sums |= {(a, b): [_PairSums(quantities, mass) for _ in task.losses] for a, b, _ in turn}
+            for rows, own, cells, count in _predicted(task, questions, engines, tick):
                 total += count
                 samples = samples or blank(task.sample, own, task.losses)
-                record(samples, all_rows(task.n)[rows], own, task.losses)
-                clipped += _add(of_turn, turn, questions, (rows, own, cells), samples[0], task, scale)
-            sums |= of_turn
-    (sample,) = samples  # there is a pair
-    brier, loss = False, task.loss
-    if clipped and float(np.mean(clipped)) > MOST_CLIPPED:  # logits there no longer add up, whatever the model does
-        brier = scale is AddingScale.PROBABILITIES
-        scale, absent = (scale, "") if brier else (None, CLIPPED)
-    parts = {part: f"Brier {part}" if brier else part for part in PARTS} if scale else {}
+                record(samples, rows, own, task.losses)
+                clipped += _add(sums, turn, questions, (rows, own, cells), samples, task, scale)
+    # Logits at the bound no longer add up, whatever the model does.
+    at_bound = bool(clipped) and float(np.mean(clipped)) > MOST_CLIPPED
+    if at_bound and len(samples) == 1:
+        scale, absent = None, CLIPPED
+    k = int(at_bound and len(samples) > 1)
     return InCommon(
-        title=loss.title, units=sample.effective_units(task.every), grouped=task.blocked,
+        title=loss.title, units=samples[0].effective_units(task.every), grouped=task.blocked,
         n_predictions=total + (min(task.n, CHECKED) if exact else 0),
-        total={pair: one.mean("total", sample) for pair, one in sums.items()},
-        parts={part: {pair: one.mean(name, sample) for pair, one in sums.items()} for part, name in parts.items()},
-        part_title=losses.brier.title if brier else loss.title, scale=scale, absent=absent,
-        quadratic=brier or loss == losses.squared_error,
+        total={pair: one[0].mean("total", samples[0]) for pair, one in sums.items()},
+        parts={part: {pair: one[k].mean(part, samples[k]) for pair, one in sums.items()} for part in PARTS if scale},
+        part_title=task.losses[k].title, scale=scale, absent=absent,
+        quadratic=k > 0 or loss == losses.squared_error,
     )  # fmt: skip
+
+
+def _cell_engine(task: Task, subject: Subject) -> Any:
+    """The engine that fills the cells of a feature: cells are read off curves where there are curves."""
+    chosen = route(task, subject)
+    return CurveCells(task.exact, task.n_jobs) if chosen.way == "steps" else chosen.engine
 
 
 def _features(turn: Sequence[tuple[str, str, str]]) -> list[str]:
@@ -281,80 +217,55 @@ def _layout(layout: Layout, n: int) -> Layout:
 
 
 def _predicted(
-    task: Task, questions: dict[str, Question], exact: set[str], tick: Tick
-) -> Iterator[tuple[slice, NDArray[Any], dict[str, NDArray[Any]], int]]:
+    task: Task, questions: Mapping[str, Question], engines: Mapping[str, Any], tick: Tick
+) -> Iterator[tuple[Indices, NDArray[Any], dict[str, NDArray[Any]], int]]:
     """Predictions of some rows at a time: unchanged, and in the cells of each feature; and how many the model made."""
-    n, budget = task.n, task.budget
-    step = max(1, budget.memory // PART_SHARE // budget.row_bytes(list(questions.values())))
-    ways = {
-        name: task.exact.way(questions[name].subject, task.loss, blocked=task.blocked)
-        for name in questions
-        if name in exact
-    }
-    by_steps = {name: questions[name] for name, way in ways.items() if way == "steps"}
-    filled = {name: questions[name] for name, way in ways.items() if way == "cells"}
-    others = {name: question for name, question in questions.items() if name not in exact}
-    curves = CurveCells(task.exact, task.n_jobs)
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        positions, count = np.arange(rows.start, rows.stop), 0
+    step = max(1, task.budget.memory // PART_SHARE // task.budget.row_bytes(list(questions.values())))
+    by_engine: dict[Any, list[str]] = {}
+    for name in questions:
+        by_engine.setdefault(engines[name], []).append(name)
+    for start in range(0, task.n, step):
+        rows, count = np.arange(start, min(start + step, task.n)), 0
         cells: dict[str, NDArray[Any]] = {}
-        for engine, some in ((curves, by_steps), (task.exact, filled), (task.engine, others)):
-            if some:
-                answer = engine.fill(positions, [one.ask for one in some.values()], tick)
-                own, cells = answer.base, cells | dict(zip(some, answer.cells, strict=True))
-                count += len(positions) + sum(answer.n_predictions) if some is others else 0
+        for engine, names in sorted(by_engine.items(), key=lambda one: (one[0] is task.engine, one[0] is task.exact)):
+            answer = engine.fill(rows, [questions[name].ask for name in names], tick)
+            own, cells = answer.base, cells | dict(zip(names, answer.cells, strict=True))
+            count += len(rows) + sum(answer.n_predictions) if engine is task.engine else 0
         yield rows, own, cells, count
 
 
 def _add(
-    sums: dict[Pair, _PairSums],
+    sums: Mapping[Pair, Sequence[_PairSums]],
     turn: Sequence[tuple[str, str, str]],
-    questions: dict[str, Question],
-    part: tuple[slice, NDArray[Any], dict[str, NDArray[Any]]],
-    sample: Sample,
+    questions: Mapping[str, Question],
+    part: tuple[Indices, NDArray[Any], dict[str, NDArray[Any]]],
+    samples: Sequence[Sample],
     task: Task,
     scale: AddingScale | None,
 ) -> list[float]:
     """Add the cells of some rows of all pairs; returns shares of clipped probabilities."""
     rows, own, cells = part
-    positions, loss, clipped = np.arange(rows.start, rows.stop), task.loss, []
-    assert loss is not None
-    changes = {name: cell_changes(loss, sample, positions, predictions) for name, predictions in cells.items()}
-    size = {name: float(sample.weight[rows] @ np.abs(change).mean(axis=1)) for name, change in changes.items()}
-    for a, b, both in turn:
-        pair_sums = sums[a, b]
-        pair_sums.compared += size[a] + size[b] + size[both]
-        for some in chunks(positions, pair_sums.mass.layout.width):
-            first, second, together = (_by_donor(changes[name][some], questions[name].layout) for name in (a, b, both))
-            total = first + second - together
-            quantities = {"total": total}
-            if scale is not None:
-                shown = (_by_donor(cells[name][some], questions[name].layout) for name in (a, b, both))
-                replaced = ReplacedPredictions(own[some], *shown)
-                one = split(replaced, sample, positions[some], loss, scale)
-                quantities |= _parts("", total, one.interaction, one.strength)
-                clipped.append(one.clipped)
-                if loss == losses.log_loss and scale is AddingScale.PROBABILITIES:
-                    one = split(replaced, sample, positions[some], losses.brier, AddingScale.PROBABILITIES)
-                    brier = _brier(replaced, sample, positions[some])
-                    quantities |= _parts("Brier ", brier, one.interaction, one.strength)
-            pair_sums.add(positions[some], quantities)
+    clipped = []
+    for k, (loss, sample) in enumerate(zip(task.losses, samples, strict=True)):
+        changes = {name: cell_changes(loss, sample, rows, predictions) for name, predictions in cells.items()}
+        size = {name: float(sample.weight[rows] @ np.abs(change).mean(axis=1)) for name, change in changes.items()}
+        for a, b, both in turn:
+            pair_sums = sums[a, b][k]
+            pair_sums.compared += size[a] + size[b] + size[both]
+            for some in chunks(rows, pair_sums.mass.layout.width):
+                first, second, together = (
+                    _by_donor(changes[name][some], questions[name].layout) for name in (a, b, both)
+                )
+                total = first + second - together
+                quantities = {"total": total}
+                if scale is not None:
+                    shown = (_by_donor(cells[name][some], questions[name].layout) for name in (a, b, both))
+                    one = split(ReplacedPredictions(own[some], *shown), sample, rows[some], loss, scale)
+                    parts = total - one.interaction, one.interaction, one.strength
+                    quantities |= zip(PARTS, parts, strict=True)
+                    clipped += [one.clipped] if k == 0 else []
+                pair_sums.add(rows[some], quantities)
     return clipped
-
-
-def _parts(prefix: str, total: Floats, interaction: Floats, strength: Floats) -> dict[str, Floats]:
-    return dict(zip((prefix + part for part in PARTS), (total - interaction, interaction, strength), strict=True))
-
-
-def _brier(cells: ReplacedPredictions, sample: Sample, rows: Indices) -> Floats:
-    """What two features have in common of the Brier score, in each cell."""
-    base = replace(sample, loss=np.zeros(sample.n))  # the own loss occurs once in each change: it is added at the end
-    first, second, both = (
-        loss_changes(losses.brier, base, rows, part) for part in (cells.first, cells.second, cells.both)
-    )
-    assert sample.y is not None
-    return first + second - both - losses.brier(sample.y[rows], cells.own)[:, None]
 
 
 def _by_donor(cells: NDArray[Any], layout: Layout) -> NDArray[Any]:
@@ -439,7 +350,7 @@ class _PairSums:
             return PairMean(value, unbiased, absent=str(error))
         result = PairMean(value, unbiased, moved.std_error, moved.skewness)
         # Strength and interaction are exactly 0 where the predictions differ from a sum by rounding errors only.
-        if name.endswith(("strength", "interaction")):
+        if name in ("strength", "interaction"):
             return result
         return without_rounding(result, sample.error + self.compared, sample)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from losslens.engines.choice import CHECKED
 from losslens.losses import Response, title_of
-from losslens.models import Model
+from losslens.models import Model, input_of
 from losslens.tables import checks
 from losslens.tables.frames import Batch, Table
 from losslens.typing import Floats, Indices
@@ -175,7 +175,7 @@ def _method_called(
 
     def note(method: str, X: Any) -> Any:
         called.append(method)
-        return getattr(model.native, method)(X)
+        return getattr(model.native, method)(input_of(model.native, X))
 
     def score(rows: Any) -> Any:
         return call_scorer(scorer, lambda _: _StandIn(model.native, note), rows, y, weight)

@@ -37,14 +37,13 @@ from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, Responder, as_model, one_output
 from losslens.passes.memory import Budget
 from losslens.survival_curves import has_survival_curves
-from losslens.tables import checks
+from losslens.tables import checks, loading
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.columns import is_missing
 from losslens.tables.features import Feature
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.frozen import Deferred, deferred
-from losslens.tables.loading import load
 from losslens.tables.sample import Sample
 from losslens.tables.sources import as_source
 from losslens.typing import Floats, Indices
@@ -83,6 +82,17 @@ class Options:
 def picked(kind: type[Kind], arguments: Mapping[str, Any]) -> Kind:
     """A dataclass made of those arguments of a verb that it has fields for."""
     return kind(**{name: arguments[name] for name in signature(kind).parameters if name in arguments})
+
+
+def opened(model: Model, X: Any, y: Any, options: Options) -> tuple[Any, Any, Options, loading.Opened | None]:
+    """X, y and the options, loaded from files that fit into memory; and the data, if they are read in parts."""
+    if (source := as_source(X)) is None:
+        return X, y, options, None
+    data = loading.opened(model, source, y, options.sample_weight)
+    if loading.streams(data, options.memory):
+        return source, y, options, data
+    X, y, weight = data.load()
+    return X, y, replace(options, sample_weight=weight), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +222,7 @@ def prepare(
     """
     model, memory, sample_weight = as_model(model), options.memory, options.sample_weight
     if (source := as_source(X)) is not None:
-        X, y, sample_weight = load(model, source, y, sample_weight, memory)
+        X, y, sample_weight = loading.load(model, source, y, sample_weight, memory)
     table = as_table(X)
     if isinstance(loss, SurvivalLoss):
         loss = loss.for_target(y)

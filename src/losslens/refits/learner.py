@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.models import input_of
 from losslens.passes.task import Options
 from losslens.progress import Tick, bar
 from losslens.results.refits import Refits, Variance
@@ -89,14 +90,15 @@ class Learner:
             memory=max(self.options.memory // (len(self.splits) * (2 if self.pairs else 1)), 1),  # folds are kept
             progress=False,
         )
-        return explain(model, self.table.rows(test), self.y[test], options=options)
+        return explain(model, self.table.at(test), self.y[test], options=options)
 
     def fitted(self, train: Indices, y: NDArray[Any]) -> Any:
         """A clone, fitted on these rows."""
         from sklearn.base import clone
 
         arguments = {name: _cut(value, train, self.table.n) for name, value in self.fit_params.items()}
-        return clone(self.estimator).fit(self.table.rows(train), y[train], **arguments)
+        rows = input_of(self.estimator, self.table.rows(train))
+        return clone(self.estimator).fit(rows, y[train], **arguments)
 
 
 def _explain(shared: tuple[Learner, Explain], folds: tuple[int, ...], tick: Tick) -> Any:

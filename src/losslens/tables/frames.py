@@ -31,6 +31,8 @@ from losslens.tables.columns import (
 from losslens.tables.row_labels import Labels, has_other_order, labels_of
 from losslens.typing import Indices
 
+TEXT = "text"  # the column of a list of texts
+
 
 @dataclass(frozen=True)
 class Edit:
@@ -141,18 +143,57 @@ def as_table(X: Any) -> Table:
     if any(isinstance(part, np.ma.MaskedArray) for part in (X if isinstance(X, (list, tuple)) else (X,))):
         raise TypeError("X is a masked array; pass X.filled(numpy.nan), or a data frame with missing values")
     X = nw.to_native(X, pass_through=True)
-    if isinstance(X, (list, tuple)):
+    if isinstance(X, (list, tuple)) and not is_texts(X):
         try:
             X = np.asarray(X)
         except ValueError as error:
             raise ValueError(f"X is a {type(X).__name__} of rows of different lengths; pass a table") from error
-    table = _array_table(native_order(np.asarray(X))) if _is_array(X) else frame_table(X)
+    if is_texts(X):
+        table = _text_table(X)
+    elif _is_array(X):
+        table = _array_table(native_order(np.asarray(X)))
+    else:
+        table = frame_table(X)
     if table.n < 2:
         what = "no rows" if table.n == 0 else "one row"
         raise ValueError(f"X has {what}; replacing values needs at least two rows")
     if not table.names:
         raise ValueError("X has no columns")
     return table
+
+
+def is_texts(X: Any) -> bool:
+    """Whether this is one text for each row: a list, an array or a series of strings."""
+    X = nw.to_native(X, pass_through=True)
+    if isinstance(X, np.ndarray):
+        return X.ndim == 1 and X.dtype.kind in "OUT" and len(X) > 0 and all(isinstance(text, str) for text in X)
+    if isinstance(X, (list, tuple)):
+        return len(X) > 0 and all(isinstance(text, str) for text in X)
+    series = nw.from_native(X, series_only=True, allow_series=True, pass_through=True)
+    return isinstance(series, nw.Series) and series.dtype == nw.String
+
+
+def _text_table(X: Any) -> Table:
+    """Texts as a table of one column."""
+    if isinstance(X, (np.ndarray, list, tuple)):
+        return Table(np.array(X, object)[:, None], (TEXT,), (TEXT,), len(X), "numpy")
+    series = nw.from_native(X, series_only=True)
+    named = series if series.name not in (None, "") else series.alias(TEXT)
+    return frame_table(named.to_frame().to_native())
+
+
+def texts_of(table: Any) -> Any:
+    """The only column of a table, as a list, an array or a series, for models that take one text a row.
+
+    >>> texts_of(np.array([["good"], ["bad"]], object))
+    array(['good', 'bad'], dtype=object)
+    """
+    if table.shape[1] != 1:
+        raise ValueError(f"the model reads one text a row, and X has {table.shape[1]} columns: pass that of the texts")
+    if isinstance(table, np.ndarray):
+        return table[:, 0]
+    column = _narwhals(table)[:, 0]
+    return column.to_list() if column.implementation.is_pyarrow() else column.to_native()
 
 
 def _array_table(array: NDArray[Any]) -> Table:

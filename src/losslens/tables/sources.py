@@ -8,6 +8,7 @@ names it.
 from __future__ import annotations
 
 import glob
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from losslens.typing import Indices
 PART_ROWS = 100_000  # small row groups of a file are joined up to this many rows: each part has a fixed cost
 BATCH_ROWS = 65_536  # decoded at a time where a row group is read in pieces
 WILDCARDS = "*?["
+SUFFIXES = (".parquet", ".parq", ".pq")  # of names in a list; others are texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +140,7 @@ def in_files(X: Any) -> bool:
 def _opener(X: Any) -> Callable[[Any], Source] | None:
     """The function that makes a source of the argument X; None for data in memory."""
     kind = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
-    if isinstance(X, (str, Path)) or (
-        isinstance(X, (list, tuple)) and X and all(isinstance(x, (str, Path)) for x in X)
-    ):
+    if isinstance(X, (str, Path)) or (isinstance(X, (list, tuple)) and len(X) > 0 and all(map(_names_files, X))):
         return _from_files
     if kind.startswith("pyarrow.") and hasattr(X, "get_fragments"):
         return _from_dataset
@@ -149,6 +149,13 @@ def _opener(X: Any) -> Callable[[Any], Source] | None:
     if kind.startswith("dask.") and hasattr(X, "to_delayed") and hasattr(X, "npartitions"):
         return _from_dask
     return None
+
+
+def _names_files(item: Any) -> bool:
+    """Whether an item of a list is a path or a pattern, and not a text to predict."""
+    if isinstance(item, str):
+        return item.lower().endswith(SUFFIXES) or (bool(set(WILDCARDS) & set(item)) and not re.search(r"\s", item))
+    return isinstance(item, Path)
 
 
 # Parquet files and pyarrow datasets.

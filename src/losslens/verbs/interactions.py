@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from losslens.losses import Loss
-from losslens.models import as_model
-from losslens.passes.in_common import PARTS, InCommon, Pair, PairMean, in_common
-from losslens.passes.task import Options
+from losslens import losses
+from losslens.cells.in_common import AddingScale
+from losslens.donors.conditional import common_condition
+from losslens.losses import Loss, is_scorer
+from losslens.models import Model, as_model
+from losslens.passes.in_common import (
+    PARTS,
+    InCommon,
+    Pair,
+    PairMean,
+    adding_scale,
+    by_cells,
+    common_design,
+    from_cells,
+    without_rounding,
+)
+from losslens.passes.scored import score_importance
+from losslens.passes.task import Options, default_loss, prepare
+from losslens.passes.ways import route
+from losslens.results.importance import FeatureImportance
+from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
+from losslens.results.scores import FeatureScore
 from losslens.tables.features import resolve
 from losslens.tables.frames import Table, as_table
 from losslens.tables.leaked_target import warn_of_target
-from losslens.verbs.features import feature_importance
+from losslens.uncertainty.standard_errors import Influence
+from losslens.verbs.features import by_each_loss, feature_importance
 from losslens.verbs.running import verb
 
 KIND = "PFI_j + PFI_l - PFI_jl"
@@ -110,6 +130,65 @@ def wanted_pairs(table: Table, features: Any, pairs: Sequence[tuple[Any, Any]] |
         between += " "
     together = {(a, b): f"{a}{between}{b}" for a, b in wanted}
     return WantedPairs(alone, together, {name: [*columns[a], *columns[b]] for (a, b), name in together.items()})
+
+
+def in_common(
+    model: Model, table: Table, y: Any, loss: Any, options: Options, together: Mapping[Pair, str]
+) -> InCommon:
+    """What pairs have in common: from cells with the same donors for all features, else from three importances a pair.
+
+    `together` has, for each pair, the name of the feature that replaces both.
+    """
+    if is_scorer(loss):
+        scores = score_importance(model, table, y, loss, options)
+        return _from_importances(scores, scores.title, together, "a scorer has no loss of a row")
+    chosen = default_loss(model, loss, y)
+    task = by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads, all_pairs=True))
+    design, ways = common_design(task), {route(task, subject).way for subject in task.subjects}
+    if design is not None and "sums" not in ways:
+        if not design.all_pairs:
+            task = replace(task, exact=None)  # the model predicts: cells take the memory of the engine
+        return from_cells(task, design, together, *adding_scale(model, chosen))
+    absent = "an engine adds up some of these features, and the model predicts others; use Latin(m)"
+    if design is None:
+        drawn = None if task.design is None else task.design.remembered
+        absent = f"the features must have the same donors, and {drawn!r} draws others for each; use Latin(m)"
+    result = _from_importances(by_each_loss(task)[0], chosen.title, together, absent)
+    if design is None or ways != {"sums"}:
+        return result
+    none = dict.fromkeys(together, PairMean(0.0, 0.0, 0.0))  # the model only adds
+    return replace(
+        result, parts={"shared": result.total, "interaction": none, "strength": none}, part_title=chosen.title,
+        scale=AddingScale.PREDICTIONS, quadratic=chosen == losses.squared_error, absent="",
+    )  # fmt: skip
+
+
+_One = FeatureImportance | FeatureScore
+
+
+def _from_importances(importances: Importances, title: str, together: Mapping[Pair, str], absent: str) -> InCommon:
+    first: _One = next(iter(importances.values()))
+    triples = {(a, b): (importances[a], importances[b], importances[both]) for (a, b), both in together.items()}
+    return InCommon(
+        title=title, units=first._units, grouped=first._unit == "groups", n_predictions=importances.n_predictions,
+        total={pair: _total(*triple) for pair, triple in triples.items()}, parts={}, absent=absent,
+        condition=common_condition(one.conditioning for one in importances.values()),
+    )  # fmt: skip
+
+
+def _total(first: _One, second: _One, both: _One) -> PairMean:
+    """What two importances have in common, from the influence of each row as observation and as donor."""
+    value, unbiased = first.pfi + second.pfi - both.pfi, first.unbiased + second.unbiased - both.unbiased
+    try:
+        parts = [one.influence for one in (first, second, both)]
+    except ValueError as error:
+        return PairMean(value, unbiased, absent=str(error))
+    moved = parts[0].moved + parts[1].moved - parts[2].moved
+    of_pair = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
+    if isinstance(first, FeatureScore):
+        return PairMean(value, unbiased, of_pair.std_error, 0.0 if first.units == "blocks" else of_pair.skewness)
+    compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
+    return without_rounding(PairMean(value, unbiased, of_pair.std_error, of_pair.skewness), compared, first.sample)
 
 
 def _result(names: tuple[str, ...], found: InCommon, backend: str) -> Interactions:

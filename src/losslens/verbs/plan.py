@@ -25,7 +25,7 @@ from losslens.passes.counts import count, count_importances
 from losslens.passes.parts import call
 from losslens.passes.rehearsal import FEW, TIME_LIMIT, Arguments, OnFew, rehearse, some_rows
 from losslens.passes.scored import check_budget, curves_besides, in_steps, mean_score, prepare_scored, scored_features
-from losslens.passes.task import Options, Task, default_loss, effect_of, picked, prepare
+from losslens.passes.task import Options, Task, default_loss, effect_of, opened, picked, prepare
 from losslens.passes.ways import design_of, route
 from losslens.progress import silent
 from losslens.refits.learner import Learner
@@ -343,7 +343,7 @@ def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 def _data(model: Model, X: Any, y: Any, arguments: Arguments) -> tuple[Any, Any, Arguments, loading.Opened | None]:
     """X, y and the arguments, of data in memory; or the data, if they are read in parts."""
     options = picked(Options, arguments)
-    X, y, loaded, data = call.opened(model, X, y, options)
+    X, y, loaded, data = opened(model, X, y, options)
     return X, y, arguments if loaded is options else arguments | {"sample_weight": loaded.sample_weight}, data
 
 

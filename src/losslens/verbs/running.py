@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
+from losslens.models import as_model, on_texts, takes_texts
+from losslens.tables.frames import as_table, is_texts
 from losslens.tables.roles import ROLES, fitted_names, with_roles
+from losslens.tables.sources import in_files
 from losslens.workers import with_executor
 
 Verb = TypeVar("Verb", bound=Callable[..., object])
@@ -78,8 +81,17 @@ def in_own_words(given: Mapping[str, Any], first: str) -> dict[str, Any]:
     """The arguments of a verb with columns of X in the place of their names; `first` is the name of the model."""
     model, X = given[first], given["X"]
     roles = {name: given[name] for name in ROLES if name in given}
+    if not in_files(X) and is_texts(X):
+        X, model = as_table(X), _of_texts(model)
     X, roles = with_roles(X, fitted_names(model), roles)
     return {**given, **roles, first: model, "X": X}
+
+
+def _of_texts(model: Any) -> Any:
+    """A model, or several by name, for X given as texts: functions are called with texts, as estimators are."""
+    if isinstance(model, Mapping):
+        return {name: _of_texts(one) for name, one in model.items()}
+    return model if takes_texts(model) else on_texts(as_model(model))
 
 
 def with_running(doc: str, names: Iterable[str]) -> str:

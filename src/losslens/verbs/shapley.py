@@ -8,8 +8,7 @@ from typing import Any, Literal
 from losslens.donors.designs import Design
 from losslens.losses import Loss, is_scorer, names_of
 from losslens.models import as_model
-from losslens.passes.parts import call
-from losslens.passes.task import Options, default_loss
+from losslens.passes.task import Options, default_loss, opened
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import effects, outputs, scores, stopping
@@ -123,7 +122,7 @@ def _shares(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, opti
         if wanted.rows is True:
             raise ValueError(f"rows=True: the scorer {loss!r} judges all rows at once; use a loss")
         return scores.score_shapley(known, X, y, loss, wanted, options)
-    X, y, options, files = call.opened(known, X, y, options)
+    X, y, options, files = opened(known, X, y, options)
     if files is not None:
         from losslens.shapley import covariance_parts, parts  # import compiled engines
 

@@ -91,7 +91,7 @@ class BoundEnsemble:
         """The masks of small trees; None if a tree is too large for them."""
         if not self.is_small:
             return None
-        from losslens.engines.trees.small_trees import tables  # each kernel is compiled when it is first needed
+        from losslens.engines.trees.small_trees import tables  # of bound ensembles
 
         return tables(self)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,18 @@ from losslens.engines import rates
 from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.engines.trees import two_columns
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
+from losslens.engines.trees.large_trees import LargeTrees
 from losslens.engines.trees.node_rules import FEATURE
+from losslens.engines.trees.pair_table import pair_table
+from losslens.engines.trees.player_games import TreeGames
+from losslens.engines.trees.small_trees import SmallTrees
+from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.typing import Floats
 from losslens.workers import in_process
-
-if TYPE_CHECKING:
-    from losslens.engines.trees.player_games import TreeGames
-    from losslens.losses import Loss
 
 FEW_VALUES = 300_000  # sorted and bound to the trees in one thread: of short columns threads wait for each other
 PAIRS = 1 << 18  # pairs predicted at a time
@@ -94,8 +96,6 @@ class Trees(ExactEngine):
 
         `share_of_many` of the limit holds for three and more columns.
         """
-        from losslens.engines.trees import two_columns
-
         columns, pairs = subject.feature.columns, self.bound.codes.shape[1] * len(subject.distinct)
         most = MAX_SMALL_TREES if self.bound.is_small else MAX_LARGE_TREES
         if pairs * len(self.bound.roots) <= most * (1.0 if len(columns) == 2 else share_of_many):
@@ -103,13 +103,11 @@ class Trees(ExactEngine):
         return two_columns.is_feasible(self.bound, self._grid_cost(columns), pairs)
 
     @cached_property
-    def _grid_costs(self) -> dict[tuple[int, ...], Any]:
+    def _grid_costs(self) -> dict[tuple[int, ...], two_columns.GridCost | None]:
         return {}
 
-    def _grid_cost(self, columns: Sequence[int]) -> Any:
+    def _grid_cost(self, columns: Sequence[int]) -> two_columns.GridCost | None:
         """Cost of a row's grid of two columns, estimated once."""
-        from losslens.engines.trees import two_columns
-
         key = tuple(sorted(int(j) for j in columns))
         if key not in self._grid_costs:
             self._grid_costs[key] = two_columns.grid_cost(self.bound, np.array(key, np.intp))
@@ -117,9 +115,7 @@ class Trees(ExactEngine):
 
     def games(self, players: Sequence[Subject]) -> TreeGames:
         """Games of these players."""
-        from losslens.engines.trees.player_games import TreeGames
-
-        return TreeGames(self, players)
+        return TreeGames(self.bound, [player.feature.columns for player in players])
 
     def fill(self, rows: NDArray[np.intp], asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and at every value of each group, some rows at a time."""
@@ -142,16 +138,15 @@ class Trees(ExactEngine):
         self, replaced: NDArray[np.intp], donor_codes: NDArray[np.int32], rows: NDArray[np.intp]
     ) -> NDArray[np.int64]:
         """Sums of leaves of these rows at every value."""
-        from losslens.engines.trees import two_columns
-        from losslens.engines.trees.pair_table import pair_table
-
-        cost = self._grid_cost(replaced.tolist())
-        if two_columns.is_feasible(self.bound, cost, len(rows) * donor_codes.shape[1]) and (
-            not self.bound.is_small or two_columns.is_cheaper(self.bound, cost, donor_codes.shape[1])
+        bound, g, cost = self.bound, donor_codes.shape[1], self._grid_cost(replaced.tolist())
+        if (
+            cost is not None
+            and two_columns.is_feasible(bound, cost, len(rows) * g)
+            and two_columns.is_cheaper(bound, cost, g)
         ):
-            return two_columns.grid_table(self.bound, replaced, donor_codes, rows)
-        kept = np.setdiff1d(np.arange(len(self.bound.size)), replaced)
-        return pair_table(self.bound, self.bound.tables, kept, donor_codes, rows)
+            return two_columns.grid_table(bound, replaced, donor_codes, rows)
+        kept = np.setdiff1d(np.arange(len(bound.size)), replaced)
+        return pair_table(bound, bound.tables, kept, donor_codes, rows)
 
     # Curves of single columns.
 
@@ -179,11 +174,7 @@ class Trees(ExactEngine):
     def search(self, requested: NDArray[np.uint8], bound: BoundEnsemble) -> Search:
         """A search for curves of the requested columns, for one thread; `bound` may hold other rows."""
         if (tables := self.bound.tables) is None:
-            from losslens.engines.trees.large_trees import LargeTrees
-
             return LargeTrees(bound, requested, self.memory)
-        from losslens.engines.trees.small_trees import SmallTrees
-
         return SmallTrees(bound, tables, requested)
 
 

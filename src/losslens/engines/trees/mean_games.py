@@ -14,10 +14,13 @@ player of T to that before the first of B: two additions, and no table of all co
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numba import njit, types
+from numpy.typing import NDArray
 
+from losslens.engines.base import coalition_count
 from losslens.engines.compiled import compiled
 from losslens.engines.intrinsics import count_bits, trailing_zeros
 from losslens.engines.trees.bound import BoundEnsemble
@@ -30,7 +33,7 @@ Players = Sequence[Sequence[int]]
 
 
 class MeanGames:
-    """Mean scores of rows over the donors, in all coalitions of the players."""
+    """Mean predictions of rows over the donors, of a response that is linear in the sums of leaves."""
 
     def __init__(self, bound: BoundEnsemble, players: Players, weight: Floats) -> None:
         self.bound, self.layout, self.p = bound, LeafLayout(bound, players), len(players)
@@ -49,8 +52,8 @@ class MeanGames:
             base[out : out + first.shape[1]] += first[t] * bound.unit[out : out + first.shape[1]]
         self.base = (base + bound.ensemble.offset) / bound.ensemble.divisor
 
-    def scores(self, i: int) -> Floats:
-        """The mean scores of row i, (2^p, outputs); bit j of a coalition's number says that it contains player j."""
+    def of_row(self, i: int) -> NDArray[Any]:
+        """Those of row i in all coalitions, (2^p, ...); bit j of a coalition's number: it contains player j."""
         table = np.zeros((self.bound.ensemble.outputs, 1 << self.p))
         layout = self.layout
         add_leaves(
@@ -60,33 +63,30 @@ class MeanGames:
         for j in range(self.p):
             halves = table.reshape(len(table), -1, 2, 1 << j)
             halves[:, :, 1] += halves[:, :, 0]
-        return np.asarray((table + self.base[:, None]).T)
+        return self.bound.ensemble.link((table + self.base[:, None]).T)
 
-    def along(self, rows: Indices, orders: Indices) -> Floats:
-        """Mean scores of rows as players join in some orders, (walks, p + 1, outputs)."""
+    def along(self, rows: Indices, orders: Indices) -> NDArray[Any]:
+        """Those of rows as players join in some orders, (walks, p + 1, ...)."""
         layout, (walks, p) = self.layout, orders.shape
-        found = np.zeros((walks, p + 2, self.bound.ensemble.outputs))
+        added = np.zeros((walks, p + 2, self.bound.ensemble.outputs))
         places = np.argsort(orders, axis=1).astype(np.int32)
         joined = np.empty(1 << min(MOST_IN_TABLE, layout.path_players), np.int32)
         add_stretches(
             self.codes, np.array(rows, np.int64), places, self.bound.trees, layout.info, layout.leaves,
-            layout.table_at, layout.value, self.counts, self.place, joined, found,
+            layout.table_at, layout.value, self.counts, self.place, joined, added,
         )  # fmt: skip
-        return np.asarray(np.cumsum(found[:, :-1], axis=1) + self.base)
+        scores = np.cumsum(added[:, :-1], axis=1) + self.base
+        predictions = self.bound.ensemble.link(scores.reshape(-1, scores.shape[2]))
+        return predictions.reshape(walks, p + 1, *predictions.shape[1:])
 
 
-def walk_cost(bound: BoundEnsemble, players: Players) -> float:
-    """Operations for one walk; infinite where a path has too many players for a table."""
-    layout = LeafLayout(bound, players)
-    return float("inf") if layout.path_players > MOST_IN_TABLE else float(layout.table_at[-1])
-
-
-def cost(bound: BoundEnsemble, players: Players) -> float:
-    """Operations for one row; infinite where a path has too many players for a table."""
-    layout = LeafLayout(bound, players)
+def costs(bound: BoundEnsemble, players: Players) -> tuple[float, float]:
+    """Operations for a row in all coalitions, and for a walk; infinite where a path has too many players for tables."""
+    layout, p = LeafLayout(bound, players), len(players)
     if layout.path_players > MOST_IN_TABLE:
-        return float("inf")
-    return float(layout.table_at[-1]) + len(players) * 2.0 ** len(players)
+        return float("inf"), float("inf")
+    leaves = float(layout.table_at[-1])
+    return leaves + p * coalition_count(p), leaves
 
 
 @njit(forceinline=True)
@@ -111,7 +111,7 @@ def find_violated(codes, s, nodes, size, sets, info):
         f8[:, :, ::1],
     )
 )  # fmt: skip
-def add_stretches(codes, rows, places, trees, info, leaves, table_at, value, counts, place, joined, found):
+def add_stretches(codes, rows, places, trees, info, leaves, table_at, value, counts, place, joined, added):
     """Add all leaves where walks reach them: at the first step of a stretch, and subtracted after the last.
 
     joined: for a set of a leaf's players, the step from which all have joined.
@@ -127,7 +127,7 @@ def add_stretches(codes, rows, places, trees, info, leaves, table_at, value, cou
             violated, outside = find_violated(codes[rows[b]], s, nodes, size, sets, info)
             if outside:
                 continue
-            at, end, out = U(table_at[leaf]), i4(found.shape[1] - 1), U(output[t])
+            at, end, out = U(table_at[leaf]), i4(added.shape[1] - 1), U(output[t])
             for bit in range(q):
                 step = places[b, trailing_zeros(place[at + (ONE << bit)])] + i4(1)
                 joined[ONE << bit] = step
@@ -143,8 +143,8 @@ def add_stretches(codes, rows, places, trees, info, leaves, table_at, value, cou
                 mass = counts[at + T]
                 if mass != 0.0 and joined[T] < end:
                     for w in range(U(value.shape[1])):
-                        found[b, joined[T], out + w] += mass * value[leaf, w]
-                        found[b, end, out + w] -= mass * value[leaf, w]
+                        added[b, joined[T], out + w] += mass * value[leaf, w]
+                        added[b, end, out + w] -= mass * value[leaf, w]
                 if others == T:
                     break
                 T = (T - others) & others

@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.questions import Subject
 from losslens.engines.base import PlayerGames, SumEffects, coalition_count
 from losslens.engines.loss_scales import weights_of_sums
+from losslens.engines.trees import mean_games, pair_games
+from losslens.engines.trees.bound import BoundEnsemble
+from losslens.engines.trees.effects import linear_response, shapley_effects
 from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
-
-if TYPE_CHECKING:
-    from losslens.engines.trees.engine import Trees
-    from losslens.engines.trees.pair_games import PackedRows, PairShares
 
 SMALL_TREE, LARGE_TREE = 25, 1500  # cost of one tree for one pair, in units of one coalition's loss
 MOST_STEPS = 64  # of a walk: bits of a word
@@ -33,104 +31,69 @@ TABLE_ROWS = 500  # a leaf's table of patterns takes about the time of so many r
 
 @dataclass(frozen=True, eq=False)
 class TreeGames(PlayerGames):
-    """Games of trees. Compiled modules are imported where they are needed."""
+    """Games of trees."""
 
-    engine: Trees
-    players: Sequence[Subject]
-
-    @cached_property
-    def columns(self) -> list[tuple[int, ...]]:
-        """The columns of each player."""
-        return [player.feature.columns for player in self.players]
+    bound: BoundEnsemble
+    players: Sequence[Sequence[int]]  # the columns of each
 
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
         """Pairs, the covariance, or means over donors from the leaves."""
-        bound = self.engine.bound
-        n = bound.codes.shape[1]
-        if averaged:
-            return self._leaf_means(n)
+        bound, n = self.bound, self.bound.codes.shape[1]
+        if averaged:  # where predictions are sums of leaves, so are their means over donors
+            if linear_response(bound) is None:
+                return {}
+            table, walk = mean_games.costs(bound, self.players)
+            return {"leaf means": n * table, "mean walks": n * walk}
         trees = float(len(bound.roots) * (SMALL_TREE if bound.is_small else LARGE_TREE))
         ways = {"tree pairs": n * (n - 1) / 2 * (coalition_count(len(self.players)) + trees)}
-        if self._slope(loss) is not None:
+        if bound.ensemble.slope(loss) is not None:
             ways["covariance"] = (n + TABLE_ROWS) * float(len(bound.value))
         return ways
 
-    def _leaf_means(self, n: int) -> dict[str, float]:
-        """The way by leaves: where predictions are sums of leaves, so are their means over donors."""
-        from losslens.engines.trees.effects import linear_response
-        from losslens.engines.trees.mean_games import cost, walk_cost
-
-        if linear_response(self.engine.bound) is None:
-            return {}
-        bound = self.engine.bound
-        return {"leaf means": n * cost(bound, self.columns), "mean walks": n * walk_cost(bound, self.columns)}
-
     def mean_walks(self, weight: Floats) -> Callable[[Indices, Indices], NDArray[Any]]:
         """A function from rows and orders to mean predictions over the donors as players join, (walks, p + 1, ...)."""
-        from losslens.engines.trees.mean_games import MeanGames
-
-        games, link = MeanGames(self.engine.bound, self.columns, weight), self.engine.bound.ensemble.link
-
-        def along(rows: Indices, orders: Indices) -> NDArray[Any]:
-            scores = games.along(rows, orders)
-            found = link(scores.reshape(-1, scores.shape[2]))
-            return found.reshape(*scores.shape[:2], *found.shape[1:])
-
-        return along
+        return mean_games.MeanGames(self.bound, self.players, weight).along
 
     def mean_predictions(self, weight: Floats) -> Callable[[int], NDArray[Any]]:
         """A function from a row to its mean predictions over the donors in all coalitions, (2**p, ...)."""
-        from losslens.engines.trees.mean_games import MeanGames
-
-        games, link = MeanGames(self.engine.bound, self.columns, weight), self.engine.bound.ensemble.link
-        return lambda i: link(games.scores(i))
+        return mean_games.MeanGames(self.bound, self.players, weight).of_row
 
     # Pair by pair.
 
     @cached_property
-    def packed(self) -> PackedRows:
+    def packed(self) -> pair_games.PackedRows:
         """The rows in terms of players."""
-        from losslens.engines.trees.pair_games import pack_rows
-
-        return pack_rows(self.engine.bound, self.columns)
+        return pair_games.pack_rows(self.bound, self.players)
 
     @property
     def pair_work(self) -> int:
         """Total of the ticks of `pair_shares`."""
-        from losslens.engines.trees.pair_games import cost
-
-        return int(cost(self.engine.bound, self.columns, self.engine.bound.codes.shape[1]))
+        return int(pair_games.cost(self.bound, self.players, self.bound.codes.shape[1]))
 
     def pair_shares(
         self, sample: Sample, loss: Loss, *, keep_cells: bool, n_jobs: int | None, tick: Tick
-    ) -> PairShares:
+    ) -> pair_games.PairShares:
         """Shapley values of the loss of every pair, averaged over rows and over donors."""
-        from losslens.engines.trees.pair_games import over_pairs
-
-        bound = self.engine.bound
-        return over_pairs(bound, self.columns, sample, loss, n_jobs=n_jobs, tick=tick, keep_cells=keep_cells)
+        return pair_games.over_pairs(
+            self.bound, self.players, sample, loss, n_jobs=n_jobs, tick=tick, keep_cells=keep_cells
+        )
 
     def pair_predictions(self, rows: Indices, donors: Indices) -> NDArray[Any]:
         """Predictions of all coalitions of some pairs, (pairs, 2**p, ...)."""
-        from losslens.engines.trees.pair_games import pair_predictions
-
-        raw = pair_predictions(self.engine.bound, self.packed, rows, donors)
-        predictions = self.engine.bound.respond(raw.reshape(-1, raw.shape[2]))
+        raw = pair_games.pair_predictions(self.bound, self.packed, rows, donors)
+        predictions = self.bound.respond(raw.reshape(-1, raw.shape[2]))
         return predictions.reshape(*raw.shape[:2], *predictions.shape[1:])
 
     # Shapley values of the sums of leaves.
 
-    def _slope(self, loss: Loss) -> float | None:
-        return self.engine.bound.ensemble.slope(loss)
-
     def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:
         """b of each output, (n, outputs)."""
-        slope = self._slope(loss)
-        return None if slope is None else weights_of_sums(loss, y, slope, self.engine.bound.ensemble.outputs)
+        slope = self.bound.ensemble.slope(loss)
+        return None if slope is None else weights_of_sums(loss, y, slope, self.bound.ensemble.outputs)
 
     def range_of_sums(self) -> tuple[Floats, Floats]:
         """The lowest and the highest output that rows with replaced values may have, (outputs,) each: leaf by leaf."""
-        bound = self.engine.bound
+        bound = self.bound
         ends = np.tile(bound.ensemble.offset / bound.ensemble.divisor, (2, 1))
         for t, output in enumerate(bound.output.tolist()):
             leaves = bound.value[bound.leaf_at[t] : bound.leaf_at[t + 1]]
@@ -141,40 +104,30 @@ class TreeGames(PlayerGames):
 
     def effects_on_sums(self, weights: Floats, n_jobs: int | None, tick: Tick) -> SumEffects:
         """Shapley values of the outputs of some rows, summed over the donors with each of the weights (D, n)."""
-        from losslens.engines.trees.effects import shapley_effects
-
-        bound, donors = self.engine.bound, np.arange(weights.shape[1])
-        return lambda rows: shapley_effects(bound, self.columns, rows, donors, weights, n_jobs=n_jobs, tick=tick)
+        donors = np.arange(weights.shape[1])
+        return lambda rows: shapley_effects(self.bound, self.players, rows, donors, weights, n_jobs=n_jobs, tick=tick)
 
     # Shapley values of predictions.
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
         """A closed form if the response is linear in the sum of leaves, else coalition by coalition."""
-        from losslens.engines.trees.effects import linear_response
-
-        if linear_response(self.engine.bound) is not None:
+        if linear_response(self.bound) is not None:
             return {"closed form": 0.0}
         ways = {"all coalitions": rows * donors * coalition_count(len(self.players))}
         return ways | ({"walks": 0.0} if len(self.players) <= MOST_STEPS else {})
 
     def walk_sums(self, rows: Indices, donors: Indices, orders: Indices) -> Floats:
         """The outputs along walks from donors to rows, (walks, players + 1, outputs)."""
-        from losslens.engines.trees.pair_games import walk_sums
-
-        bound = self.engine.bound
-        return bound.scores(walk_sums(bound, self.packed, rows, donors, orders))
+        return self.bound.scores(pair_games.walk_sums(self.bound, self.packed, rows, donors, orders))
 
     def respond(self, sums: Floats) -> NDArray[Any]:
         """Predictions, from outputs (m, outputs)."""
-        return self.engine.bound.ensemble.link(sums)
+        return self.bound.ensemble.link(sums)
 
     def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
         """Shapley values of the predictions of some rows, (rows, p, ...): weighted means over the donors."""
-        from losslens.engines.trees.effects import linear_response, shapley_effects
-
-        bound = self.engine.bound
-        respond = linear_response(bound)
+        respond = linear_response(self.bound)
         assert respond is not None  # else the way is not offered
-        effects = shapley_effects(bound, self.columns, rows, donors, weight[None], n_jobs=n_jobs, tick=tick)
+        effects = shapley_effects(self.bound, self.players, rows, donors, weight[None], n_jobs=n_jobs, tick=tick)
         effects /= weight.sum()
         return respond(effects[0])

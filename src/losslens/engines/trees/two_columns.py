@@ -173,8 +173,8 @@ def is_feasible(bound: BoundEnsemble, cost: GridCost | None, pairs: int) -> bool
 
 
 def is_cheaper(bound: BoundEnsemble, cost: GridCost, donors: int) -> bool:
-    """Whether a row's grid is less work than looking up each donor in each tree."""
-    return cost.total < donors * len(bound.roots)
+    """Whether a row's grid is less work than looking up each donor in each tree, or walking down a large one."""
+    return not bound.is_small or cost.total < donors * len(bound.roots)
 
 
 def grid_table(

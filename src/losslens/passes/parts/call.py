@@ -17,21 +17,8 @@ from losslens.passes.parts.stream import Stream, prepare
 from losslens.passes.task import Options, class_of
 from losslens.results.effects import Effects
 from losslens.results.importances import Importances
-from losslens.tables import loading
 from losslens.tables.loading import Opened
 from losslens.tables.sample import Sample
-from losslens.tables.sources import as_source
-
-
-def opened(model: Model, X: Any, y: Any, options: Options) -> tuple[Any, Any, Options, Opened | None]:
-    """X, y and the options, loaded from files that fit into memory; and the data, if they are read in parts."""
-    if (source := as_source(X)) is None:
-        return X, y, options, None
-    data = loading.opened(model, source, y, options.sample_weight)
-    if loading.streams(data, options.memory):
-        return source, y, options, data
-    X, y, weight = data.load()
-    return X, y, replace(options, sample_weight=weight), None
 
 
 def importances(model: Model, data: Opened, losses: Mapping[str, Loss], options: Options) -> dict[str, Importances]:
