@@ -87,7 +87,7 @@ def test_the_difference_of_two_groups_is_their_jackknife() -> None:
     groups = [WHO == "old", WHO == "young"]
     parts = [imp.given(rows) for rows in groups]
     found = between(*(part.estimates() for part in parts), parts[0].name, ("old", "young"), 0.95, "others")
-    assert found.value == pytest.approx(parts[0].unbiased - parts[1].unbiased)
+    assert found.value == pytest.approx(parts[0].pfi - parts[1].pfi)
     cells = imp.ici[:, imp.layout.own]  # (n, n)
     np.fill_diagonal(cells, np.nan)
     deleted = []

@@ -28,6 +28,7 @@ from sklearn.tree import DecisionTreeClassifier
 import brute
 import coalitions
 import losslens as ll
+from losslens.uncertainty import standard_errors
 from pictures import caption
 from refits_by_hand import COLOURS, HALVES, RNG, TREE, UNEQUAL, N, X, Y, by_hand, means, refit, share
 
@@ -234,14 +235,18 @@ def test_the_jackknife_leaves_out_a_fold_in_training_and_in_test(cv, groups):
     covariance = (k - 1) / k * centred.T @ centred
     np.testing.assert_allclose(found.std_error, np.sqrt(np.diag(covariance)), rtol=1e-9)
     plain = refit(cv=cv, groups=groups, donors="all")
-    middle = plain.estimates().value
+    middle, shown = plain.estimates().centre, plain.importance
     reach = student.ppf(0.975, k - 1) * found.std_error
-    np.testing.assert_allclose(found.interval(), [middle - reach, middle + reach], rtol=1e-9, atol=1e-12)
+    ends = [
+        standard_errors.around(*one)
+        for one in zip(shown, middle, zip(middle - reach, middle + reach, strict=True), strict=True)
+    ]
+    np.testing.assert_allclose(found.interval(), np.transpose(ends), rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(found.per_fold, plain.per_fold)
     one = found.difference("x0", "x2")
     variance = covariance[0, 0] + covariance[2, 2] - 2 * covariance[0, 2]
     assert one.std_error == pytest.approx(np.sqrt(variance), rel=1e-9)
-    assert one.value == pytest.approx(middle[0] - middle[2])
+    assert one.value == pytest.approx(shown[0] - shown[2])
     assert list(found.ranks()["feature"]) == list(plain.ranks()["feature"])
 
 

@@ -219,7 +219,8 @@ def test_differences_are_jackknifed_with_each_row_or_group_in_both_roles(grouped
         return float(np.nanmean(cells[np.ix_(first & kept, kept)]) - np.nanmean(cells[np.ix_(second & kept, kept)]))
 
     found = parts.difference("north", "south", "age")
-    assert found.value == pytest.approx(statistic(np.ones(N, bool)))
+    assert found.value == pytest.approx(parts["north"]["age"].pfi - parts["south"]["age"].pfi)
+    assert found.value == pytest.approx(statistic(np.ones(N, bool)) * (1 if grouped else (N - 1) / N))
     assert found.std_error == pytest.approx(deleted_jackknife(statistic, units), rel=0.03)
     assert (found.first, found.second) == ("north", "south")
     other = parts.difference("south", "north", "age")

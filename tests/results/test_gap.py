@@ -136,7 +136,7 @@ def test_the_other_way_round():
     np.testing.assert_allclose(one.interval(0.9), [-end for end in other.interval(0.9)[::-1]])
     assert one.whole().p_value == pytest.approx(other.whole().p_value)
     assert one.whole().first == "a"
-    assert one.part("x1").value == one.centre[2]
+    assert one.part("x1").value == one.parts[2]
 
 
 def test_a_feature_that_the_model_ignores_adds_nothing():

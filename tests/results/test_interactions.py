@@ -89,7 +89,8 @@ def test_notes_of_notebooks_are_about_columns_that_are_there():
 
 def test_intervals_are_students_around_the_u_statistic():
     found, reach = made(), 0.5 * student.ppf(0.95, UNITS - 1)
-    assert ends(found, "a", "b", 0.9) == pytest.approx((2.04 - reach, 2.04 + reach))
+    low, high = ends(found, "a", "b", 0.9)
+    assert (low, high) == pytest.approx(((2.04 - reach) / 1.02, 2.04 + reach))
     low, high = found.interval(0.9)
     assert (low[0, 1], high[1, 0]) == ends(found, "a", "b", 0.9)
     np.testing.assert_array_equal(found.low, found.low.T)

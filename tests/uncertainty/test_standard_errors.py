@@ -232,14 +232,19 @@ def skewness(statistic, rows):
 @pytest.mark.parametrize(("name", "scale"), [("x0", 0), ("x1", 1), ("x2", 3)])
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_each_end_is_the_farther_of_halls_and_students(name, scale, level):
-    """Hall's holds the importances whose distance from U, in standard errors and bent, is within Student's."""
+    """Hall's holds the importances whose distance from U, in standard errors and bent, is within Student's.
+
+    The low end is printed of all pairs: (n - 1) / n of it, where it is above 0.
+    """
     noisy = Y + np.random.default_rng(9).normal(scale=scale, size=N) if scale else model(X)
     D = cells(name, Y=noisy)
     feature = explain(features=name, Y=noisy)
     t = stats.t.ppf((1 + level) / 2, N - 1)
     most = 3 * (np.sqrt(t**2 + 0.5) - t)
     a = np.clip(skewness(lambda rows: brute.u_statistic(D[np.ix_(rows, rows)]), np.arange(N)), -most, most)
-    down, up = np.abs(brute.u_statistic(D) - np.array(feature.interval(level))) / feature.std_error
+    low, high = feature.interval(level)
+    ends = np.array([low * N / (N - 1) if low > 0 else low, high if high > 0 else high * N / (N - 1)])
+    down, up = np.abs(brute.u_statistic(D) - ends) / feature.std_error
     assert min(down, up) == pytest.approx(t)
     assert bent(-up if a > 0 else down, a) == pytest.approx(-t if a > 0 else t)
 
@@ -369,6 +374,8 @@ def test_the_interval_of_the_ratio_is_students_on_the_log_scale():
     feature = explain()
     centre = 1 + feature.unbiased / feature.error
     low, high = feature.ratio_interval()
+    assert low > 1
+    low = 1 + (low - 1) * N / (N - 1)  # as it is printed, it is of all pairs
     assert np.sqrt(low * high) == pytest.approx(centre)
     reach = stats.t.ppf(0.975, N - 1) * feature.ratio_std_error / centre
     assert np.log(high / low) == pytest.approx(2 * reach)

@@ -49,7 +49,7 @@ def plot_row_influence(influence: RowInfluence, ax: Axes | None, look: Look) -> 
     what = f"what the row adds to the importance of {shorten(name, 40)}"
     _finish(ax, f"as an observation: {what}", "as a donor")
     _number_rows(ax, x, y, moved, influence.row_labels)
-    notes = [f"importance with all rows: {number(influence.unbiased)} ({influence.title})", drawn]
+    notes = [f"importance with all rows: {number(influence.importance)} ({influence.title})", drawn]
     notes.append(f"{_called(influence.row_labels)}: rows with the largest total influence")
     canvas.caption(ax, notes, 1.05)
     return ax

@@ -113,8 +113,9 @@ class Gap(Result, Estimated):
         if self.why:
             raise ValueError(self.why)
         return Estimates(
-            self.lines, self.centre[:-1], self.std_error[:-1], self.freedom[:-1] + 1, self.skewness[:-1],
-            "groups" if self.grouped else "rows", doubts=self.caution, scale=self.total, two_sided=True,
+            self.lines, self.parts, self.std_error[:-1], self.freedom[:-1] + 1, self.skewness[:-1],
+            "groups" if self.grouped else "rows", centre=self.centre[:-1], doubts=self.caution, scale=self.total,
+            two_sided=True,
         )  # fmt: skip
 
     def _difference(self, k: int, level: float) -> Difference:
@@ -123,8 +124,8 @@ class Gap(Result, Estimated):
             raise ValueError(self.why)
         first, second = self.names
         return difference(
-            (first, second), float(self.centre[k]), float(self.std_error[k]), float(self.freedom[k]), level,
-            float(self.skewness[k]), grouped=self.grouped,
+            (first, second), float([*self.parts, self.total][k]), float(self.std_error[k]), float(self.freedom[k]),
+            level, float(self.skewness[k]), centre=float(self.centre[k]), grouped=self.grouped,
         )  # fmt: skip
 
     @property

@@ -67,7 +67,7 @@ class FeatureImportance(FeatureResult, OneNumber):
 
     @property
     def unbiased(self) -> float:
-        """The U-statistic, without pairs of a row with itself: the centre of intervals."""
+        """The U-statistic, without pairs of a row with itself: what intervals and tests are of."""
         if self.sample.block is not None or self.layout.leaves_out_own:
             return self.pfi
         return self.pfi / self.sample.others_share(self.at, self.means.mass)
@@ -138,12 +138,16 @@ class FeatureImportance(FeatureResult, OneNumber):
 
     @cached_property
     def row_influence(self) -> RowInfluence:
-        """The change of the importance (`unbiased`) when a row is left out, as an observation and as a donor."""
+        """The change of the importance when a row is left out, as an observation and as a donor."""
         self._need_donors("importance")
         self._need_rows("row_influence")
         self._need_both_roles("row_influence")
         roles = leave_one_out(self.means, self.layout, self.sample, self.at, self.unbiased)
-        return RowInfluence(self.name, self.loss.title, self.unbiased, *roles, self.backend, self.row_labels)
+        share = self.pfi / self.unbiased if self.unbiased else 1.0
+        as_row, as_donor = (share * role for role in roles)
+        return RowInfluence(
+            self.name, self.loss.title, self.unbiased, as_row, as_donor, self.backend, self.row_labels, self.pfi
+        )
 
     @property
     def _doubts(self) -> str:  # type: ignore[override]
@@ -169,11 +173,15 @@ class FeatureImportance(FeatureResult, OneNumber):
             low, high = (end - self.pfi for end in self.interval(level, "sample"))
             return self.ratio + low / self.error, self.ratio + high / self.error
         error = self.ratio_std_error
-        ratio = 1 + self.unbiased / self.error
+        change = self.unbiased / self.error
+        ratio = 1 + change
         if not ratio > 0:
-            return standard_errors.interval(ratio, error, self._units, level)
-        low, high = standard_errors.interval(0.0, error / ratio, self._units, level)
-        return float(ratio * np.exp(low)), float(ratio * np.exp(high))
+            low, high = standard_errors.interval(ratio, error, self._units, level)
+        else:
+            ends = standard_errors.interval(0.0, error / ratio, self._units, level)
+            low, high = ratio * np.exp(ends)
+        low, high = standard_errors.around(self.ratio - 1, change, (low - 1, high - 1))
+        return float(1 + low), float(1 + high)
 
     def band(self, level: float = 0.95) -> Band:
         """Simultaneous confidence band of the PI curve, for this model on new data; `level` is its probability."""

@@ -114,7 +114,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
 
     @property
     def unbiased(self) -> Floats:
-        """The importances without pairs of a row with itself: the centres of intervals, (p,)."""
+        """The importances without pairs of a row with itself: what intervals and tests are of, (p,)."""
         return np.array([one.unbiased for one in self.features.values()])
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:

@@ -67,7 +67,7 @@ class Interactions(Result, Estimated):
     kind: str  #: what the numbers are
     title: str  #: name of the loss
     backend: str
-    unbiased: Floats | None = None  #: the U-statistics: the centres of intervals
+    unbiased: Floats | None = None  #: the U-statistics: what intervals and tests are of
     std_error: Floats | None = None  #: standard errors, (p, p)
     units: float = 0  # effective number of rows, or groups of rows
     absent: str = ""  #: why some or all pairs have no standard error
@@ -362,14 +362,14 @@ class Interactions(Result, Estimated):
     @cached_property
     def _estimates(self) -> Estimates:
         each = tuple(np.array(self._with_error, np.intp).reshape(-1, 2).T)
-        value, error = (np.zeros(0) if one is None else one[each] for one in (self.unbiased, self.std_error))
+        centre, error = (np.zeros(0) if one is None else one[each] for one in (self.unbiased, self.std_error))
         skewness = np.zeros(len(self._with_error)) if self.skewness is None else np.nan_to_num(self.skewness[each])
         why = f"no interval: {self.absent or 'the standard error is unknown'}"
         every = set(combinations(range(len(self.features)), 2))
         absent = {self._called(pair): why for pair in every.difference(self._with_error)}
         return Estimates(
-            tuple(map(self._called, self._with_error)), value, error, self.units, skewness,
-            "groups" if self.grouped else "rows", absent=absent, two_sided=True,
+            tuple(map(self._called, self._with_error)), self.index[each], error, self.units, skewness,
+            "groups" if self.grouped else "rows", centre=centre, absent=absent, two_sided=True,
         )  # fmt: skip
 
     def _called(self, pair: tuple[int, int]) -> str:

@@ -17,7 +17,7 @@ from losslens.uncertainty.standard_errors import Influence, Target, check_target
 
 
 class OneNumber(Grouped, Tabular, Inference):
-    """What importances of a feature by a loss and by a scorer have in common: `unbiased`, with its `influence`."""
+    """What importances of a feature by a loss and by a scorer have in common: `pfi`, `unbiased` and its `influence`."""
 
     _sampled: ClassVar[bool] = True  # whether donors may be sampled, and add noise
 
@@ -32,8 +32,8 @@ class OneNumber(Grouped, Tabular, Inference):
     @cached_property
     def _estimates(self: Any) -> Estimates:
         return Estimates.of_influences(
-            (self.name,), [self.unbiased], [self.influence], self._units, self._unit, doubts=(self._doubts,),
-            scale=self.base,
+            (self.name,), [self.pfi], [self.influence], self._units, self._unit, centre=np.array([self.unbiased]),
+            doubts=(self._doubts,), scale=self.base,
         )  # fmt: skip
 
     @property
@@ -49,7 +49,7 @@ class OneNumber(Grouped, Tabular, Inference):
         level
             The coverage probability.
         target
-            ``"model"``: this fitted model on new data, centred at the U-statistic. ``"sample"``: the mean over all
+            ``"model"``: this fitted model on new data. ``"sample"``: the mean over all
             pairs of these rows (Monte-Carlo error only; the width is 0 where all pairs were used). ``"learner"``,
             refits on new data, needs `feature_importance_cv`.
         """
@@ -57,7 +57,8 @@ class OneNumber(Grouped, Tabular, Inference):
             drawn: tuple[float, float] = self._drawn_interval(level)
             return drawn
         skewness = self.influence.skewness
-        return standard_errors.interval(self.unbiased, self.std_error, self._units, level, skewness)
+        ends = standard_errors.interval(self.unbiased, self.std_error, self._units, level, skewness)
+        return standard_errors.around(self.pfi, self.unbiased, ends)
 
     @property
     def p_value(self: Any) -> float:
@@ -110,9 +111,9 @@ def together(features: Mapping[str, Any]) -> Estimates:
     results = with_error.values()
     first = next(iter(results))
     return Estimates.of_influences(
-        tuple(with_error), [f.unbiased for f in results], [f.influence for f in results], first._units, first._unit,
-        0.0 if first.whole is None else first.whole.units, doubts=tuple(f._doubts for f in results), absent=absent,
-        scale=first.base, sampled=first._sampled,
+        tuple(with_error), [f.pfi for f in results], [f.influence for f in results], first._units, first._unit,
+        0.0 if first.whole is None else first.whole.units, centre=np.array([f.unbiased for f in results]),
+        doubts=tuple(f._doubts for f in results), absent=absent, scale=first.base, sampled=first._sampled,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from losslens.tables.times import Times, read_length, read_times, time_text
 from losslens.text import in_digits
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
 from losslens.uncertainty.inference import adjusted
-from losslens.uncertainty.standard_errors import Influence, check_level, interval
+from losslens.uncertainty.standard_errors import Influence, around, check_level, interval
 from losslens.uncertainty.steps_in_time import largest_step
 
 MOST_BINS, ROWS_EACH, GROUPS_EACH = 12, 60, 5  # by default: at most so many bins, of so many rows or groups on average
@@ -273,7 +273,8 @@ def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, 
     ends = np.full((2, len(parts)), np.nan)
     for k, (part, one) in enumerate(zip(parts, influences, strict=True)):
         if one is not None:
-            ends[:, k] = interval(part.unbiased, one.std_error, part._units, level, one.skewness)
+            about_u = interval(part.unbiased, one.std_error, part._units, level, one.skewness)
+            ends[:, k] = around(part.pfi, part.unbiased, about_u)
     with_error = [k for k, one in enumerate(influences) if one is not None]
     some = [parts[k] for k in with_error]
 

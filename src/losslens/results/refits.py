@@ -206,20 +206,20 @@ class Refits(Ranked, Inference):
 
     @cached_property
     def _estimates(self) -> Estimates:
-        """The learner's importances (U-statistics of the folds) and their covariance."""
+        """The learner's importances and their covariance, which is that of the folds' U-statistics."""
         if self.without is None:
             return self._corrected
         count, deviations = len(self.without), self.without - self.without.mean(axis=0)
         covariance = cross_products(deviations, (count - 1) / count)
-        value, doubts = self._corrected.value, self._corrected.doubts
-        return Estimates.of_covariance(self.features, value, covariance, count, doubts=doubts)
+        more = {name: getattr(self._corrected, name) for name in ("centre", "doubts")}
+        return Estimates.of_covariance(self.features, self._corrected.value, covariance, count, **more)
 
     @cached_property
     def _corrected(self) -> Estimates:
         """The importances with the corrected covariance of the folds."""
         per_fold = np.stack([fold.unbiased for fold in self.folds])
         estimates = Estimates.of_folds(self.features, per_fold, self.correction)
-        return replace(estimates, doubts=self.caution)
+        return replace(estimates, value=self.importance, centre=estimates.value, doubts=self.caution)
 
     _picture = "refits.plot_refits"
     _tested = property(attrgetter("_corrected"))

@@ -22,13 +22,14 @@ ROWS_IN_TEXT, ROWS_IN_NOTEBOOK = 5, 15
 class RowInfluence(Result):
     """Influence of each row on a feature's importance, as an observation and as a donor.
 
-    ``total_i = U - U_(-i)``: the U-statistic (`unbiased`) minus the one without row i in both roles, which is
-    ``U_(-i) = (T - R_i - C_i) / ((n - 1)(n - 2))`` with row sums R and column sums C of the cells. Above 0: the feature
-    would be less important without the row. Over all pairs of rows without weights the totals sum to 0; with weights,
-    groups or sampled donors they agree with `drop`, over the remaining cells. NaN: no cell would remain.
+    ``total_i = c (U - U_(-i))``: the importance, c U, minus c times the mean over pairs of different rows without row i
+    in both roles, ``U_(-i) = (T - R_i - C_i) / ((n - 1)(n - 2))`` with row sums R and column sums C of the cells, and c
+    the share of the pairs of different rows (of all pairs without weights ``(n - 1) / n``). Above 0: the feature would
+    be less important without the row. Over all pairs of rows without weights the totals sum to 0; with weights, groups
+    or sampled donors U_(-i) is that of `drop`, over the remaining cells. NaN: no cell would remain.
 
-    `FeatureImportance.influence` has the same differences scaled for standard errors (and added within groups):
-    without weights, over all pairs, ``influence.moved = sqrt((n - 1) / n) total``.
+    `FeatureImportance.influence` has the same differences of U scaled for standard errors (and added within groups):
+    without weights, over all pairs, ``influence.moved = sqrt((n - 1) / n) (U - U_(-i))``.
 
     `to_frame()` has one line for each row: row, as_row, as_donor, total; the largest influences first.
 
@@ -38,19 +39,25 @@ class RowInfluence(Result):
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> x0 = ll.feature_importance(lambda X: X[:, 0], X, X[:, 0], loss="squared_error")["x0"]
     >>> rows = x0.row_influence
-    >>> bool(np.isclose(rows.without[0], x0.drop([0]).unbiased)), bool(abs(rows.total.sum()) < 1e-9)
+    >>> bool(np.isclose(rows.without[0], 0.99 * x0.drop([0]).unbiased)), bool(abs(rows.total.sum()) < 1e-9)
     (True, True)
     """
 
     name: str  #: name of the feature
     title: str  #: name of the loss
-    unbiased: float  #: importance over all rows (U)
+    unbiased: float  #: importance over all pairs of different rows (U)
     as_row: Floats  #: influence as an observation, (n,)
     as_donor: Floats  #: influence as a donor, (n,)
     backend: str
     row_labels: Labels | None = None  # (n,), of a pandas index
+    pfi: float = np.nan  #: importance over all rows; NaN in older files, whose influences are on `unbiased`
 
     _of_one = True
+
+    @property
+    def importance(self) -> float:
+        """The importance with all rows, which the influences change."""
+        return self.unbiased if np.isnan(self.pfi) else self.pfi
 
     @property
     def total(self) -> Floats:
@@ -59,8 +66,8 @@ class RowInfluence(Result):
 
     @property
     def without(self) -> Floats:
-        """The importance (U-statistic) without each row, (n,)."""
-        return np.asarray(self.unbiased - self.total)
+        """The importance without each row, (n,)."""
+        return np.asarray(self.importance - self.total)
 
     @property
     def order(self) -> NDArray[Any]:
@@ -111,4 +118,4 @@ class RowInfluence(Result):
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        return f"influence of rows on the importance of {self.name} ({self.title}), {self.unbiased:.4g} with all rows"
+        return f"influence of rows on the importance of {self.name} ({self.title}), {self.importance:.4g} with all rows"

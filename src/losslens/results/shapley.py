@@ -232,7 +232,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
 
     @property
     def unbiased(self) -> Floats:
-        """The U-statistics, without pairs of a row with itself, (p,): the centres of intervals."""
+        """The U-statistics, without pairs of a row with itself, (p,): what intervals and tests are of."""
         return np.asarray(self.sfimp * self._up_to_u)
 
     @property
@@ -300,7 +300,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         level
             The coverage probability.
         target
-            ``"model"``: this model on new data (both errors; centred at the U-statistic). ``"sample"``: the value over
+            ``"model"``: this model on new data (both errors). ``"sample"``: the value over
             all orders and pairs of this sample (Monte-Carlo error only).
         """
         if standard_errors.check_target(target) == "sample":
@@ -308,9 +308,10 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
 
             reach = float(t.ppf((1 + check_level(level)) / 2, self.freedom)) * self.monte_carlo_error
             return self.sfimp - reach, self.sfimp + reach
+        columns = np.column_stack((self.sfimp, self.unbiased, self.std_error, self._skewness))
         ends = [
-            standard_errors.interval(value, error, self._units, level, skewness)
-            for value, error, skewness in np.column_stack((self.unbiased, self.std_error, self._skewness)).tolist()
+            standard_errors.around(v, u, standard_errors.interval(u, error, self._units, level, skewness))
+            for v, u, error, skewness in columns.tolist()
         ]
         return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
 
@@ -334,8 +335,8 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         exact = self.both is not None or self.covariance is not None
         covariance, cubes = self._exact_moments() if exact else self._moments_of_differences()
         return Estimates.of_covariance(
-            self.features, self.unbiased, covariance, self._units, skewness=self._skewness, cubes=cubes,
-            unit="rows" if self.sample.block is None else "groups", influences=self._moving,
+            self.features, self.sfimp, covariance, self._units, skewness=self._skewness, cubes=cubes,
+            centre=self.unbiased, unit="rows" if self.sample.block is None else "groups", influences=self._moving,
         )  # fmt: skip
 
     def _exact_moments(self) -> tuple[Floats, Floats]:

@@ -177,8 +177,9 @@ class _Searched:
         level = LEVEL
         if not self.by_model:
             level = float(np.clip(2 * t.cdf(np.quantile(best.largest, LEVEL), freedom) - 1, LEVEL, 1 - 1e-12))
-        gap = difference(("", ""), a.unbiased - b.unbiased, std_error, freedom, level)
-        p = gap.p_value if self.by_model else best.p_of(abs(gap.value) / std_error if std_error > 0 else np.inf)
+        apart = a.unbiased - b.unbiased
+        gap = difference(("", ""), a.pfi - b.pfi, std_error, freedom, level, centre=apart)
+        p = gap.p_value if self.by_model else best.p_of(abs(apart) / std_error if std_error > 0 else np.inf)
         p, reach = min(p * tests, 1.0), float(t.ppf((1 + level) / 2, freedom))
         covariance = np.array([[a.influence.variance, 0.0], [0.0, b.influence.variance]])
         covariance[0, 1] = covariance[1, 0] = (np.trace(covariance) - std_error**2) / 2

@@ -19,6 +19,7 @@ from losslens.typing import Floats
 from losslens.uncertainty.cautions import few_groups, of_estimate, sentences, skewed, small_group
 from losslens.uncertainty.standard_errors import (
     Influence,
+    around,
     check_level,
     degrees_of_freedom,
     interval,
@@ -32,6 +33,7 @@ Rows = Literal["same", "others", "independent"]  # of two results that are compa
 Unit = Literal["rows", "groups", "blocks", "folds"]
 DRAWS, BATCH = 5000, 100  # simulated vectors of estimates, in all and at a time
 MAX_DIFFERENCES = 4_000_000  # held in memory at a time, 8 bytes each
+DIFFERENT_ROWS = "per pair of different rows"
 ROUNDING = 1e-12  # of the numbers compared: a difference with an error below it is one of their last bits
 
 
@@ -58,6 +60,7 @@ class Difference:
     p_value: float  #: two-sided, of the hypothesis of no difference
     level: float  #: level of the interval
     caution: str = ""  #: why the interval is to be taken with caution; empty if it is not
+    note: str = ""  #: what it is the difference of, where that is not of the two numbers as they are printed
 
     @property
     def turned(self) -> Difference:
@@ -67,7 +70,7 @@ class Difference:
     def __repr__(self) -> str:
         ends = f"{in_digits(self.low)} to {in_digits(self.high)} ({self.level:.0%})"
         shown = f"{self.first!r} - {self.second!r}: {in_digits(self.value)}, {ends}, p = {self.p_value:.2g}"
-        return f"<Difference {shown}{f'; {self.caution}' if self.caution else ''}>"
+        return f"<Difference {'; '.join(filter(None, (shown, self.note, self.caution)))}>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,7 +87,7 @@ class Number:
     """
 
     name: str  #: what it is the number of
-    value: float  #: the number: of means over pairs of rows without those of a row with itself
+    value: float  #: the number, as it is printed everywhere
     std_error: float  #: its standard error
     low: float  #: low end of the interval
     high: float  #: high end
@@ -107,7 +110,7 @@ class Estimates(Frozen):
     """
 
     names: tuple[str, ...]  #: what the numbers are of
-    value: Floats  #: the centres of intervals, (p,)
+    value: Floats  #: the numbers as they are printed, (p,)
     std_error: Floats  #: standard errors, (p,)
     #: the effective number of rows, groups of rows, or folds: degrees of freedom are one less; or that of each, (p,)
     units: Any
@@ -119,6 +122,8 @@ class Estimates(Frozen):
     noise: Floats = field(default_factory=lambda: np.zeros(0))
     # (p, p): the third moment of each difference, row less column; empty: intervals are not bent
     cubes: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    #: (p,): what intervals and tests are of, such as means over pairs of different rows; empty: the numbers themselves
+    centre: Floats = field(default_factory=lambda: np.zeros(0))
     doubts: tuple[str, ...] = ()  # p of them, or none: why a number, not only its interval, is to be taken with caution
     absent: Mapping[str, str] = field(default_factory=dict)  # why other names have no standard error
     scale: float = 0.0  # a number that these are parts of: differences within its rounding are 0
@@ -186,9 +191,9 @@ class Estimates(Frozen):
     def number(self, name: str, level: float = 0.95) -> Number:
         """One number with its interval."""
         j = self.position(name)
-        value, error, units, skewness = self._each[j]
-        low, high = interval(value, error, units, level, skewness)
-        p = self._p_value(value, error, units, skewness)
+        value, centre, error, units, skewness = self._each[j]
+        low, high = around(value, centre, interval(centre, error, units, level, skewness))
+        p = self._p_value(centre, error, units, skewness)
         return Number(self.names[j], value, error, low, high, p, level, self.cautions[j])
 
     def difference(self, first: str, second: str, level: float = 0.95) -> Difference:
@@ -201,6 +206,7 @@ class Estimates(Frozen):
             self.freedom,
             level,
             float(self._difference_skewness[j, k]),
+            centre=float(self._centres[j] - self._centres[k]),
             grouped=self.unit == "groups",
         )
         doubts = sentences((first, second), (self.doubts[j], self.doubts[k]), "Of") if self.doubts else []
@@ -232,7 +238,7 @@ class Estimates(Frozen):
         simultaneous confidence intervals of all differences.
         """
         error = self._difference_errors
-        differences = self.value[:, None] - self.value
+        differences = self._centres[:, None] - self._centres
         t = _largest_difference(self.covariance, error, self.freedom, check_level(level))
         down, up = (error * far for far in reach(t, self._difference_skewness))
         rank = 1 + np.argsort(np.argsort(-self.value, kind="stable"), kind="stable")
@@ -241,15 +247,15 @@ class Estimates(Frozen):
 
     def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Low and high ends of the confidence intervals, each at this level."""
-        ends = [interval(v, e, units, level, a) for v, e, units, a in self._each]
+        ends = [around(v, c, interval(c, e, units, level, a)) for v, c, e, units, a in self._each]
         return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
 
     def p_values(self) -> Floats:
         """p-values of the hypothesis of no importance, (p,): one-sided, or two-sided as `two_sided` says."""
-        return np.array([self._p_value(*one) for one in self._each])
+        return np.array([self._p_value(*one) for _, *one in self._each])
 
-    def _p_value(self, value: float, error: float, units: float, skewness: float) -> float:
-        return (two_sided_p if self.two_sided else p_value)(value, error, units, skewness)
+    def _p_value(self, centre: float, error: float, units: float, skewness: float) -> float:
+        return (two_sided_p if self.two_sided else p_value)(centre, error, units, skewness)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -257,14 +263,18 @@ class Estimates(Frozen):
         doubts = self.doubts or ("",) * len(self.names)
         if self.unit in ("blocks", "folds") or np.ndim(self.units):  # too few for a skewness; no number of rows
             return tuple(doubts)
-        of_each = [of_estimate(a, units, grouped=self.unit == "groups") for _, _, units, a in self._each]
+        of_each = [of_estimate(a, units, grouped=self.unit == "groups") for *_, units, a in self._each]
         return tuple(" ".join(filter(None, both)) for both in zip(of_each, doubts, strict=True))
 
     @property
-    def _each(self) -> list[tuple[float, float, float, float]]:
-        """Value, standard error, units and skewness of each."""
+    def _centres(self) -> Floats:
+        return self.centre if len(self.centre) else self.value
+
+    @property
+    def _each(self) -> list[tuple[float, float, float, float, float]]:
+        """Value, centre, standard error, units and skewness of each."""
         skewness = self.skewness if len(self.skewness) else np.zeros(len(self.names))
-        columns = (self.value, self.std_error, np.broadcast_to(self.units, len(self.names)), skewness)
+        columns = (self.value, self._centres, self.std_error, np.broadcast_to(self.units, len(self.names)), skewness)
         return list(zip(*(numbers.tolist() for numbers in columns), strict=True))
 
 
@@ -277,10 +287,15 @@ def between(
     Their rows are the same; or others of one result, with the same donors, so that a row moves both as a donor, and one
     at most as an observation; or they have nothing in common. `influence`: on the difference, where it is not
     the difference of those on each. Degrees of freedom of different rows are Welch's.
+
+    It is the difference of the numbers as they are printed. Only two sets of rows with nothing in common and of
+    different sizes are compared per pair of different rows: a row with itself is a larger share of fewer pairs.
     """
-    (value, a), (subtracted, b) = ((one.value[j], one.influences[j]) for one, j in (
-        (first, first.position(name)), (second, second.position(name))))  # fmt: skip
-    freedom, few, doubts, size = first.freedom, "", list[str](), 0.0
+    j, k = first.position(name), second.position(name)
+    (value, centre, a), (subtracted, other, b) = (
+        (one.value[at], one._centres[at], one.influences[at]) for one, at in ((first, j), (second, k))
+    )
+    freedom, few, doubts, size, note = first.freedom, "", list[str](), 0.0, ""
     grouped = "groups" in (first.unit, second.unit)
     if rows != "same":
         freedom = welch((a.variance, b.variance), (first.units, second.units))
@@ -288,6 +303,8 @@ def between(
         total = a.variance + b.variance
         parts = (one.skewness * (one.variance / total) ** 1.5 if total > 0 else 0.0 for one in (a, b))
         error, skewness = float(np.sqrt(total)), next(parts) - next(parts)
+        if not np.isclose(value * other, subtracted * centre, rtol=1e-9, atol=0):
+            value, subtracted, note = centre, other, DIFFERENT_ROWS
     else:
         both = a - b if influence is None else influence
         error, skewness = both.std_error, both.skewness
@@ -296,10 +313,11 @@ def between(
         few = small_group(min(first.units, second.units)) if first.unit == "rows" else ""
         doubts = [one.doubts[one.position(name)] if one.doubts else "" for one in (first, second)]
     result = difference(
-        called, float(value - subtracted), error, freedom, check_level(level), skewness, grouped=grouped, size=size
-    )
+        called, float(value - subtracted), error, freedom, check_level(level), skewness,
+        centre=float(centre - other), grouped=grouped, size=size,
+    )  # fmt: skip
     cautions = filter(None, [few, result.caution, *sentences(called, doubts, "In")])
-    return replace(result, caution=" ".join(cautions))
+    return replace(result, caution=" ".join(cautions), note=note)
 
 
 class Estimated(Frozen):
@@ -392,7 +410,8 @@ def columns_of_differences(
     data["p"] = p = np.array([differences[k].p_value for k in order])
     if adjust is not None:
         data["p_adjusted"] = adjusted(p, adjust)
-    return data | {"caution": [differences[k].caution for k in order]}
+    cautions = [" ".join(filter(None, (differences[k].note, differences[k].caution))) for k in order]
+    return data | {"caution": cautions}
 
 
 def columns_of_tests(
@@ -434,17 +453,20 @@ def difference(
     level: float,
     skewness: float = 0.0,
     *,
+    centre: float | None = None,
     grouped: bool = False,
     size: float = 0.0,
 ) -> Difference:
     """A difference with its interval and the two-sided p-value: the interval at level 1 - p ends at 0.
 
     Of two numbers of this `size` that agree to rounding, for every row, it is 0 without an error.
+    centre: what interval and p-value are of, where that is not the difference as it is printed.
     """
     if max(abs(value), error) <= ROUNDING * size:
-        value = error = 0.0
-    low, high = interval(value, error, freedom + 1, level, skewness)
-    p = two_sided_p(value, error, freedom + 1, skewness)
+        value = centre = error = 0.0
+    centre = value if centre is None else centre
+    low, high = around(value, centre, interval(centre, error, freedom + 1, level, skewness))
+    p = two_sided_p(centre, error, freedom + 1, skewness)
     cautions = few_groups(freedom + 1) if grouped else "", skewed(skewness, freedom, level)
     return Difference(*names, value, error, low, high, p, level, " ".join(filter(None, cautions)))
 

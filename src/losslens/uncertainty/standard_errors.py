@@ -436,6 +436,22 @@ def interval(estimate: float, error: float, units: float, level: float, skewness
     return estimate - error * float(down), estimate + error * float(up)
 
 
+def around(value: float, centre: float, ends: tuple[float, float]) -> tuple[float, float]:
+    """The interval of a number as it is printed, from the ends of an interval about `centre`.
+
+    A mean over all pairs is c times that over pairs of different rows, about which the interval is, with c < 1. Each
+    end is the farther one of itself and c times itself: the interval covers as often, and has the number inside. Where
+    the two numbers have different signs, the ends are shifted instead.
+
+    >>> around(0.9, 1.0, (0.5, 2.0)), around(0.9, 1.0, (-0.5, 2.0)), around(3.0, 3.0, (1.0, 5.0))
+    ((0.45, 2.0), (-0.5, 2.0), (1.0, 5.0))
+    """
+    low, high = ends
+    share = value / centre if value * centre > 0 else None
+    shown = (low + value - centre, high + value - centre) if share is None else (low * share, high * share)
+    return min(low, shown[0]), max(high, shown[1])
+
+
 def p_value(estimate: float, error: float, units: float, skewness: float = 0.0) -> float:
     """One-sided p-value of no importance, against a positive one: the level at which the lower end is 0, inverted."""
     from scipy.stats import t

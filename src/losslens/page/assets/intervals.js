@@ -157,7 +157,9 @@ function pfiInterval(pfi, weight, mass, local, caused) {
   const moved = new Float64Array(n);
   addRole(moved, asRow, (i) => mass[i] > 0);
   addRole(moved, asDonor, (i) => weight[i] > 0);
-  return { unbiased, ...intervalFrom(unbiased, moved, effectiveUnits(mass)) };
+  const found = intervalFrom(unbiased, moved, effectiveUnits(mass));
+  const share = 1 - own / total; // the interval is about the mean over pairs of different rows: outward to that of all
+  return { ...found, unbiased, low: Math.min(found.low, share * found.low), high: Math.max(found.high, share * found.high) };
 }
 
 // Low-rank cells give the width of an interval with an error, as a share of it: measured for donors from all rows; for
