@@ -220,7 +220,7 @@ def check(result, own=(X, Y, WEIGHT)):
 
 def test_every_verb_is_called():
     verbs = {name for name in ll.__all__ if isinstance(getattr(ll, name), types.FunctionType)}
-    assert verbs == {*BY_MODEL, *OTHERS, "load"} - {"regions", "clusters", "rank_rows", "extrapolation"}
+    assert verbs == {*BY_MODEL, *OTHERS, "load", "feature_groups"} - {"regions", "clusters", "rank_rows", "extrapolation"}
 
 
 @pytest.mark.parametrize("model", MODELS)
