@@ -148,7 +148,7 @@ def test_a_band_covers_the_whole_curve_as_often_as_it_says():
     """f = x0 x1 + x2, y = f + e: PI of x0 at v is E[(x1 (x0 - v))^2] = 1 + v^2, at every value at once.
 
     300 samples of 100 rows: a share near .95 has standard error .013. Bands bend outward only, so that they cover more
-    often than they say where a curve's values are skewed to one side, as squares are; wider than that they shall not be.
+    often than they say where a curve's values are skewed to one side, as squares are; hardly more often.
     """
     rng, covered = np.random.default_rng(8), 0
     for _ in range(300):
