@@ -11,14 +11,12 @@ if TYPE_CHECKING:
     # fmt: off
     from losslens.plots import (  # noqa: F401
         bands,
-        bars,
-        by_group,
         cells,
-        comparison,
         feature,
         interactions,
         notebook,
         outputs,
+        rankings,
         refits,
         rows,
         shapley,

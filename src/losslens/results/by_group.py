@@ -218,7 +218,7 @@ class ByGroup(Result, Mapping[Any, T], Generic[T]):
         """
         if self.every._of_one and not self.every._is_ranked:
             return self.plot_curves(colors=colors, labels=labels, ax=ax)
-        return plots.by_group.plot_by_group(self, ax, Look(top, sort, scale, colors, labels))
+        return plots.rankings.plot_by_group(self, ax, Look(top, sort, scale, colors, labels))
 
     @draws("curve")
     def plot_curves(

@@ -362,7 +362,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         >>> [label.get_text() for label in imp.plot(top=1, labels={"x1": "speed"}).get_yticklabels()]
         ['speed']
         """
-        return plots.bars.plot_ranking(self, ax, Look(top, sort, scale, colors, labels), ratio)
+        return plots.rankings.plot_importances(self, ax, Look(top, sort, scale, colors, labels), ratio)
 
     @property
     def _extrapolation_note(self) -> list[str]:

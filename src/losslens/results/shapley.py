@@ -714,7 +714,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
             rounding=noise,
         ).ordered(self._order)  # fmt: skip
 
-    _picture = "shapley.plot_shapley"
+    _picture = "rankings.plot_shapley"
 
     @draws("rows")
     def plot_waterfall(
