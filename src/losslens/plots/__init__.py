@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         bands,
         cells,
         feature,
+        feature_data,
         interactions,
         notebook,
         outputs,

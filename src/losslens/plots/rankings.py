@@ -81,7 +81,7 @@ def plot_shapley(result: ShapleyImportance, ax: Axes | None, look: Look) -> Axes
         lines = f"{LINES} of the Monte-Carlo error alone, not for new data"
     low, high = (np.where(low < high, end, np.nan) for end in (low, high))
     numbers = zip(result.features, result.sfimp.tolist(), low, high, result.caution, strict=True)
-    rows = [Row(name, value, *ends, caution=said) for name, value, *ends, said in numbers if np.isfinite(value)]
+    rows = [Row(name, value, one, other, "", said) for name, value, one, other, said in numbers if np.isfinite(value)]
     if not rows:
         raise ValueError("no feature has an importance to rank by: no row with a positive weight has a donor")
     total, (what, sign) = result.error_none - result.error_all, ("error", 1) if result.is_error else ("score", -1)
@@ -121,7 +121,7 @@ def _of_table(result: Refits | RowChanges, look: Look) -> list[Row]:
     name_features(look.labels, result.features)
     table = result._table()
     columns = [table.column(name) for name in ("feature", "importance", "low", "high", "caution")]
-    rows = {name: Row(name, *numbers, caution=said) for name, *numbers, said in zip(*columns, strict=True)}
+    rows = {name: Row(name, value, low, high, "", said) for name, value, low, high, said in zip(*columns, strict=True)}
     return [rows[name] for name in result.features]
 
 

@@ -233,6 +233,9 @@ class Comparison(Result):
                 data.setdefault(column, []).extend(values)
         return self._frame(data)
 
+    def _rows_drawn(self, lines: int) -> int:
+        return lines * (1 + len(self.names) // 2)
+
     @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
