@@ -38,7 +38,7 @@ class Row(NamedTuple):
     caution: str = ""
 
 
-class Repeats(NamedTuple):
+class Dots(NamedTuple):
     """Further numbers of each row, such as those of folds, each with a small marker."""
 
     values: Floats  # (repeats, rows)
@@ -64,7 +64,7 @@ class Series(NamedTuple):
 def draw_ranking(
     ax: Axes | None, rows: Sequence[Row], look: Look, label: str, notes: Callable[[Sequence[Row]], Sequence[str]], *,
     start: float = 0.0, shares: Callable[[Sequence[Row]], Sequence[str]] = lambda _: (), by_size: bool = False,
-    lines: str = LINES, repeats: Repeats | None = None, smaller: str = "less important feature",
+    lines: str = LINES, repeats: Dots | None = None, smaller: str = "less important feature",
 ) -> Axes:  # fmt: skip
     """The rows that are requested and fit, the largest on top, or those furthest from 0; `notes` are of those drawn."""
     own, values = ax is None, np.array([row.value for row in rows])
@@ -128,7 +128,7 @@ def draw_rows(
 
 def draw_series(
     ax: Axes | None, look: Look, names: Sequence[str], ranked: Indices, series: Sequence[Series], label: str, *,
-    beside: Sequence[str] = (), repeats: Repeats | None = None, level: float = np.nan, legend: int = LEGEND,
+    beside: Sequence[str] = (), repeats: Dots | None = None, level: float = np.nan, legend: int = LEGEND,
 ) -> tuple[Axes, Indices]:  # fmt: skip
     """Ranked rows with a dot and an interval for each series, below those of the one before.
 

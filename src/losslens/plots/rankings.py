@@ -13,7 +13,7 @@ from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, COLOURS, LOOKS, PALE, SKY, VERMILLION
 from losslens.plots.importance_axis import check_scale
 from losslens.plots.look import Look
-from losslens.plots.marked_rows import LINES, Repeats, Row, Series, draw_ranking, draw_rows, draw_series
+from losslens.plots.marked_rows import LINES, Dots, Row, Series, draw_ranking, draw_rows, draw_series
 from losslens.plots.options import arrange, check_colours, colours, most_of, name_features
 from losslens.plots.wording import count, not_shown, number, percent, value_label
 from losslens.plots.wording import labels as short_labels
@@ -106,7 +106,7 @@ def plot_refits(refits: Refits, ax: Axes | None, look: Look) -> Axes:
     notes = [f"mean {refits.measure} with nothing replaced: {number(float(refits.errors.mean()))}"]
     notes.append(f"dots: {count(len(refits.folds), 'fold')}")
     lines = f"{LINES} for the learner ({refits.variance} variance)"
-    label, dots = refits.headline.split(";")[0], Repeats(refits.per_fold, "o", style | {"zorder": 3})
+    label, dots = refits.headline.split(";")[0], Dots(refits.per_fold, "o", style | {"zorder": 3})
     return draw_ranking(ax, _of_table(refits, look), look, label, lambda _: notes, lines=lines, repeats=dots)
 
 
@@ -209,7 +209,7 @@ def plot_permuted_target(test: PermutedTarget, ax: Axes | None, look: Look) -> A
     name_features(look.labels, names)
     ranked, fill = np.argsort(-test.importance, kind="stable"), [VERMILLION] * len(names)
     fill = colours(look.colors, names, fill, "feature")
-    null = Repeats(test.null, "|", {"color": PALE, "markersize": 9, "alpha": 0.6, "zorder": 1,
+    null = Dots(test.null, "|", {"color": PALE, "markersize": 9, "alpha": 0.6, "zorder": 1,
                                     "label": f"target permuted, {count(len(test.null), 'time')}"})  # fmt: skip
     series = Series("importance", fill, np.array([test.importance, *np.full((2, len(names)), np.nan)]))
     p = [f"(p = {p:.2g})" for p in test.p_values]

@@ -12,7 +12,7 @@ from losslens.plots.canvas import BAND, BLUE, PALE, SINGLE
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.lines import dress_curves
 from losslens.plots.look import Look, Names
-from losslens.plots.marked_rows import Repeats, Series, draw_series
+from losslens.plots.marked_rows import Dots, Series, draw_series
 from losslens.plots.options import name_features, one_colour
 from losslens.plots.scale import scale as scale_of
 from losslens.plots.wording import count, not_shown, shorten, value_label
@@ -61,7 +61,7 @@ def _draw_words(curve: RefitCurve, folds: Floats, ax: Axes | None, names: Names,
     mean = curve.importance
     numbers = np.array([mean, mean - curve.reach, mean + curve.reach])
     style = {"color": PALE, "label": count(len(folds), "fold"), "zorder": 2.5}
-    dots = Repeats(folds, ".", style) if len(folds) else None
+    dots = Dots(folds, ".", style) if len(folds) else None
     values, ranked = (
         [value_label(value) for value in curve.grid],
         np.argsort(-np.nan_to_num(mean, nan=-np.inf), kind="stable"),
