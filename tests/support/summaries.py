@@ -48,6 +48,10 @@ def made(
         },
         "loss": {"name": "squared_error", "title": "mean squared error", "least": 0.0, "told_as": "root"},
         "target": {"name": "y", "reads": "values", "classes": None, "shown": None, "drawn": None},
+        "told": {
+            "measure": "How far off the predictions are", "texts": ["0.500"] * models, "tail": "",
+            "alternative": "always predicting the average", "number": "2.00",
+        },
         "rounded": None, "embed": "all", "holds": f"This file holds {n} rows.", "n_explained": n,
         "n": n, "n_given": n_given or n, "by": None, "score": None,
         "for_whom": None, "compared": None, "segments": None,
