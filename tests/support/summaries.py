@@ -46,7 +46,9 @@ def made(
             "headline": "The mean squared error is 0.25.", "sentences": [f"{names[0]} carries most of it."],
             "computed": ["All pairs, exactly."], "careful": ["Little is known of made-up data."],
         },
-        "loss": {"name": "squared_error", "title": "mean squared error", "least": 0.0, "told_as": "root"},
+        "loss": {"name": "squared_error", "title": "mean squared error", "least": 0.0, "told_as": "root",
+                 "measure": "How far off the predictions are (root mean squared error)",
+                 "unit": "root mean squared error"},
         "target": {"name": "y", "reads": "values", "classes": None, "shown": None, "drawn": None},
         "told": {
             "measure": "How far off the predictions are", "texts": ["0.500"] * models, "tail": "",

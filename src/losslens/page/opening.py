@@ -59,7 +59,7 @@ def told(models: Mapping[str, Importances | Scores]) -> Told:
         texts = tuple(score.text(one.base) for one in models.values())
         return Told(score_name(first.title), texts, *(("a random ranking", "0.5") if first._first.is_auc else ("",)))
     constant, one = or_else(lambda: first._first.best_constant, None), first._first
-    if plain_kind(first.loss) in ("root", "mean"):
+    if _is_off(first):
         return _how_far_off(models, first)
     if _has_answers(one):
         return _how_often_right(models, one)
@@ -115,14 +115,19 @@ def _phrases(first: Importances | Scores, target: str) -> tuple[str, str, str, s
         score = plain(first)
         ends = f"; 95% interval {score.text(low)} to {score.text(high)}" if np.isfinite([low, high]).all() else ""
         return f"its {score_name(first.title)} is {{}} ({better}{ends})", "that of {} {}", "has {}", ""
-    kind, unknown = plain_kind(first.loss), "; what the simplest prediction would have is not known for this loss"
-    if kind in ("root", "mean"):
-        how = " (root mean squared error)" if kind == "root" else " on average"
+    unknown = "; what the simplest prediction would have is not known for this loss"
+    if _is_off(first):
+        how = " (root mean squared error)" if plain_kind(first.loss) == "root" else " on average"
         return f"its predictions of {target} are off by about {{}}{how}", "those of {} by {}", "would be off by {}", ""
     if _has_answers(first._first):
         what = "the class" if target == UNNAMED else target
         return f"it gets {what} right for {{}}", "that of {} for {}", "would be right for {}", ""
     return f"its {first.title} is {{}} (smaller is better)", "that of {} {}", "would have {}", unknown
+
+
+def _is_off(first: Importances) -> bool:
+    """Whether predictions are values, which are off by so much."""
+    return plain_kind(first.loss) in ("root", "mean") and first.loss.reads == "values"
 
 
 def _has_answers(one: FeatureImportance) -> bool:
@@ -139,7 +144,7 @@ def on_rows(one: FeatureImportance | FeatureScore, n_given: int) -> str:
     return f"{rows}, weighted" if np.ptp(sample.weight[one.at]) > 1e-9 * sample.weight.max() else rows
 
 
-def share_right(one: FeatureImportance) -> float:
+def share_right(one: FeatureImportance | FeatureScore) -> float:
     """The share of the rows whose label, or most probable class, is the true one."""
     answer = one.sample.prediction if one.sample.prediction.ndim == 1 else one.sample.prediction.argmax(axis=1)
     weight = one.sample.weight[one.at]

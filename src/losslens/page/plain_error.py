@@ -11,16 +11,18 @@ import numpy as np
 
 from losslens.losses import Loss
 from losslens.results.importances import Importances
+from losslens.results.one_number import number_of
 from losslens.results.scores import Scores
-from losslens.results.table import or_else
 from losslens.text import measured, share_in_words
 
-Kind = Literal["root", "mean", "wrong", "times", "loss"]
+Kind = Literal["root", "mean", "wrong", "typical", "times", "loss"]
 LEADING = 8  # features in the picture of the first screen
 LEVEL = 0.05  # of tests
 MOST_DIGITS = 6  # of the largest number, where numbers that are compared would look equal with fewer
 SAME = 1e-6  # numbers that are as close are equal
-KINDS: dict[str, Kind] = {"squared_error": "root", "absolute_error": "mean", "zero_one": "wrong"}
+KINDS: dict[str, Kind] = {
+    "squared_error": "root", "brier": "root", "absolute_error": "mean", "zero_one": "wrong", "log_loss": "typical",
+}  # fmt: skip
 
 
 def plain_kind(loss: Loss) -> Kind:
@@ -44,6 +46,11 @@ class PlainError:
     digits: int = 3  # of the largest
 
     @property
+    def falls(self) -> bool:
+        """Whether the number is smaller where the loss is larger."""
+        return self.kind == "typical"
+
+    @property
     def times(self) -> bool:
         """Whether readers see a multiple of the error, which an error of 0 has not."""
         return self.kind == "times" and self.error > 0
@@ -57,11 +64,13 @@ class PlainError:
         """The number with a feature shuffled, whose importance is the increase of the mean loss."""
         if self.times:
             return 1 + pfi / self.error
+        if self.falls:
+            return float(np.exp(-max(self.error + pfi, 0.0)))
         return float(np.sqrt(max(self.error + pfi, 0.0))) if self.kind == "root" else self.error + pfi
 
     def text(self, value: float) -> str:
         """A number of `now` or `after`."""
-        if self.kind == "wrong":
+        if self.kind in ("wrong", "typical"):
             return share_in_words(value, self.digits - 2)
         if self.times and abs(value) < 100:
             return f"{value:.{self.digits - 1}f}"
@@ -71,19 +80,39 @@ class PlainError:
     def measure(self) -> str:
         """The name of the numbers."""
         return {
-            "root": "How far off the predictions are (root mean squared error)",
+            "root": f"How far off the {'probabilities' if self.brier else 'predictions'} are ({self.unit})",
             "mean": "How far off the predictions are on average",
             "wrong": "The share of rows with a wrong answer",
+            "typical": "The probability that the model typically gives to the true class",
             "times": f"How many times as large the error ({self.title}) is" if self.times else f"The {self.title}",
             "loss": f"The error ({self.title})",
         }[self.kind]
+
+    @property
+    def unit(self) -> str:
+        """A short name of the numbers, for an axis or a column."""
+        return {
+            "root": "root of the Brier score" if self.brier else "root mean squared error",
+            "mean": "mean absolute error",
+            "wrong": "share of wrong answers",
+            "typical": "typical probability of the true class",
+            "times": f"{self.title}, as a multiple" if self.times else self.title,
+            "loss": self.title,
+        }[self.kind]
+
+    @property
+    def brier(self) -> bool:
+        """Whether predictions are probabilities, off by the root of a Brier score."""
+        return self.title == "Brier score"
 
     def grown(self, pfi: float) -> str:
         """The effect of shuffling, as a clause: "its predictions are off by 160 instead of 33"."""
         now, after = self.now, self.after(pfi)
         ends = f"{self.text(after)} instead of {self.text(now)}"
         if self.kind in ("root", "mean"):
-            return f"its predictions are off by {ends}"
+            return f"its {'probabilities' if self.brier else 'predictions'} are off by {ends}"
+        if self.falls:
+            return f"it typically gives the true class {ends}"
         if self.kind == "wrong":
             return f"its answer is wrong for {ends} of the rows"
         if self.times:
@@ -136,7 +165,7 @@ P = TypeVar("P", PlainError, PlainScore)
 def plain(model: Importances | Scores) -> PlainError | PlainScore:
     """The error or the score of a model in a reader's words, with the decimals of the picture of the first screen."""
     shown = model._ranked[:LEADING]
-    pfi, ends = [one.pfi for one in shown[:1]], [end for one in shown for end in (one.pfi, *or_else(one.interval, ()))]
+    pfi, ends = [one.pfi for one in shown], [number_of(one, name) for one in shown for name in ("low", "high")]
     if isinstance(model, Scores):
         return scaled(PlainScore(score_name(model.title), model.base, model._measure == "score"), pfi, ends)
     return scaled(PlainError(plain_kind(model.loss), model.title, model.error), pfi, ends)
@@ -144,9 +173,9 @@ def plain(model: Importances | Scores) -> PlainError | PlainScore:
 
 def scaled(number: P, importances: Sequence[float], ends: Sequence[float] = ()) -> P:
     """The same with decimals for all of these: enough that the first importances differ from none."""
-    shown = [number.after(pfi) for pfi in (*importances, *ends) if np.isfinite(pfi)]
-    number = replace(number, largest=float(np.abs([number.now, *shown]).max()))
-    apart = [value for value in map(number.after, importances) if abs(value - number.now) > SAME * abs(number.now)]
+    sizes = [abs(number.after(pfi)) for pfi in (0.0, *importances, *ends) if np.isfinite(pfi)]
+    number = replace(number, largest=max(sizes))
+    apart = [value for value in map(number.after, importances[:1]) if abs(value - number.now) > SAME * abs(number.now)]
     for digits in range(number.digits, MOST_DIGITS + 1):
         number = replace(number, digits=digits)
         if number.text(number.now) not in map(number.text, apart):
@@ -197,8 +226,8 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
     score, place = summary["score"], {feature["name"]: k for k, feature in enumerate(summary["features"])}
     shown = (summary if score is None else score)["features"][:LEADING]
     entries = [(feature["name"], feature["models"][0]) for feature in shown]
-    pfi = [one["pfi"] for _, one in entries[:1]]
-    ends = [one[key] for _, one in entries for key in ("pfi", "low", "high") if one[key] is not None]
+    pfi = [one["pfi"] for _, one in entries]
+    ends = [one[key] for _, one in entries for key in ("low", "high") if one[key] is not None]
     plain: PlainError | PlainScore
     if score is None:
         loss = summary["loss"]
@@ -219,8 +248,8 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
 
     for row in rows:
         row["text"] = plain.text(row["value"]) + times
-        low, high = ("" if row[end] is None else plain.text(row[end]) for end in ("low", "high"))
-        row["between"] = low and f"{low} to {high}"
+        between = [plain.text(row[end]) for end in ("low", "high") if row[end] is not None]
+        row["between"] = " to ".join(between)
         row["at"] = {key: at(row[key]) for key in ("value", "low", "high")}
     return {
         "rows": rows,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
@@ -111,7 +111,7 @@ class Ranking:
 def unused_features(model: Importances | Scores) -> list[str]:
     """Features that change the loss of no pair of rows that was evaluated; by a score, those without any influence."""
     if isinstance(model, Scores):
-        return [name for name, one in model.items() if or_else(lambda one=one: one.std_error, np.nan) == 0]
+        return [name for name, one in model.items() if or_else(partial(getattr, one, "std_error"), np.nan) == 0]
     return [name for name, one in model.items() if not np.any(one.local) and not np.any(one.pi)]
 
 

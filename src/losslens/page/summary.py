@@ -31,7 +31,7 @@ from losslens.page.findings import (
 from losslens.page.groups import LEADING, FeatureByGroup, Groups, by_group, for_whom, groups_by
 from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
 from losslens.page.opening import question, told
-from losslens.page.plain_error import plain_kind
+from losslens.page.plain_error import PlainError, plain_kind
 from losslens.page.quality import error_ends, quality
 from losslens.page.ranking import Ranking
 from losslens.page.scored import how_score, score_dict
@@ -98,6 +98,7 @@ def summarise(
             results = [done, *(other[one.name] for other in list(models.values())[1:])]
             for by_feature, each in zip(by_groups, results, strict=True):
                 by_feature[one.name] = by_group(each, groups)
+    plain = PlainError(plain_kind(first.loss), first.title, first.error)
     pairs, rows = pairs_dict(findings), rows_dict(findings.rows)
     numeric = {k: v for k, v in numbers.items() if k in first}
     ranked = next(iter(scores.values()), first)
@@ -107,7 +108,7 @@ def summarise(
     top["sentences"] += finding_words(features, pairs, rows)
     top["computed"] += absence_words(findings, bool(shares))
     if scores:
-        top["computed"].insert(0, how_score(ranked))
+        top["computed"].insert(0, how_score(next(iter(scores.values()))))
     return {
         "format": FORMAT,
         "title": shown.title,
@@ -120,7 +121,9 @@ def summarise(
             "name": first.loss.name,
             "title": first.title,
             "least": None if first.loss.custom else 0.0,
-            "told_as": plain_kind(first.loss),
+            "told_as": plain.kind,
+            "measure": plain.measure,
+            "unit": plain.unit,
         },
         "score": score_dict(scores, first.title, groups),
         "n": len(shown.index),
