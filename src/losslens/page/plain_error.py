@@ -166,7 +166,7 @@ def plain(model: Importances | Scores) -> PlainError | PlainScore:
     """The error or the score of a model in a reader's words, with the decimals of the picture of the first screen."""
     shown = model._ranked[:LEADING]
     pfi, ends = [one.pfi for one in shown], [number_of(one, name) for one in shown for name in ("low", "high")]
-    if isinstance(model, Scores):
+    if model._is_score:
         return scaled(PlainScore(score_name(model.title), model.base, model._measure == "score"), pfi, ends)
     return scaled(PlainError(plain_kind(model.loss), model.title, model.error), pfi, ends)
 

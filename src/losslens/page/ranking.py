@@ -110,7 +110,7 @@ class Ranking:
 
 def unused_features(model: Importances | Scores) -> list[str]:
     """Features that change the loss of no pair of rows that was evaluated; by a score, those without any influence."""
-    if isinstance(model, Scores):
+    if model._is_score:
         return [name for name, one in model.items() if or_else(partial(getattr, one, "std_error"), np.nan) == 0]
     return [name for name, one in model.items() if not np.any(one.local) and not np.any(one.pi)]
 
