@@ -181,7 +181,7 @@ LINES = {
     "losses": 1454,
     "page": 3716,
     "passes": 4800,
-    "plots": 4998,
+    "plots": 4780,
     "refits": 590,
     "results": 8954,
     "rows": 1631,

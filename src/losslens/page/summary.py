@@ -302,7 +302,7 @@ def _band(result: FeatureImportance | FeatureEffect, grid: PackedGrid | None, cu
     rows = result.cells.rows
     if not result.complete and len(rows) < MIN_CURVES:
         raise ValueError("too few rows have curves")
-    single = grid.joined(result.ici if isinstance(result, FeatureImportance) else result.ice)
+    single = grid.joined(result._curves)
     return band(single, curve, result.sample.weight[rows], None, result.sample.units(result.at), 0.95)
 
 
