@@ -177,7 +177,7 @@ LINES = {
     "cells": 925,
     "cli": 2613,
     "donors": 2270,
-    "engines": 11140,
+    "engines": 11085,
     "losses": 1454,
     "page": 3716,
     "passes": 4800,

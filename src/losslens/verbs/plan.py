@@ -23,6 +23,7 @@ from losslens.models import Model, as_model, one_output
 from losslens.passes import in_common, ways
 from losslens.passes.counts import count, count_importances
 from losslens.passes.parts import call
+from losslens.passes.parts.counts import plan_stream
 from losslens.passes.rehearsal import FEW, TIME_LIMIT, Arguments, OnFew, rehearse, some_rows
 from losslens.passes.scored import check_budget, curves_besides, in_steps, mean_score, prepare_scored, scored_features
 from losslens.passes.task import Options, Task, default_loss, effect_of, opened, picked, prepare
@@ -159,7 +160,7 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
     if verb is feature_importance:
         options = picked(Options, arguments)
         try:
-            return _in_parts(call.importance_stream(model, data, chosen, options), data, call.summed)
+            return plan_stream(call.importance_stream(model, data, chosen, options), data, call.summed)
         except Declined:  # a sample that fits into memory, of which the first rows stand for all
             rows = len(data.sample(options.memory, options.random_state))
             read = min(rows, loading.HEAD)
@@ -169,7 +170,7 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
     from losslens.shapley import parts  # imports compiled engines
 
     settings = picked(ShapleySettings, arguments)
-    return _in_parts(parts.share_stream(model, data, chosen, settings, picked(Options, arguments)), data, parts.run)
+    return plan_stream(parts.share_stream(model, data, chosen, settings, picked(Options, arguments)), data, parts.run)
 
 
 def _importances(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
@@ -212,7 +213,7 @@ def _effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     X, _, arguments, data = _data(wrapped, X, None, arguments)
     if data is not None:
         stream = call.effect_stream(wrapped, data, response, arguments["target"], picked(Options, arguments))
-        return _in_parts(stream, data, call.curves)
+        return plan_stream(stream, data, call.curves)
     task = prepare(wrapped, X, None, picked(Options, arguments), loss=None, response=response)
     counted = count(task, [(s, design_of(task, s, ways.effect_design)) for s in task.subjects])
     return _of_cells(task, counted, _on_few(feature_effect, wrapped, task, None, arguments))
@@ -334,12 +335,6 @@ def _data(model: Model, X: Any, y: Any, arguments: Arguments) -> tuple[Any, Any,
     options = picked(Options, arguments)
     X, y, loaded, data = opened(model, X, y, options)
     return X, y, arguments if loaded is options else arguments | {"sample_weight": loaded.sample_weight}, data
-
-
-def _in_parts(stream: Any, data: loading.Opened, run: Callable[..., Any]) -> Plan:
-    from losslens.passes.parts.counts import plan_stream  # imports compiled engines
-
-    return plan_stream(stream, data, run)
 
 
 def _on_few(verb: Callable[..., Any], model: Any, task: Task, y: Any, arguments: Arguments) -> OnFew:
