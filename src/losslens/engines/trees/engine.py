@@ -188,7 +188,8 @@ class Trees(ExactEngine):
         requested = np.zeros(len(self.bound.size), np.uint8)
         columns = np.array([ask.columns[0] for ask in asks])
         requested[columns] = 1
-        return TreeWalker(self.bound, self.search(requested, self.bound), columns, self.ties)
+        ties = None if self.ties is None else replace(self.ties, columns=columns)
+        return TreeWalker(self.bound, self.search(requested, self.bound), ties)
 
     def reordered(self, order: NDArray[np.intp]) -> Self:
         """The engine of the same rows in another order."""
@@ -213,8 +214,7 @@ class TreeWalker:
 
     bound: BoundEnsemble
     search: Search
-    columns: NDArray[np.intp]  # (asks,)
-    ties: Ties | None
+    ties: Ties | None = None
 
     def steps(self, start: int, stop: int) -> Iterator[Steps]:
         """The curves of rows start .. stop, some rows at a time."""
@@ -224,5 +224,5 @@ class TreeWalker:
                 room = np.empty((len(raw.raw) * 5 // 4, room.shape[1]))
             prediction, own = respond(raw.raw, room[: len(raw.raw)]), respond(raw.own)
             if self.ties is not None:
-                self.ties.break_in(self.bound, self.columns, raw, prediction, own)
+                self.ties.break_in(self.bound, raw, prediction, own)
             yield Steps(raw.rows, raw.start, raw.classes, prediction, own)

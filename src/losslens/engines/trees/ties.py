@@ -24,18 +24,17 @@ class Ties:
     rows: Indices  # of the table: the engine's may be in another order
     rounding: float
     count: list[int]  # of rows that the model has predicted, call by call
+    columns: Indices | None = None  # (asks,): those of the curves
 
     def among(self, bound: BoundEnsemble, sums: NDArray[np.int64]) -> Indices:
         """The places of sums of leaves at which two classes lead."""
         leading: Any = bound.ensemble.link
         return np.flatnonzero(leading.tied(bound.scores(sums), self.rounding))
 
-    def break_in(
-        self, bound: BoundEnsemble, columns: Indices, steps: RawSteps, prediction: NDArray[Any], own: NDArray[Any]
-    ) -> None:
+    def break_in(self, bound: BoundEnsemble, steps: RawSteps, prediction: NDArray[Any], own: NDArray[Any]) -> None:
         """Fill in the model's labels of tied steps of curves, and of tied rows with their own values."""
         tied, rows = self.among(bound, steps.raw), self.among(bound, steps.own)
-        of_steps = self._source(bound, columns, steps, tied)
+        of_steps = self._source(bound, steps, tied)
         of_rows = np.repeat((steps.rows.start + rows)[:, None], len(bound.codes), axis=1)
         if len(tied) + len(rows):
             prediction[tied], own[rows] = np.split(self.labels(np.concatenate([of_steps, of_rows])), [len(tied)])
@@ -53,10 +52,11 @@ class Ties:
             self.count.append(len(some))
         return np.concatenate(each)
 
-    def _source(self, bound: BoundEnsemble, columns: Indices, steps: RawSteps, tied: Indices) -> Indices:
+    def _source(self, bound: BoundEnsemble, steps: RawSteps, tied: Indices) -> Indices:
         """Where the values of rows at these steps come from, (m, p): all values of a class have one label."""
+        assert self.columns is not None  # there are curves
         row = np.searchsorted(steps.start[:, -1], tied, side="right")
-        column = columns[(steps.start[row, 1:] <= tied[:, None]).sum(axis=1)]
+        column = self.columns[(steps.start[row, 1:] <= tied[:, None]).sum(axis=1)]
         source = np.repeat((steps.rows.start + row)[:, None], len(bound.codes), axis=1)
         for j in np.unique(column).tolist():
             mine, first = column == j, np.unique(bound.codes[j], return_index=True)[1]
