@@ -144,7 +144,7 @@ def plot_extrapolation(extrapolations: Extrapolations, ax: Axes | None, look: Lo
 def plot_segments(result: WeakSegments, ax: Axes | None, look: Look) -> Axes:
     """The error of all rows and of each segment, in the order of the table."""
     rows = [Row(f"all {result.n:,} rows", result.error, result.low, result.high)]
-    rows += [Row(one.rule, one.error, one.low, one.high) for one in result.segments]
+    rows += [Row(one.rule, one.judged_error, one.judged_low, one.judged_high) for one in result.segments]
     own, total = ax is None, len(rows)
     check_scale(look.scale, np.array([row.value for row in rows]))
     ax, most = named_rows.open_rows(ax, 1 + most_of(look.top, total - 1), below=3)
