@@ -41,19 +41,19 @@ def score_shapley(
     with bar(int(min(cost.amount, cost.limit)), "Shapley values", task.progress) as progress:
         setup = set_up(task, request.exact, progress, mixes=True)
         setup.counter.rows += method.probed
-        asked = setup.counter.rows
+        predicted = setup.counter.rows
         repeats = task.design is not None and task.design.repeats
         game = ScoreGame(PairGame(setup, _donors(task)), method, request.exact is not None, repeats)
         if request.by_coalitions:
-            found = _by_coalitions(setup, game)
+            importance = _by_coalitions(setup, game)
         else:
-            found = _by_orders(setup, game, np.random.default_rng([task.entropy, 4]), budget, progress)
+            importance = _by_orders(setup, game, np.random.default_rng([task.entropy, 4]), budget, progress)
     absent = f"the scorer {method.title} gives one number for all rows together; use a loss, such as 'log_loss'"
     engine, declined = task.engine.name, task.declined or "ties between labels of coalitions are broken by rounding"
     if request.exact is not None:  # it has predicted the rest
-        engine, setup.counter.rows = request.exact.name, asked
-        declined = "" if found.exact else _why_sampled(request)
-    return stated(found, setup, declined=declined, title=method.title, engine=engine, absent=absent)
+        engine, setup.counter.rows = request.exact.name, predicted
+        declined = "" if importance.exact else _why_sampled(request)
+    return stated(importance, setup, declined=declined, title=method.title, engine=engine, absent=absent)
 
 
 def _why_sampled(request: ScoreRequest) -> str:
@@ -63,7 +63,7 @@ def _why_sampled(request: ScoreRequest) -> str:
         return "all coalitions are too many, or were not wanted: some orders of the features are drawn"
     if design is None:
         return f"each row has {donors_a_row(request.task, request.task.n)} donors; donors='all' takes all of them"
-    return scored.wanted_sample(design)
+    return scored.why_a_sample(design)
 
 
 @dataclass(frozen=True, eq=False)
