@@ -28,10 +28,9 @@ from losslens.passes.task import Options, Task, class_of, default_loss, effect_o
 from losslens.passes.ways import effect_designs, evaluate, evaluate_until_precise, first_designs
 from losslens.results.effects import Effects, of_class
 from losslens.results.importances import Importances
-from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.leakage import training_rows, warn_of_target
 from losslens.tables.sample import with_parts
 from losslens.tables.sources import as_source
-from losslens.tables.training_rows import training_rows
 from losslens.verbs.running import verb
 
 

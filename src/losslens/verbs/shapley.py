@@ -23,7 +23,7 @@ from losslens.shapley.request import check_request
 from losslens.shapley.stopping import Absolute, Method, Rows, ShapleySettings
 from losslens.shapley.ways import choose, result_by
 from losslens.tables.checks import is_one_of
-from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.leakage import warn_of_target
 from losslens.verbs.running import verb
 
 
