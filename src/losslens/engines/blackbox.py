@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import FEW_VALUES, Ask
-from losslens.engines.base import Answer, ExactEngine, GameArrays
+from losslens.engines.base import Answer, GameArrays
 from losslens.engines.batches import UNCHANGED, ColumnBlock, Cut, OwnValues, SharedGrid, edits, group, pack, pieces
 from losslens.losses import Loss
 from losslens.progress import Tick
@@ -325,7 +325,6 @@ class Mixer:
     respond: Callable[[Any], NDArray[Any]]
     batch_rows: int
     n_jobs: int | None = None
-    exact: ExactEngine | None = None  # predicts instead of the model
 
     def predict(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> NDArray[Any]:
         """Predictions of rows[b] with the values of donors[b] for the players that are not in kept[b], (m, ...)."""
@@ -354,8 +353,6 @@ class Mixer:
         yield from zip((part.start for part in parts), answers, strict=True)
 
     def _mixed(self, rows: Indices, donors: Indices, kept: Mask) -> NDArray[Any]:
-        if self.exact is not None:
-            return self.exact.predict(np.where(self._columns(kept), rows[:, None], donors[:, None]))
         batch, edits = Batch(self.table), []
         if batch.source is not None:
             return self.respond(batch.mix(rows, donors, self._columns(kept)))

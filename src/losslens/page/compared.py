@@ -12,7 +12,6 @@ from losslens.page.plain_error import score_name
 from losslens.page.quality import LEVEL
 from losslens.results.comparison import Comparison
 from losslens.results.importances import Importances
-from losslens.results.scores import Scores
 from losslens.results.table import or_else
 from losslens.text import claim, in_digits
 
@@ -56,7 +55,7 @@ def _best(comparison: Comparison) -> tuple[str, list[tuple[str, float, float]]]:
 def _superlatives(comparison: Comparison) -> tuple[str, str, str, str]:
     """Words for the best value, for differences to it, for values beyond it, and for the number."""
     falls = comparison._measure == "score"
-    name = score_name(comparison.title) if isinstance(comparison._first, Scores) else "error"
+    name = score_name(comparison.title) if comparison._first._is_score else "error"
     return ("largest", "more", "larger", name) if falls else ("smallest", "less", "smaller", name)
 
 

@@ -151,7 +151,7 @@ class PlainScore:
 
 def plain(model: Importances | Scores) -> PlainError | PlainScore:
     """The error or the score of a model in a reader's words."""
-    if isinstance(model, Scores):
+    if model._is_score:
         return PlainScore(score_name(model.title), model.base, model._measure == "score")
     return PlainError(plain_kind(model.loss), model.title, model.error)
 

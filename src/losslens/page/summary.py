@@ -96,7 +96,7 @@ def summarise(
             results = [done, *(other[one.name] for other in list(models.values())[1:])]
             for by_feature, each in zip(by_groups, results, strict=True):
                 by_feature[one.name] = by_group(each, groups)
-    told = PlainError(plain_kind(first.loss), first.title, first.error)
+    plain = PlainError(plain_kind(first.loss), first.title, first.error)
     pairs, rows = pairs_dict(findings), rows_dict(findings.rows)
     numeric = {k: v for k, v in numbers.items() if k in first}
     top = words(models, shares, ends, shown.n_given, numeric)
@@ -120,9 +120,9 @@ def summarise(
             "name": first.loss.name,
             "title": first.title,
             "least": None if first.loss.custom else 0.0,
-            "told_as": told.kind,
-            "measure": told.measure,
-            "unit": told.unit,
+            "told_as": plain.kind,
+            "measure": plain.measure,
+            "unit": plain.unit,
         },
         "score": score_dict(scores, first.title, groups),
         "n": len(shown.index),
@@ -302,7 +302,7 @@ def _band(result: FeatureImportance | FeatureEffect, grid: PackedGrid | None, cu
     rows = result.cells.rows
     if not result.complete and len(rows) < MIN_CURVES:
         raise ValueError("too few rows have curves")
-    single = grid.joined(result.ici if isinstance(result, FeatureImportance) else result.ice)
+    single = grid.joined(result._curves)
     return band(single, curve, result.sample.weight[rows], None, result.sample.units(result.at), 0.95)
 
 

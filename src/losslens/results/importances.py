@@ -22,7 +22,7 @@ from losslens.results.one_number import NUMBERS, numbers_of, together
 from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
 from losslens.results.regions import Regions, RegionTarget
-from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else, why_not
 from losslens.tables.sample import Sample
 from losslens.text import claim, how_computed, in_digits, share_in_words, size_in_words
 from losslens.tracebacks import brief
@@ -94,6 +94,10 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         return self.loss.title
 
     @property
+    def _is_score(self) -> bool:
+        return self._first._is_score
+
+    @property
     def base(self) -> float:
         """The reference of the importances: the error with nothing replaced."""
         return self.error
@@ -102,6 +106,12 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
     def local(self) -> Floats:
         """Importance of each feature for each row, (n, p)."""
         return np.stack([f.local for f in self.features.values()], axis=1)
+
+    @property
+    def _lines(self) -> list[tuple[str, float, Floats]]:
+        """Name, importance and local importances of each feature that has them."""
+        some = [one for one in self.features.values() if not why_not(lambda: (one.pfi, one.local))]  # noqa: B023
+        return [(one.name, one.pfi, one.local) for one in some or [self._first]]  # which says why it has none
 
     @property
     def observations(self) -> Floats:
@@ -254,7 +264,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         return find_regions(self, X, target, depth, level, permutations, random_state)
 
     def _need_all_cells(self, what: str) -> None:
-        if self._first.whole is not None:
+        if self._first.totals is not None:
             self._first._need_rows(what)
         if not all(feature.complete for feature in self.features.values()):
             needs = size_in_words(sum(feature.full_size for feature in self.features.values()))
@@ -283,8 +293,8 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
             for f in sampled
             if f._why_sampled
         )
-        if first.whole is not None:
-            notes.append(f"{first.whole.n:,} rows, read in parts; {len(first.at):,} of them are kept")
+        if first.totals is not None:
+            notes.append(f"{first.totals.n:,} rows, read in parts; {len(first.at):,} of them are kept")
         elif first._is_streamed:
             notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
         if len(self.by_output) > 1:
@@ -362,7 +372,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         >>> [label.get_text() for label in imp.plot(top=1, labels={"x1": "speed"}).get_yticklabels()]
         ['speed']
         """
-        return plots.bars.plot_ranking(self, ax, Look(top, sort, scale, colors, labels), ratio)
+        return plots.rankings.plot_importances(self, ax, Look(top, sort, scale, colors, labels), ratio)
 
     @property
     def _extrapolation_note(self) -> list[str]:
