@@ -86,7 +86,7 @@ def with_findings(summary: Made) -> Made:
             "low": 1.0 * many,
             "high": 2.0 * many,
             "p": p,
-            "contrast": "",
+            "contrast": "1.1 times" if rule else "",
         }
         for rule, depth, many, p in rules
     ]
