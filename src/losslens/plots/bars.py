@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import INK, PALE, SKY
+from losslens.plots.canvas import BLUE, INK, PALE, SKY
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.look import Look, Names
 from losslens.plots.options import arrange, colours, most_of, name_features
@@ -23,14 +23,17 @@ from losslens.results.importances import Importances
 from losslens.results.scores import Scores
 from losslens.results.segments import WeakSegments
 from losslens.results.table import ResultTable, or_else
+from losslens.results.together import Block, Together
 from losslens.tables.checks import check_flag
-from losslens.text import measured
+from losslens.text import listed, measured
 from losslens.typing import Indices
 from losslens.uncertainty.cautions import noted
 
 WARNS = " †"  # after the name of a feature whose replaced rows a classifier can separate from real ones
 THICKEST = 22.0  # thickness of a bar in points, at most
 NUMBERS_SHARE = 0.45  # share of the width that numbers with their percentages may take
+MEMBERS_NAMED = 2  # of a block
+INSIDE = "wide bars: features that go together, replaced together; thin bars: each of them alone"
 ROOM = 0.5  # of a decade, before the smallest bar on a logarithmic axis
 
 
@@ -42,17 +45,68 @@ class Bar(NamedTuple):
     low: float = np.nan
     high: float = np.nan
     mark: str = ""  # after the name
+    parts: tuple[float, ...] = ()  # thin bars in the lower half of it
 
 
-def plot_ranking(importances: Importances, ax: Axes | None, look: Look, ratio: bool) -> Axes:
-    """Importances, or ratios of errors, the largest on top."""
+def plot_ranking(
+    importances: Importances, ax: Axes | None, look: Look, ratio: bool, blocks: Together | None
+) -> Axes:  # fmt: skip
+    """Importances, or ratios of errors, the largest on top; a block is one bar with its features inside."""
     check_flag(ratio, "ratio")
     names, bars = name_features(look.labels, list(importances)), _ranked(importances, ratio)
-    ax, drawn, width = ranked_bars(ax, bars, look, start=1.0 if ratio else 0.0)
+    joint: dict[str, Block] = {} if blocks is None else _blocks_of(importances, blocks, ratio)
+    inside = {member for block in joint.values() for member in block.features}
+    bars, single = [bar for bar in bars if bar.name not in inside], len(importances) - len(inside)
+    look = _naming_blocks(look, joint)
+    ax, drawn, width = ranked_bars(ax, [*bars, *map(_joint_bar, joint.values())], look, start=1.0 if ratio else 0.0)
     quotient = f"{importances.loss.title}: feature replaced / nothing replaced" if ratio else None
     named_rows.label_across(ax, quotient or importances.headline.split(";")[0], width)
-    canvas.caption(ax, _ranking_notes(importances, [bars[j] for j in drawn], len(bars), names))
+    shown = [bars[j] for j in drawn if j < len(bars)]
+    notes = _ranking_notes(importances, shown, len(bars), names, len(bars) + len(joint) - len(drawn), single)
+    canvas.caption(ax, [INSIDE, *notes] if joint else notes)
     return ax
+
+
+def plot_together(together: Together, ax: Axes | None, look: Look) -> Axes:
+    """Blocks as bars, the largest on top, with their features inside."""
+    blocks = list(together.blocks.values())
+    name_features(look.labels, [*together.blocks, *(member for one in blocks for member in one.features)])
+    look = _naming_blocks(look, together.blocks)
+    ax, drawn, width = ranked_bars(ax, list(map(_joint_bar, blocks)), look)
+    named_rows.label_across(ax, f"increase in {together.title}", width)
+    base = f"error with nothing replaced: {number(together.error)}"
+    left_out = not_shown(len(blocks) - len(drawn), "smaller block")
+    canvas.caption(ax, [INSIDE, base, "lines: 95% intervals", *together.cautions, *left_out])
+    return ax
+
+
+def _blocks_of(importances: Importances, blocks: Together, ratio: bool) -> dict[str, Block]:
+    """The blocks of a result of `together`, checked."""
+    if not isinstance(blocks, Together):
+        raise TypeError(f"blocks is what imp.together(model, X, y) returns; got {type(blocks).__name__}")
+    if ratio:
+        raise ValueError("ratio=True draws single features: leave out blocks, whose numbers are differences")
+    members = [member for one in blocks.blocks.values() for member in one.features]
+    unknown = [member for member in members if member not in importances]
+    if unknown or blocks.title != importances.title:
+        raise ValueError(
+            f"blocks is of another result: {f'it has {unknown[0]!r}' if unknown else f'its loss is {blocks.title}'}"
+        )
+    twice = [member for member in members if members.count(member) > 1]
+    if twice:
+        raise ValueError(f"a ranking shows each feature once, and {twice[0]!r} is in two blocks: see blocks.plot()")
+    return blocks.blocks
+
+
+def _joint_bar(block: Block) -> Bar:
+    joint = block.numbers[block.name]
+    return Bar(block.name, joint.value, joint.low, joint.high, parts=tuple(sorted(block.numbers.value[1:])[::-1]))
+
+
+def _naming_blocks(look: Look, blocks: Mapping[str, Block]) -> Look:
+    """The look, with the names of blocks made of those of their features."""
+    named = {name: listed(look.names.all(block.features), MEMBERS_NAMED) for name, block in blocks.items()}
+    return replace(look, labels={**named, **(look.labels or {})})
 
 
 def plot_extrapolation(extrapolations: Extrapolations, ax: Axes | None, look: Look) -> Axes:
@@ -144,6 +198,10 @@ def draw_bars(
     bend(ax.xaxis, look.scale, values)
     fill = colours(look.colors, names, [SKY] * len(names), what, all_names)
     ax.barh(rows, values - start, left=start, height=thickness, color=fill)
+    for row, bar in enumerate(bars):
+        for k, part in enumerate(bar.parts):
+            height = thickness / 2 / len(bar.parts)
+            ax.barh(row + (k + 0.5) * height, part - start, left=start, height=0.8 * height, color=BLUE)
     finite = np.isfinite(low)
     if finite.any():
         ax.hlines(rows[finite], low[finite], high[finite], color=INK, linewidth=1.1)
@@ -156,8 +214,9 @@ def draw_bars(
     safe = (0.85 if own else 0.75) * width if long else width  # the width is an estimate, which long texts may exceed
     if long and named_rows.share_of_texts(long, safe) <= NUMBERS_SHARE:
         texts = long
-    ends = np.maximum(start, np.fmax(values, high))
-    left = min(start, float(np.fmin(values, low).min()))
+    least, most = (np.array([end((bar.value, *bar.parts)) for bar in bars]) for end in (min, max))
+    ends = np.maximum(start, np.fmax(most, high))
+    left = min(start, float(np.fmin(least, low).min()))
     if look.scale == "log":
         left = float(min(*values, start or np.inf)) / 10**ROOM
     named_rows.write_numbers(ax, texts, ends.tolist(), left, safe, margin=left < start and look.scale != "log")
@@ -196,8 +255,10 @@ def interval_or_nan(feature: FeatureImportance, ratio: bool = False) -> tuple[fl
     return or_else(lambda: feature.ratio_interval() if ratio else feature.interval(), (np.nan, np.nan))
 
 
-def _ranking_notes(importances: Importances, bars: Sequence[Bar], total: int, names: Names) -> list[str]:
-    """The error with nothing replaced, what lines and marks mean, and which features are left out."""
+def _ranking_notes(
+    importances: Importances, bars: Sequence[Bar], total: int, names: Names, left_out: int, single: int
+) -> list[str]:
+    """The error with nothing replaced, what lines and marks mean, and what is left out, of so many single features."""
     score = isinstance(importances, Scores) and not measured(importances.title)[1]
     notes = [f"{'score' if score else 'error'} with nothing replaced: {number(importances.base)}"]
     if any(np.isfinite(bar.low) for bar in bars):
@@ -207,7 +268,7 @@ def _ranking_notes(importances: Importances, bars: Sequence[Bar], total: int, na
         notes.append(f"{WARNS.strip()}: {rule_in_words(marked)}")
     by_size = sorted(bars, key=lambda bar: -bar.value)
     notes += noted([names.of(bar.name) for bar in by_size], [importances[bar.name].caution for bar in by_size])
-    notes += not_shown(total - len(bars))
-    if total < len(importances):
-        notes.append(f"{count(len(importances) - total, 'feature')} without an importance left out")
+    notes += not_shown(left_out)
+    if total < single:
+        notes.append(f"{count(single - total, 'feature')} without an importance left out")
     return notes
