@@ -109,7 +109,8 @@ def test_classes_are_told_by_how_often_they_are_right() -> None:
     start = f"On these 150 rows, the illness that it finds most probable is right for {right:.0%}; "
     assert first == f"{start}always answering “yes” would be right for {base:.0%}."
     imp = ll.feature_importance(fitted, X, CLASSES)
-    assert f"its error (log loss) is {imp['x0'].ratio:.2f} times as large" in second
+    typical = [float(np.exp(-loss)) for loss in (imp.error + imp["x0"].pfi, imp.error)]
+    assert f"it typically gives the true class {typical[0]:.0%} instead of {typical[1]:.0%}" in second
     unnamed = said(ll.feature_importance(fitted, X, CLASSES, loss="brier"), target="the target")[0]
     assert ", the class that it finds most probable is right for" in unnamed
 

@@ -408,7 +408,7 @@ def test_questions_leave_enough_rows_on_both_sides_and_read_well():
     everybody = np.ones(100, bool)
     asked = candidates(columns(frame), everybody, 20)
     words = {str(split.yes) for split in asked}
-    assert {"rooms ≤ 1", "rooms ≤ 2", "rooms ≤ 3", "town = a", "town = b"} <= words
+    assert {"rooms = 1", "rooms ≤ 2", "rooms ≤ 3", "town = a", "town = b"} <= words
     assert "town = c" not in words  # ten rows
     assert not any("constant" in text for text in words)
     assert any(text.startswith("day ≤ 2024-") for text in words)
@@ -560,8 +560,19 @@ def test_too_few_permutations_for_the_level():
 def test_rules_state_the_threshold_that_was_used(values):
     everybody = np.ones(60, bool)
     for split in candidates(columns(pd.DataFrame({"a": values})), everybody, 10):
-        assert split.yes.how == "≤"
-        np.testing.assert_array_equal(split.rows, values <= float(split.yes.what))
+        value = float(split.yes.what)
+        np.testing.assert_array_equal(split.rows, values <= value if split.yes.how == "≤" else values == value)
+        np.testing.assert_array_equal(
+            ~split.rows, values > float(split.no.what) if split.no.how == ">" else values == float(split.no.what)
+        )
+
+
+def test_a_side_with_one_value_is_named_by_it():
+    values = np.repeat([0.0, 1.0, 2.0], 20)
+    first, second = candidates(columns(pd.DataFrame({"kidslt6": values})), np.ones(60, bool), 10)
+    assert [str(rule) for rule in (first.yes, first.no, second.yes, second.no)] == [
+        "kidslt6 = 0", "kidslt6 > 0", "kidslt6 ≤ 1", "kidslt6 = 2",
+    ]  # fmt: skip
 
 
 # Rows that belong together.

@@ -267,8 +267,16 @@ def _grown(case: Case, text: str) -> bool:
     found, error = _importances(case), case.losses(case.kind.model(case.X)).mean()
     best = int(named(text)[0][1:])
     after = error + found[best]
-    told = after**0.5 if case.kind.loss == "squared_error" else after / error
-    return bool(found[best] >= found.max() - 1e-12) and _near(text, told)
+    told = (
+        _near(text, after**0.5) if case.kind.loss == "squared_error" else _typical(text, np.exp(-error), np.exp(-after))
+    )
+    return bool(found[best] >= found.max() - 1e-12) and told
+
+
+def _typical(text: str, now: float, after: float) -> bool:
+    """Two typical probabilities of the true class, in percent."""
+    said = [float(share) / 100 for share in re.findall(r"([\d.]+)%", text)]
+    return "over" in text or "under" in text or np.allclose(said[:2], [after, now], atol=0.0051)
 
 
 def _leads_unsurely(case: Case, text: str) -> bool:

@@ -85,7 +85,7 @@ def question(target: str, classes: Sequence[str] | None = None) -> str:
 def how_far_off(models: Mapping[str, Importances], target: str, n_given: int) -> str:
     """Squared and absolute error: in units of the target."""
     first = next(iter(models.values()))
-    if plain_kind(first.loss) not in ("root", "mean"):
+    if plain_kind(first.loss) not in ("root", "mean") or first.loss.reads != "values":
         return ""
     root = plain_kind(first.loss) == "root"
     constant = first._first.best_constant
@@ -132,7 +132,7 @@ def how_often_right(models: Mapping[str, Importances], target: str, n_given: int
 def how_large(models: Mapping[str, Importances], n_given: int) -> str:
     """Other losses: their means, and that of the best constant where there is one."""
     first = next(iter(models.values()))
-    if plain_kind(first.loss) in ("root", "mean"):
+    if plain_kind(first.loss) in ("root", "mean") and first.loss.reads == "values":
         return ""
     constant = or_else(lambda: first._first.best_constant, None)
     like = first.error if constant is None else constant.error

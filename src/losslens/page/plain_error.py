@@ -14,9 +14,11 @@ from losslens.results.importances import Importances
 from losslens.results.scores import Scores
 from losslens.text import measured
 
-Kind = Literal["root", "mean", "wrong", "times", "loss"]
+Kind = Literal["root", "mean", "wrong", "typical", "times", "loss"]
 LEADING = 8  # features in the picture of the first screen
-KINDS: dict[str, Kind] = {"squared_error": "root", "absolute_error": "mean", "zero_one": "wrong"}
+KINDS: dict[str, Kind] = {
+    "squared_error": "root", "brier": "root", "absolute_error": "mean", "zero_one": "wrong", "log_loss": "typical",
+}  # fmt: skip
 
 
 def plain_kind(loss: Loss) -> Kind:
@@ -38,6 +40,11 @@ class PlainError:
     error: float  # mean loss with nothing shuffled
 
     @property
+    def falls(self) -> bool:
+        """Whether the number is smaller where the loss is larger."""
+        return self.kind == "typical"
+
+    @property
     def times(self) -> bool:
         """Whether readers see a multiple of the error, which an error of 0 has not."""
         return self.kind == "times" and self.error > 0
@@ -51,11 +58,13 @@ class PlainError:
         """The number with a feature shuffled, whose importance is the increase of the mean loss."""
         if self.times:
             return 1 + pfi / self.error
+        if self.falls:
+            return float(np.exp(-max(self.error + pfi, 0.0)))
         return float(np.sqrt(max(self.error + pfi, 0.0))) if self.kind == "root" else self.error + pfi
 
     def text(self, value: float, like: float | None = None) -> str:
         """A number of `now` or `after`."""
-        if self.kind == "wrong":
+        if self.kind in ("wrong", "typical"):
             return percent(value)
         return f"{value:.2f}" if self.times and abs(value) < 100 else short_digits(value, like)
 
@@ -63,19 +72,39 @@ class PlainError:
     def measure(self) -> str:
         """The name of the numbers."""
         return {
-            "root": "How far off the predictions are (root mean squared error)",
+            "root": f"How far off the {'probabilities' if self.brier else 'predictions'} are ({self.unit})",
             "mean": "How far off the predictions are on average",
             "wrong": "The share of rows with a wrong answer",
+            "typical": "The probability that the model typically gives to the true class",
             "times": f"How many times as large the error ({self.title}) is" if self.times else f"The {self.title}",
             "loss": f"The error ({self.title})",
         }[self.kind]
+
+    @property
+    def unit(self) -> str:
+        """A short name of the numbers, for an axis or a column."""
+        return {
+            "root": "root of the Brier score" if self.brier else "root mean squared error",
+            "mean": "mean absolute error",
+            "wrong": "share of wrong answers",
+            "typical": "typical probability of the true class",
+            "times": f"{self.title}, as a multiple" if self.times else self.title,
+            "loss": self.title,
+        }[self.kind]
+
+    @property
+    def brier(self) -> bool:
+        """Whether predictions are probabilities, off by the root of a Brier score."""
+        return self.title == "Brier score"
 
     def grown(self, pfi: float) -> str:
         """The effect of shuffling, as a clause: "its predictions are off by 160 instead of 33"."""
         now, after = self.now, self.after(pfi)
         ends = f"{self.text(after, now)} instead of {self.text(now, after)}"
         if self.kind in ("root", "mean"):
-            return f"its predictions are off by {ends}"
+            return f"its {'probabilities' if self.brier else 'predictions'} are off by {ends}"
+        if self.falls:
+            return f"it typically gives the true class {ends}"
         if self.kind == "wrong":
             return f"its answer is wrong for {ends} of the rows"
         if self.times:

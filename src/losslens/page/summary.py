@@ -31,7 +31,7 @@ from losslens.page.findings import (
 from losslens.page.groups import LEADING, FeatureByGroup, Groups, by_group, for_whom, groups_by
 from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
 from losslens.page.opening import opening, question
-from losslens.page.plain_error import plain_kind
+from losslens.page.plain_error import PlainError, plain_kind
 from losslens.page.quality import error_ends, quality
 from losslens.page.scored import how_score, score_dict
 from losslens.page.target import effect_of, predicted_labels, predictions, shown_class, target_dict, true_labels
@@ -96,6 +96,7 @@ def summarise(
             results = [done, *(other[one.name] for other in list(models.values())[1:])]
             for by_feature, each in zip(by_groups, results, strict=True):
                 by_feature[one.name] = by_group(each, groups)
+    told = PlainError(plain_kind(first.loss), first.title, first.error)
     pairs, rows = pairs_dict(findings), rows_dict(findings.rows)
     numeric = {k: v for k, v in numbers.items() if k in first}
     top = words(models, shares, ends, shown.n_given, numeric)
@@ -119,7 +120,9 @@ def summarise(
             "name": first.loss.name,
             "title": first.title,
             "least": None if first.loss.custom else 0.0,
-            "told_as": plain_kind(first.loss),
+            "told_as": told.kind,
+            "measure": told.measure,
+            "unit": told.unit,
         },
         "score": score_dict(scores, first.title, groups),
         "n": len(shown.index),

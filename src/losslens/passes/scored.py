@@ -20,8 +20,8 @@ from losslens.cells.pool import Pool
 from losslens.donors.designs import All, Design, Grid, Latin
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.donors.questions import Question, Subject, pose
+from losslens.engines.blackbox import UNSTEADY
 from losslens.engines.choice import CHECKED
-from losslens.engines.repeats import UNSTEADY
 from losslens.losses import Loss, as_scorer, is_scorer, squared_error
 from losslens.models import Model
 from losslens.passes import step_curves
@@ -265,8 +265,10 @@ def curves_besides(task: Task, asked: Sequence[FeatureDesign]) -> list[FeatureDe
     return [(subject, Grid(min(CURVE, task.n), at="quantiles")) for subject in sampled]
 
 
-def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> tuple[ScorerMethod, Task]:
-    """Call the scorer once, to see which predictions it needs, and check the call."""
+def prepare_scored(
+    model: Model, X: Any, y: Any, scorer: Any, options: Options, *, exact: bool = True
+) -> tuple[ScorerMethod, Task]:
+    """Call the scorer once, to see which predictions it needs, and check the call; by the model unless `exact`."""
     if y is None:
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     scorer = as_scorer(scorer, model.native)
@@ -276,7 +278,7 @@ def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) 
     block = checks.group_numbers(options.groups, table.n, table.index)
     scored = ScorerMethod.of(model, table, truth, scorer, weight, block)
     cells = replace(options, groups=None)  # of all pairs; those inside groups are left out of the scores
-    task = prepare(model, table, None, cells, loss=None, response=scored.response)
+    task = prepare(model, table, None, cells, loss=None, response=scored.response, exact=exact)
     if truth.ndim == 2:  # a cell has all of them
         task = replace(task, budget=replace(task.budget, cell_bytes=8 * truth.shape[1] + 8))
     if task.design is not None and task.design.conditional:

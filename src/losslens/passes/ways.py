@@ -15,7 +15,7 @@ import numpy as np
 
 from losslens.donors.designs import All, Design, Grid, Latin, Systematic
 from losslens.donors.questions import Subject
-from losslens.engines.base import AnswerWay, Declined, MixedRows
+from losslens.engines.base import AnswerWay, Declined
 from losslens.engines.choice import CHECKED
 from losslens.engines.curve_cells import CurveCells
 from losslens.losses import Loss, OutputsLoss
@@ -34,6 +34,7 @@ EFFECT_GRID = (20, 100)  # fewest and most grid values of an effect where all va
 FIXED_DONORS = 32  # donors a row where there is no standard error to compare the noise with
 NOISE_SHARE = 0.1  # of the sampling variance: below it, more donors hardly reduce the total variance
 LEAST_LEFT = 1e-6  # of the weight: subtraction keeps ten digits
+MIXED = "rows with donors of their own are predicted one by one, by the model as fast as in its trees"
 SAMPLED = "sampled, as all pairs take longer: donors='all' takes them"
 ONE_HOLDS_ALL = "one row or group holds nearly all weight, and little is left of the pairs if its own are left out"
 
@@ -115,13 +116,12 @@ def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
         declined = SAMPLED
     elif task.exact is not None:
         try:
-            way = task.exact.way(subject, task.loss, blocked=task.blocked)
+            engine, way = task.exact, task.exact.way(subject, task.loss, blocked=task.blocked)
+            if design is not None and not design.all_pairs:
+                engine, way = _of_some_pairs(task, design, way)
         except Declined as why:
             declined = str(why)
         else:
-            engine = task.exact
-            if design is not None and not design.all_pairs:
-                engine, way = _of_some_pairs(task, design, way)
             if way == "cells" or task.loss is None or not _few_digits_left(task, design):
                 return Route(engine, way, task.exact.name, exact=True)
             declined = ONE_HOLDS_ALL
@@ -129,13 +129,16 @@ def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
 
 
 def _of_some_pairs(task: Task, design: Design, way: AnswerWay) -> tuple[Any, AnswerWay]:
-    """The exact engine, and its way, under a design of some pairs: cells are read off curves where there are curves."""
+    """The exact engine, and its way, under a design of some pairs: cells are read off curves where there are curves.
+
+    Raises `Declined` where it would predict row by row.
+    """
     exact = task.exact
     if way == "steps":
-        return (exact, way) if design.common and not task.blocked else (CurveCells(exact, task.n_jobs), "cells")
-    if design.common or exact.fills_own_donors:
-        return exact, "cells"
-    return MixedRows(exact, len(task.table.names)), "cells"
+        return CurveCells(exact, task.n_jobs), "cells"
+    if not design.common and not exact.fills_own_donors:
+        raise Declined(MIXED)
+    return exact, "cells"
 
 
 def is_sampled(task: Task, subject: Subject) -> bool:

@@ -98,13 +98,16 @@ class Split:
     @property
     def yes(self) -> SplitRule:
         """The rule of the yes side."""
-        return self._equals(self.code) if self.is_category else SplitRule(self.name, "≤", self._threshold)
+        single = self.is_category or (self.code == 0 and self._is_written(0))  # "= 0" where no value is below 0
+        return self._equals(self.code) if single else SplitRule(self.name, "≤", self._threshold)
 
     @property
     def no(self) -> SplitRule:
         """The rule of the other side."""
         value = self.column.values[self.code]
         if not self.is_category:
+            if self.code + 2 == len(self.column) and self._is_written(self.code + 1):
+                return self._equals(self.code + 1)
             return SplitRule(self.name, ">", self._threshold, or_missing=self.column.present < len(self.column))
         if is_missing(value):
             return SplitRule(self.name, "is", "known")
@@ -113,6 +116,11 @@ class Split:
     def _equals(self, code: int) -> SplitRule:
         value = self.column.values[code]
         return SplitRule(self.name, "is", "missing") if is_missing(value) else SplitRule(self.name, "=", _text(value))
+
+    def _is_written(self, code: int) -> bool:
+        """Whether a value's text is the value."""
+        value = self.column.values[code]
+        return self.column.values.dtype.kind != "f" or float(_text(value)) == value
 
     @property
     def _threshold(self) -> str:

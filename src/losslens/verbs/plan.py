@@ -286,7 +286,7 @@ def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
     """All coalitions, or those along orders: at most as many different ones as the orders pass."""
     settings = picked(ShapleySettings, arguments)
     request = check_scores(model, X, y, arguments["loss"], settings, picked(Options, arguments))
-    task, exact, p, n = request.task, request.exact, len(request.task.subjects), request.task.n
+    task, p, n = request.task, len(request.task.subjects), request.task.n
     m, a_round, first = donors_a_row(task, n), max(1, p * (p - 1)), n + request.method.probed
     least = most = coalition_count(p) - 2
     if not request.by_coalitions:
@@ -296,15 +296,11 @@ def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
     some = _first(task, SOME_PLAYERS)
     few = _on_few(shapley_importance, model, task, y, arguments | {"features": some, "method": "exact", "budget": None})
     times = max(1.0, least / (coalition_count(len(some)) - 2 or 1))
-    if exact is None:
-        least, most = (int(first + many * n * m) for many in (least, most))
-    else:
-        least = most = min(n, CHECKED) + first - n
+    least, most = (int(first + many * n * m) for many in (least, most))
     counted = _counted(
         task, least, most, 16 * n * m,
         exact=request.by_coalitions and m == n, upper=not request.by_coalitions,
-        way=f"all coalitions{', by the model' * (exact is None)}" if request.by_coalitions else "orders",
-        engines=((exact or task.engine).name,) * p,
+        way="all coalitions, by the model" if request.by_coalitions else "orders",
     )  # fmt: skip
     return _timed(task, counted, few, times, power=1 + (m == n), draws=True)
 

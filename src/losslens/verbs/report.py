@@ -34,7 +34,7 @@ from losslens.shapley.stopping import ShapleySettings
 from losslens.tables import checks
 from losslens.tables.columns import Distinct, array_column, is_missing
 from losslens.tables.frames import Table, as_table
-from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.leakage import warn_of_target
 from losslens.tables.row_labels import row_names
 from losslens.verbs.features import importances
 from losslens.verbs.interactions import pair_interactions, wanted_pairs
@@ -94,7 +94,7 @@ def report(
         more predictions than the importances do (or 50,000); where all pairs of rows would take more, donors are
         sampled.
     title
-        Title of the page; by default from the model's name.
+        Title of the page; by default what is predicted, and the name of the model or of a pipeline's last step.
     target_name
         What is predicted, in the words of the page's readers, such as "bikes per hour"; by default the name of the
         series y.
@@ -124,7 +124,6 @@ def report(
     target = target_in_words(target_name, y, as_table(X).names)
     named, data, most = checked_report(model, X, y, models, loss, by, shapley, interactions, rows, options)
     warn_of_target(X, y)
-    wrapped = as_model(model)
     scores: dict[str, Scores] = {}
     if data.scorer is not None:
         by_score = replace(data, loss=data.scorer)
@@ -137,7 +136,7 @@ def report(
     from importlib.metadata import version  # a fifth of the time of `import losslens`
 
     shown = ShownModel(
-        title or f"What {wrapped.name} rests on", f"losslens {version('losslens')}", data.columns, data.index,
+        title or f"Predicting {target}{named_by(model)}", f"losslens {version('losslens')}", data.columns, data.index,
         data.n_given, data.y, data.by, target, as_table(X),
     )  # fmt: skip
 
@@ -150,6 +149,21 @@ def report(
     with bar(len(first), "writing the report", progress, "features") as tick:
         summary = summarise(shown, results, shares, findings, complete, tick, scores)
     return Report(embedded(summary, embed, np.random.default_rng([data.options.random_state, 9])))
+
+
+def named_by(model: Any) -> str:
+    """The model in a title, by its class; of a pipeline or a search the estimator that predicts in the end.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.pipeline import make_pipeline
+    >>> named_by(make_pipeline(Ridge())), named_by(lambda X: X[:, 0])
+    (' with Ridge', '')
+    """
+    inner = model
+    while (last := getattr(inner, "best_estimator_", None)) is not None or hasattr(inner, "steps"):
+        inner = inner.steps[-1][1] if last is None else last
+    name = as_model(model if isinstance(inner, str) else inner).name  # "passthrough" is no model
+    return "" if name == "<lambda>" else f" with {name}"
 
 
 def target_in_words(target_name: str | None, y: Any, columns: Collection[str] = ()) -> str:
