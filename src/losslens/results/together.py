@@ -171,13 +171,13 @@ class Block(Stored):
 def _influences_of_cells(each: Sequence[FeatureImportance], rows: Floats) -> list[Influence]:
     """What each row moves contrasts of importances with the same sampled donors: the contrasts of their cells."""
     one = each[0]
-    where = one.layout, one.sample, one.at
+    layout, sample, at = one.layout, one.sample, one.at
     cells = [sum(factor * part._changes for factor, part in zip(row, each, strict=True) if factor) for row in rows]
-    every = [means(Cells(one.cells.rows, changes, changes), one.layout, one.sample) for changes in cells]
-    if not isinstance(one.layout, OwnDonors):
-        return [influence(part, *where) for part in every]
-    fits = fit_several(every, *where)
-    return [influence(part, *where, fit) for part, fit in zip(every, fits, strict=True)]
+    every = [means(Cells(one.cells.rows, changes, changes), layout, sample) for changes in cells]
+    if not isinstance(layout, OwnDonors):
+        return [influence(part, layout, sample, at) for part in every]
+    fits = fit_several(every, layout, sample, at)
+    return [influence(part, layout, sample, at, fit) for part, fit in zip(every, fits, strict=True)]
 
 
 def without_influences(estimates: Estimates) -> Estimates:
@@ -249,14 +249,11 @@ class Together(Result, Estimated):
     @cached_property
     def _estimates(self) -> Estimates:
         """The importances of the blocks; blocks of one result are not compared with each other."""
-        first = [one.numbers for one in self.blocks.values()]
-        arrays = {
-            name: np.array([getattr(one, name)[0] for one in first]) for name in ("value", "std_error", "skewness")
-        }
-        return Estimates(
-            self._names, units=first[0].units, unit=first[0].unit, centre=np.array([one.centre[0] for one in first]),
-            **arrays,
-        )  # fmt: skip
+        each = [one.numbers for one in self.blocks.values()]
+        value, error, skewness, centre = (
+            np.array([getattr(one, name)[0] for one in each]) for name in ("value", "std_error", "skewness", "centre")
+        )
+        return Estimates(self._names, value, error, each[0].units, skewness, each[0].unit, centre=centre)
 
     def test(self) -> Any:
         """The tests of "more than the sum" and "opposed", a data frame: p is adjusted for members and blocks (Holm)."""

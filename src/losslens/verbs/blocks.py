@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from losslens.donors.designs import Design
-from losslens.engines.repeats import differ
+from losslens.engines.blackbox import differ
 from losslens.models import Model, as_model
 from losslens.passes.blocks import block_of
 from losslens.passes.task import Options, Task, opened, prepare
