@@ -173,7 +173,7 @@ def test_nobody_outside_asks_for_the_type_or_the_name_of_an_engine(module):
 # commit, with its reason.
 
 LINES = {
-    "beside the rooms": 2304,
+    "beside the rooms": 2010,
     "cells": 925,
     "cli": 2613,
     "donors": 2270,
@@ -181,11 +181,12 @@ LINES = {
     "losses": 1454,
     "page": 3716,
     "passes": 4800,
-    "plots": 4998,
+    "plots": 4780,
     "refits": 590,
     "results": 9230,
     "rows": 1631,
     "shapley": 4300,
+    "sklearn": 615,
     "tables": 4030,
     "uncertainty": 3212,
     "verbs": 2960,

@@ -50,6 +50,10 @@ def made(
                  "measure": "How far off the predictions are (root mean squared error)",
                  "unit": "root mean squared error"},
         "target": {"name": "y", "reads": "values", "classes": None, "shown": None, "drawn": None},
+        "told": {
+            "measure": "How far off the predictions are", "texts": ["0.500"] * models, "tail": "",
+            "alternative": "always predicting the average", "number": "2.00",
+        },
         "rounded": None, "embed": "all", "holds": f"This file holds {n} rows.", "n_explained": n,
         "n": n, "n_given": n_given or n, "by": None, "score": None,
         "for_whom": None, "compared": None, "segments": None,

@@ -11,14 +11,14 @@ import numpy as np
 from losslens.page.cells import PackedGrid
 from losslens.page.labels import condition_of
 from losslens.results.clusters import Clusters
-from losslens.results.extrapolation import FADED, NAMED_IN_NOTE, RARER, Extrapolation, Extrapolations
+from losslens.results.extrapolation import FADED, Extrapolation
 from losslens.results.importance import FeatureImportance
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
 from losslens.results.regions import CONFIRMED, Regions
 from losslens.results.segments import Segment, WeakSegments
 from losslens.tables.columns import Distinct
-from losslens.text import claim, in_digits, listed
+from losslens.text import claim, in_digits
 
 MOST_PAIRS = 15  # pairs listed
 MOST_ROWS = 20  # suspicious rows listed
@@ -243,19 +243,6 @@ def works_together(pairs: dict[str, Any] | None) -> str:
     return (
         f"{best['first']} and {best['second']} work together in the model: {in_digits(best['value'])} of their two "
         f"importances{by} ({ends}) comes from how it combines them."
-    )
-
-
-@claim(level=0.05)
-def far_words(extrapolations: Extrapolations) -> str:
-    """The features that warn: a classifier tells their replaced rows from real ones, and some of these are far."""
-    warned = sorted((extrapolations[name] for name in extrapolations.warned), key=lambda one: -one.share)
-    if not warned:
-        return ""
-    shares = listed([f"{one.name} {one.percent}" for one in warned], NAMED_IN_NOTE)
-    return (
-        "Rows with a replaced value differ from real ones. The share of a kind that is at least "
-        f"{RARER:g} times rarer among real rows: {shares}."
     )
 
 

@@ -77,6 +77,15 @@ class Displayed(Stored):
     _refused: ClassVar[Mapping[str, str]] = {}  # why one of `WORDS` makes no sense for it
     _errors_elsewhere: ClassVar[str] = ""  # where the errors are that `estimates`, `interval` and `test` would be of
 
+    # -- its picture in a notebook --------------------------------------------------------------------------------
+
+    _panels: ClassVar[int] = 0  # how many small plots it has at most; 0: it has one
+    _plotted: ClassVar[tuple[str, ...]] = ()  # which part of it that one is of
+
+    def _rows_drawn(self, lines: int) -> int:
+        """How many rows of text the picture has, if its table has so many lines; 0: it is no list of rows."""
+        return 0 if self._of_one else lines
+
     def _why_absent(self, name: str) -> str:
         """Why the result lacks an attribute that others have, in one sentence; "" for a name that no result has."""
         why = self._refused.get(name, WORDS.get(name, ""))

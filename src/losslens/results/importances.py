@@ -22,7 +22,7 @@ from losslens.results.one_number import NUMBERS, numbers_of, together
 from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
 from losslens.results.regions import Regions, RegionTarget
-from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else, why_not
 from losslens.results.together import Together
 from losslens.tables.sample import Sample
 from losslens.text import claim, how_computed, in_digits, share_in_words, size_in_words
@@ -95,6 +95,10 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         return self.loss.title
 
     @property
+    def _is_score(self) -> bool:
+        return self._first._is_score
+
+    @property
     def base(self) -> float:
         """The reference of the importances: the error with nothing replaced."""
         return self.error
@@ -103,6 +107,12 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
     def local(self) -> Floats:
         """Importance of each feature for each row, (n, p)."""
         return np.stack([f.local for f in self.features.values()], axis=1)
+
+    @property
+    def _lines(self) -> list[tuple[str, float, Floats]]:
+        """Name, importance and local importances of each feature that has them."""
+        some = [one for one in self.features.values() if not why_not(lambda: (one.pfi, one.local))]  # noqa: B023
+        return [(one.name, one.pfi, one.local) for one in some or [self._first]]  # which says why it has none
 
     @property
     def observations(self) -> Floats:
@@ -431,7 +441,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         >>> [label.get_text() for label in imp.plot(top=1, labels={"x1": "speed"}).get_yticklabels()]
         ['speed']
         """
-        return plots.bars.plot_ranking(self, ax, Look(top, sort, scale, colors, labels), ratio, blocks)
+        return plots.rankings.plot_importances(self, ax, Look(top, sort, scale, colors, labels), ratio, blocks)
 
     @property
     def _extrapolation_note(self) -> list[str]:

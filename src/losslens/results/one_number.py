@@ -19,6 +19,7 @@ from losslens.uncertainty.standard_errors import Influence, Target, check_target
 class OneNumber(Grouped, Tabular, Inference):
     """What importances of a feature by a loss and by a scorer have in common: `pfi`, `unbiased` and its `influence`."""
 
+    _is_score: ClassVar[bool] = False  # by a scorer
     _sampled: ClassVar[bool] = True  # whether donors may be sampled, and add noise
 
     name: str

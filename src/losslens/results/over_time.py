@@ -121,6 +121,9 @@ class OverTime(Result):
             start, end = (np.round(times, max(digits, 0)) for times in (start, end))
         return [time_text(time) for time in start], [time_text(time) for time in end]
 
+    def _rows_drawn(self, lines: int) -> int:
+        return 0
+
     @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",

@@ -210,6 +210,13 @@ class Regions(Result):
     def _frame(self, columns: Mapping[str, Any]) -> Any:
         return make_frame(columns, next(iter(self.features.values())).backend)
 
+    def _rows_drawn(self, lines: int) -> int:
+        return 0
+
+    @property
+    def _plotted(self) -> tuple[str, ...]:  # type: ignore[override]
+        return () if self.found else (next(iter(self.features)),)  # the curve of all rows
+
     @draws("curve")
     def plot(
         self, feature: str | None = None, ax: Axes | None = None, *, scale: AxisScale = "linear",

@@ -55,6 +55,7 @@ class FeatureScore(OneFeature, OneNumber):
     scored: Any  # how the score is computed: MeanScore, ColumnScore
     clipped: ClassVar[float] = 0.0
     complete: ClassVar[bool] = True
+    _is_score: ClassVar[bool] = True
     _sampled: ClassVar[bool] = False  # every column of the design is scored
     _is_streamed: ClassVar[bool] = False
     computed_extrapolation: ClassVar[None] = None
@@ -213,6 +214,9 @@ class FeatureScore(OneFeature, OneNumber):
         ('speed (m/s)', 'decrease in r2_score')
         """
         return plots.feature.plot_importance(self, ax, Look(scale=scale, colors=colors, labels=labels))
+
+    def _picture(self, look: Look) -> Any:
+        return plots.feature_data.of_score(self, look)
 
     def _table(self) -> ResultTable:
         low, high = (number_of(self, name) for name in ("low", "high"))

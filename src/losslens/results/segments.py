@@ -178,4 +178,4 @@ class WeakSegments(Result, Estimated):
         >>> weak.plot().get_yticklabels()[0].get_text()
         'all 400 rows'
         """
-        return plots.bars.plot_segments(self, ax, Look(top, scale=scale, colors=colors))
+        return plots.rankings.plot_segments(self, ax, Look(top, scale=scale, colors=colors))

@@ -274,6 +274,11 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         return np.asarray(errors * np.sqrt(max(0.0, 1 - (m - 1) / max(1, others))))
 
     @property
+    def _lines(self) -> list[tuple[str, float, Floats]]:
+        """Name, importance and local importances of each feature."""
+        return list(zip(self.features, self.sfimp.tolist(), self.local.T, strict=True))
+
+    @property
     def observations(self) -> Floats:
         """How much all features together reduce the loss of each row, (n,)."""
         if self.gains is None:
@@ -532,6 +537,8 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         """
         from losslens.rows.observations import rank_rows
 
+        if not isinstance(importances, Importances | None):
+            raise TypeError(f"importances must be a result of feature_importance; got {type(importances).__name__}")
         return rank_rows(self, importances)
 
     def clusters(
@@ -714,7 +721,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
             rounding=noise,
         ).ordered(self._order)  # fmt: skip
 
-    _picture = "shapley.plot_shapley"
+    _picture = "rankings.plot_shapley"
 
     @draws("rows")
     def plot_waterfall(

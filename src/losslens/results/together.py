@@ -334,7 +334,7 @@ class Together(Result, Estimated):
         >>> [label.get_text() for label in together.plot().get_yticklabels()]
         ['x0, x1']
         """
-        return plots.bars.plot_together(self, ax, Look(top, sort, scale, colors, labels))
+        return plots.rankings.plot_together(self, ax, Look(top, sort, scale, colors, labels))
 
 
 ENDS = {"": "value", "_low": "low", "_high": "high"}

@@ -185,9 +185,9 @@ def _total(first: _One, second: _One, both: _One) -> PairMean:
         return PairMean(value, unbiased, absent=str(error))
     moved = parts[0].moved + parts[1].moved - parts[2].moved
     of_pair = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
-    if isinstance(first, FeatureScore):
-        return PairMean(value, unbiased, of_pair.std_error, 0.0 if first.units == "blocks" else of_pair.skewness)
-    compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
+    if first._is_score:
+        return PairMean(value, unbiased, of_pair.std_error, 0.0 if first._unit == "blocks" else of_pair.skewness)
+    compared = first.base + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
     return without_rounding(PairMean(value, unbiased, of_pair.std_error, of_pair.skewness), compared, first.sample)
 
 
