@@ -308,7 +308,7 @@ def test_text_and_notebook_show_what_is_sure():
     assert set(found.found) >= {"x0", "x1"}
     lines = repr(found).splitlines()
     listed = [line for line in lines[1:] if "n = " in line]
-    assert len(listed) == sum(len(found._shown(name)) for name in found._told)
+    assert len(listed) == sum(len(found._shown(name)) for name in found._sentences)
     assert not any("x3: all rows" in line for line in lines)
     assert any("no region of" in line and "is sure" in line for line in lines)
     assert len(found._table().lines()) == len(listed)

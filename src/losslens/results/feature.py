@@ -68,7 +68,7 @@ class FeatureResult(OneFeature):
     conditioning: Conditioning | None = None  #: what conditional samplers condition on; None: donors from all rows
     extrapolated: ReplacedRows | Extrapolation | None = None  # of all rows, also where some are selected
 
-    _internal = ("influence", "whole")
+    _internal = ("influence", "totals")
 
     @property
     def _why_sampled(self) -> str:
@@ -106,7 +106,7 @@ class FeatureResult(OneFeature):
         return self.extrapolated.among if isinstance(self.extrapolated, ReplacedRows) else None
 
     @property
-    def whole(self) -> Totals | None:
+    def totals(self) -> Totals | None:
         """Totals over all rows of files, of which `at` and `local` hold some; None for data in memory."""
         return self.sample.totals
 
@@ -114,7 +114,7 @@ class FeatureResult(OneFeature):
     def rows(self) -> Indices:
         """The rows whose single curves are kept, as positions in `local`: all unless the result was streamed.
 
-        Of data in files, `local` is that of a sample of the rows; ``whole.rows`` are their positions in the files.
+        Of data in files, `local` is that of a sample of the rows; ``totals.rows`` are their positions in the files.
         """
         return np.searchsorted(self.at, self.cells.rows)
 
@@ -258,9 +258,9 @@ class FeatureResult(OneFeature):
         return 2 * n * m * per_cell + besides_cells(n, 1) + drawn
 
     def _need_rows(self, what: str) -> None:
-        if self.whole is not None:
+        if self.totals is not None:
             raise ValueError(
-                f"{what} needs the values of every row, but this result comes from files ({self.whole.n:,} rows) and "
+                f"{what} needs the values of every row, but this result comes from files ({self.totals.n:,} rows) and "
                 "keeps a sample of the rows; filter the files and call feature_importance again"
             )
 

@@ -330,7 +330,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         return find_regions(self, X, target, depth, level, permutations, random_state)
 
     def _need_all_cells(self, what: str) -> None:
-        if self._first.whole is not None:
+        if self._first.totals is not None:
             self._first._need_rows(what)
         if not all(feature.complete for feature in self.features.values()):
             needs = size_in_words(sum(feature.full_size for feature in self.features.values()))
@@ -359,8 +359,8 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
             for f in sampled
             if f._why_sampled
         )
-        if first.whole is not None:
-            notes.append(f"{first.whole.n:,} rows, read in parts; {len(first.at):,} of them are kept")
+        if first.totals is not None:
+            notes.append(f"{first.totals.n:,} rows, read in parts; {len(first.at):,} of them are kept")
         elif first._is_streamed:
             notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
         if len(self.by_output) > 1:

@@ -105,13 +105,13 @@ class Regions(Result):
     @property
     def sentences(self) -> list[str]:
         """The first splits whose sides surely differ in importance (p of at most 0.05), as sentences."""
-        return list(self._told.values())
+        return list(self._sentences.values())
 
     @property
-    def _told(self) -> dict[str, str]:
+    def _sentences(self) -> dict[str, str]:
         """The sentence on each feature that has one."""
-        told = {name: self._matters_more(self.of(name)) for name in self.found}
-        return {name: text for name, text in told.items() if text}
+        sentences = {name: self._matters_more(self.of(name)) for name in self.found}
+        return {name: text for name, text in sentences.items() if text}
 
     @claim(level=CONFIRMED)
     def _matters_more(self, regions: tuple[Region, ...]) -> str:
@@ -134,8 +134,8 @@ class Regions(Result):
     @property
     def _unexplained(self) -> dict[str, str]:
         """A sentence on each further feature whose importance surely differs, not because the model's effect does."""
-        told = {name: self._differs(self.of(name)) for name in self.found if name not in self._told}
-        return {name: text for name, text in told.items() if text}
+        sentences = {name: self._differs(self.of(name)) for name in self.found if name not in self._sentences}
+        return {name: text for name, text in sentences.items() if text}
 
     def _differs(self, regions: tuple[Region, ...]) -> str:
         """How the importance of a feature differs, and that the model's effect does not explain it; "" unless sure."""
@@ -150,7 +150,7 @@ class Regions(Result):
 
     def _shown(self, feature: str) -> list[Region]:
         """The regions of a feature with a sentence that differ from their other side, all rows first; else none."""
-        return self._confirmed(feature) if feature in self._told else []
+        return self._confirmed(feature) if feature in self._sentences else []
 
     def _confirmed(self, feature: str) -> list[Region]:
         """The regions of a feature that surely differ from their other side, all rows first."""
@@ -166,7 +166,7 @@ class Regions(Result):
         contrasts = [name + end for name in ("difference", "ratio") for end in ("", "_low", "_high")]
         names = ("feature", "rule", "n", "pfi", "low", "high", "p", *contrasts)
         columns = {name: [getattr(region, name) for region in self.regions] for name in names}
-        kept = {id(region) for name in self._told | self._unexplained for region in self._confirmed(name)}
+        kept = {id(region) for name in self._sentences | self._unexplained for region in self._confirmed(name)}
         rows = [k for k, region in enumerate(self.regions) if id(region) in kept]
         whole = [k for k, region in enumerate(self.regions) if not region.rule]
         return ResultTable(
@@ -191,16 +191,16 @@ class Regions(Result):
     @property
     def _notes(self) -> list[str]:
         """What p allows for, and how many features have no region that is shown."""
-        told, many = self._told | self._unexplained, len(self.features)
-        notes, rest, only_found = [], many - len(told), len(self.found) - len(told)
-        if told:
+        sentences, many = self._sentences | self._unexplained, len(self.features)
+        notes, rest, only_found = [], many - len(sentences), len(self.found) - len(sentences)
+        if sentences:
             allowed = "the choice of the rule" + (f" and for {_count(many)}" if many > 1 else "")
             notes.append(f"p: of no difference from the other side, allowing for {allowed}")
-            if self._told and self.target == "interaction":
+            if self._sentences and self.target == "interaction":
                 notes.append("sentences are about sides that are chosen without each row: not quite those of the table")
-        if told and rest:
+        if sentences and rest:
             notes.append(f"no region of {_count(rest)} is sure")
-        if told and len(self._unexplained) and self._told:
+        if sentences and len(self._unexplained) and self._sentences:
             notes += self._unexplained.values()
         if only_found:
             what = "the model's effect differs" if self.target == "interaction" else "a split was found"
@@ -245,7 +245,7 @@ class Regions(Result):
         """
         if feature is None and not self.found:
             raise ValueError("no feature has regions; draw the result of feature_importance instead")
-        name = next(iter(self._told), self.found[0]) if feature is None else feature
+        name = next(iter(self._sentences), self.found[0]) if feature is None else feature
         leaves = {region.rule or "all rows": region.rows for region in self.of(name) if region.leaf}
         shown = plots.subgroups.name_rules(list(leaves), list(self.features), labels, own=ax is None)
         if isinstance(colors, Mapping):

@@ -63,8 +63,8 @@ class FeatureScore(OneFeature, OneNumber):
     errorless: ClassVar[bool] = False
     conditioning: ClassVar[None] = None
 
-    _internal = ("clipped", "complete", "conditioning", "errorless", "influence", "scored", "whole")
-    whole: ClassVar[None] = None  # scorers need all rows at once
+    _internal = ("clipped", "complete", "conditioning", "errorless", "influence", "scored", "totals")
+    totals: ClassVar[None] = None  # scorers need all rows at once
 
     values = property(attrgetter("scored.values"), doc="The values of the curve: one array, or two for a pair.")
     at = property(attrgetter("scored.at"), doc="The rows that are scored, as positions.")

@@ -128,9 +128,9 @@ def check_result(imp: Importances) -> None:
             f"a score has no change of loss of a row: explain with a loss, not {imp.title}, and call this of its result"
         )
     first = imp._first
-    if first.whole is not None:
+    if first.totals is not None:
         raise ValueError(
-            f"this result comes from files ({first.whole.n:,} rows) and keeps some of the rows; call "
+            f"this result comes from files ({first.totals.n:,} rows) and keeps some of the rows; call "
             "feature_importance with rows that fit into memory"
         )
     if len(first.at) < first.sample.n:
