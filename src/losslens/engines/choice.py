@@ -75,7 +75,7 @@ def choose_exact(
         with waiting(PREPARING, site.progress):
             unwrapped = unwrap(model.native, site.table)
             _check_columns(unwrapped, site.table)
-            engine = read.engine(unwrapped, site)
+            engine = read.engine(unwrapped, replace(site, respond=respond))
             check_predictions(engine, respond, site)
         return engine, ""
     except Declined as declined:

@@ -37,7 +37,7 @@ def score_dict(scores: Mapping[str, Scores], loss: str, groups: Groups | None) -
     return {
         "name": score_name(first.title),
         "told_as": first._measure,
-        "sentence": told_by(first, loss),
+        "sentence": sentence_by(first, loss),
         "sentences": list(filter(None, sentences)),
         "models": [{"name": name, **_base(one._first)} for name, one in scores.items()],
         "features": [
@@ -76,7 +76,7 @@ def _by_group(first: Scores, groups: Groups, names: list[str]) -> dict[str, Any]
 
 
 @claim(level=0)
-def told_by(first: Scores, loss: str) -> str:
+def sentence_by(first: Scores, loss: str) -> str:
     """Which parts of the page are about the score, and which about the loss."""
     name = score_name(first.title)
     return (

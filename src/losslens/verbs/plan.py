@@ -20,14 +20,14 @@ from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED
 from losslens.losses import OutputsLoss, is_scorer, names_of
 from losslens.models import Model, as_model, one_output
-from losslens.passes import in_common, ways
+from losslens.passes import in_common
 from losslens.passes.counts import count, count_importances
 from losslens.passes.parts import call
 from losslens.passes.parts.counts import plan_stream
 from losslens.passes.rehearsal import FEW, TIME_LIMIT, Arguments, OnFew, rehearse, some_rows
 from losslens.passes.scored import check_budget, curves_besides, in_steps, mean_score, prepare_scored, scored_features
 from losslens.passes.task import Options, Task, default_loss, effect_of, opened, picked, prepare
-from losslens.passes.ways import design_of, route
+from losslens.passes.ways import FIXED_DONORS, effect_designs, route
 from losslens.progress import silent
 from losslens.refits.learner import Learner
 from losslens.refits.learner import learner as checked_learner
@@ -48,7 +48,7 @@ from losslens.verbs.blocks import feature_groups
 from losslens.verbs.compare import checked_cases, compare, options_of_each
 from losslens.verbs.conditional import checked_task, conditional_predictive_impact
 from losslens.verbs.features import feature_effect, feature_importance
-from losslens.verbs.interactions import pair_interactions, wanted_pairs
+from losslens.verbs.interactions import chosen_pairs, pair_interactions
 from losslens.verbs.report import affordable_pairs, checked_report, report
 from losslens.verbs.running import in_own_words, refuse_foreign
 from losslens.verbs.segments import checked_segments, weak_segments
@@ -215,22 +215,22 @@ def _effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
         stream = call.effect_stream(wrapped, data, response, arguments["target"], picked(Options, arguments))
         return plan_stream(stream, data, call.curves)
     task = prepare(wrapped, X, None, picked(Options, arguments), loss=None, response=response)
-    counted = count(task, [(s, design_of(task, s, ways.effect_design)) for s in task.subjects])
+    counted = count(task, effect_designs(task))
     return _of_cells(task, counted, _on_few(feature_effect, wrapped, task, None, arguments))
 
 
 def _pairs(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     table, wrapped = as_table(X), as_model(model)
-    chosen_pairs = wanted_pairs(table, arguments["features"], arguments["pairs"])
-    every = arguments | {"features": chosen_pairs.features}
+    of_pairs = chosen_pairs(table, arguments["features"], arguments["pairs"])
+    every = arguments | {"features": of_pairs.features}
     if is_scorer(arguments["loss"]):
         return _scores(wrapped, table, y, every)
-    chosen, pairs = default_loss(wrapped, arguments["loss"], y), list(chosen_pairs.together)
+    chosen, pairs = default_loss(wrapped, arguments["loss"], y), list(of_pairs.together)
     options = picked(Options, every)
     task = in_common.by_cells(prepare(wrapped, table, y, options, loss=chosen, response=chosen.reads, all_pairs=True))
     counted = count_importances(task)
     if counted.grows:  # the pairs have a fixed number of donors
-        counted = count_importances(replace(task, design=Latin(ways.FIXED_DONORS)))
+        counted = count_importances(replace(task, design=Latin(FIXED_DONORS)))
     some = pairs[:: ceil(len(pairs) / SOME_PAIRS)]
     few = _on_few(pair_interactions, wrapped, task, y, arguments | {"pairs": some})
     return _of_cells(task, counted, few, len(pairs) / len(some))
@@ -503,7 +503,7 @@ def _learner(estimator: Any, X: Any, y: Any, arguments: Arguments) -> Learner:
 
 
 def _permuted_targets(estimator: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
-    checks.check_whole(arguments["permutations"], "permutations")
+    checks.check_count(arguments["permutations"], "permutations")
     return _refits(feature_importance, estimator, X, y, arguments, 1 + arguments["permutations"])
 
 
