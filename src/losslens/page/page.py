@@ -18,7 +18,7 @@ from losslens.text import in_digits
 
 # Each uses those before it; joined, they are one script.
 SCRIPTS = (
-    "dom", "focus", "data", "groups", "intervals", "columns",
+    "dom", "focus", "data", "told", "groups", "intervals", "columns",
     "ranking", "scales", "charts", "categories", "findings", "feature",
     "quality", "segments", "for_whom", "compared", "together", "rows",
     "python", "bar", "table", "csv", "address", "main",

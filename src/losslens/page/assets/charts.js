@@ -180,6 +180,7 @@ function drawCurves(get, side, view) {
   drawModels(get, side, view);
   paintMean(get, side, colours(), colours()(inkOf(side, view.model)));
   get(`${side}-up`).axis_label = shortened(view.unit, 40);
+  get(`${side}-zero`).location = view.now ?? 0;
 }
 
 // The bands of all models, and the means of the others. There may be more models than colours: dashes distinguish them
@@ -314,7 +315,7 @@ function paint(page, get) {
 
 function paintMean(get, side, colour, ink) {
   paintDotted(get, `${side}-mean`, ink, 1, ink);
-  paintDotted(get, `${side}-faded`, ink, Number(colour("faded-alpha")), colour("paper"));
+  paintDotted(get, `${side}-faded`, ink, Number(colour("faded-alpha")), ink);
   stroke(get, `${side}-bridge-of`, ink, 1);
 }
 

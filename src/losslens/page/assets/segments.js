@@ -4,28 +4,30 @@ function weakSegments(page) {
   const found = page.data.segments;
   if (!found?.segments.length) return;
   const { whole, segments } = found;
-  const scale = spanOf([whole, ...segments]);
+  const { of } = page.told[0];
+  const scale = levelScale([whole, ...segments].flatMap((one) => [one.error, one.low, one.high]).map(of), page.told[0].falls);
   const all = { ...whole, rule: "all rows", share: 1, conditions: [] };
-  byId("segments-body").replaceChildren(...[all, ...segments].map((one, k) => segmentLine(page, one, k, scale, scale(whole.error))));
+  byId("segments-body").replaceChildren(...[all, ...segments].map((one, k) => segmentLine(page, one, k, scale, scale(of(whole.error)))));
 }
 
 function segmentLine(page, one, k, scale, usual) {
   return el("tr", {},
     el("th", { scope: "row", class: "rule" }, one.rule, showRows(page, one, one.rule, { "data-segment": k - 1 })),
     el("td", { class: "number" }, count(one.n), k ? quiet(` ${percent(one.share)}`) : null),
-    el("td", { class: "bars" }, segmentBar(one, k, scale, usual)),
-    el("td", { class: "number" }, output(k ? `segment-${k - 1}` : "segments-all", one.error, `error where ${one.rule}`)),
-    el("td", { class: "number" }, between(one)),
+    el("td", { class: "bars" }, segmentBar(page, one, k, scale, usual)),
+    el("td", { class: "number" }, told(page, k ? `segment-${k - 1}` : "segments-all", one.error, `error where ${one.rule}`, { ...one, m: 0 })),
+    el("td", { class: "number" }, page.told[0].between(one) || "–"),
     el("td", { class: "number" }, k ? chance(one.p) : "–"));
 }
 
 // The dashed line is the error of all rows.
-function segmentBar(one, k, scale, usual) {
-  const kind = k ? "pfi" : "sfimp";
-  const parts = [line("zero", scale(0), scale(0), 0, 24), line("usual", usual, usual, 0, 24), line(`${kind} bar`, scale(0), scale(one.error), 12, 12)];
-  if (finite(one.low)) parts.push(line(kind, scale(one.low), scale(one.high), 12, 12));
-  parts.push(svg("circle", { class: `${kind} mark`, cx: `${scale(one.error)}%`, cy: 12, r: 5 }));
-  const label = `error where ${one.rule}: ${number(one.error)}, interval ${between(one)}`;
+function segmentBar(page, one, k, scale, usual) {
+  const { of, text, between: ends } = page.told[0];
+  const at = (loss) => scale(of(loss));
+  const parts = [line("usual", usual, usual, 0, 24), line("error bar", usual, at(one.error), 12, 12)];
+  if (finite(one.low)) parts.push(line("error", at(one.low), at(one.high), 12, 12));
+  parts.push(svg("circle", { class: "error mark", cx: `${at(one.error)}%`, cy: 12, r: 5 }));
+  const label = `error where ${one.rule}: ${text(of(one.error))}, interval ${ends(one) || "unknown"}`;
   return svg("svg", { class: "bars", role: "img", "aria-label": label, height: 24 }, parts);
 }
 
