@@ -7,6 +7,7 @@ from losslens.donors.designs import All, Derangements, Grid, Latin, Permutations
 from losslens.donors.samplers import Residual, Within
 from losslens.results.storage import load
 from losslens.shapley.stopping import Absolute, Paper
+from losslens.verbs.blocks import feature_groups
 from losslens.verbs.compare import compare
 from losslens.verbs.conditional import conditional_predictive_impact
 from losslens.verbs.features import feature_effect, feature_importance
@@ -38,6 +39,7 @@ __all__ = [
     "conditional_predictive_impact",
     "datasets",
     "feature_effect",
+    "feature_groups",
     "feature_importance",
     "feature_importance_cv",
     "leave_one_covariate_out",

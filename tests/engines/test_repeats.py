@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 import losslens as ll
-from losslens.engines.repeats import Repeats, differ
+from losslens.engines.blackbox import Repeats, differ
 
 N = 90
 RNG = np.random.default_rng(0)

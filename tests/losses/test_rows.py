@@ -653,14 +653,6 @@ def test_what_is_no_loss_is_refused(odd):
         resolve(odd)
 
 
-def test_pickles_that_name_a_formula_in_the_room_itself_load() -> None:
-    """Losses were one module; a pickle of that time names its classes and formulas by it."""
-    old = pickle.dumps(losses.huber(2.0), 0).replace(b"losslens.losses.rows", b"losslens.losses")
-    assert pickle.loads(old) == losses.huber(2.0)
-    with pytest.raises(AttributeError, match="nothing_such"):
-        losses.nothing_such  # noqa: B018
-
-
 # A custom loss of a row depends on nothing but the row.
 
 LOOKS_AROUND = {

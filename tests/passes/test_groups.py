@@ -13,7 +13,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import losslens as ll
-from losslens.engines.trees import engine, two_columns
+from losslens.engines.trees import engine, pair_table
 
 N = 120
 RNG = np.random.default_rng(5)
@@ -44,7 +44,7 @@ def many(monkeypatch):
 @pytest.fixture
 def no_table(many, monkeypatch):
     """As if 120 rows had too many pairs to look at one by one."""
-    for module, name in ((engine, "MAX_SMALL_TREES"), (engine, "MAX_LARGE_TREES"), (two_columns, "MAX_PAIRS")):
+    for module, name in ((engine, "MAX_SMALL_TREES"), (engine, "MAX_LARGE_TREES"), (pair_table, "MAX_PAIRS")):
         monkeypatch.setattr(module, name, 0)
 
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 import losslens as ll
-from losslens.tables.training_rows import training_rows
+from losslens.tables.leakage import training_rows
 
 RNG = np.random.default_rng(0)
 X, NEW = (pd.DataFrame(RNG.normal(size=(80, 3)), columns=["a", "b", "c"]) for _ in range(2))

@@ -147,7 +147,8 @@ def test_rows_that_belong_together_move_a_curve_together():
 def test_a_band_covers_the_whole_curve_as_often_as_it_says():
     """f = x0 x1 + x2, y = f + e: PI of x0 at v is E[(x1 (x0 - v))^2] = 1 + v^2, at every value at once.
 
-    300 samples of 100 rows: a share near .94 has standard error .014.
+    300 samples of 100 rows: a share near .95 has standard error .013. Bands bend outward only, so that they cover more
+    often than they say where a curve's values are skewed to one side, as squares are; hardly more often.
     """
     rng, covered = np.random.default_rng(8), 0
     for _ in range(300):
@@ -156,7 +157,7 @@ def test_a_band_covers_the_whole_curve_as_often_as_it_says():
         feature = ll.feature_importance(model, Z, y, loss="squared_error", features="x0", donors=ll.Grid(30))["x0"]
         found, truth = feature.band(), 1 + feature.grid**2
         covered += bool(((found.low <= truth) & (truth <= found.high)).all())
-    assert 0.89 < covered / 300 < 0.985
+    assert 0.93 < covered / 300 < 0.99
 
 
 @pytest.mark.parametrize("design", ["all", ll.Derangements(), ll.Grid(10), ll.Systematic(10)], ids=str)

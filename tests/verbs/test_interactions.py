@@ -18,7 +18,7 @@ from sklearn.svm import SVR, LinearSVC
 
 import brute
 import losslens as ll
-from losslens.engines.trees import engine, two_columns
+from losslens.engines.trees import engine, pair_table
 
 RNG = np.random.default_rng(0)
 N = 40
@@ -561,7 +561,7 @@ def test_the_error_of_a_scorers_pair_is_that_of_the_sum_of_three_importances():
 
 
 def test_too_many_pairs_of_rows_are_sampled(monkeypatch):
-    for module, name in ((engine, "MAX_SMALL_TREES"), (engine, "MAX_LARGE_TREES"), (two_columns, "MAX_PAIRS")):
+    for module, name in ((engine, "MAX_SMALL_TREES"), (engine, "MAX_LARGE_TREES"), (pair_table, "MAX_PAIRS")):
         monkeypatch.setattr(module, name, 0)
     found, drawn = ask(FOREST, random_state=0), ask(FOREST, donors=ll.Latin(32), random_state=0)
     np.testing.assert_array_equal(found.index, drawn.index)

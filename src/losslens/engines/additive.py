@@ -26,7 +26,7 @@ from losslens.tables.frames import Table
 from losslens.typing import Floats, Indices
 
 if TYPE_CHECKING:
-    from losslens.engines.readers.unwrapped import UnwrappedModel
+    from losslens.engines.readers.pipelines import UnwrappedModel
 
 CHUNK_ROWS = 512  # rows read at a time, which stay in the processor's cache until everything of them is computed
 SOME_ROWS = 8192  # rows that say what is typical

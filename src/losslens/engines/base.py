@@ -32,7 +32,7 @@ from losslens.typing import Floats, Indices
 from losslens.uncertainty.cell_weights import CellWeights
 
 if TYPE_CHECKING:
-    from losslens.engines.readers.unwrapped import UnwrappedModel
+    from losslens.engines.readers.pipelines import UnwrappedModel
 
 AnswerWay = Literal["cells", "steps", "sums", "factors"]
 SINGLE_TOLERANCE = 1e-5  # of models that sum in float32 (XGBoost, linear models of float32 tables)

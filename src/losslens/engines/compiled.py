@@ -23,15 +23,13 @@ from losslens.progress import tell
 MODULES = {
     "losslens.engines.additive_sums": 1,
     "losslens.engines.interpolation_kernels": 1,
-    "losslens.engines.own_group_sums": 1,
     "losslens.engines.step_sums": 1,
     "losslens.engines.trees.small_trees": 2,
     "losslens.engines.trees.large_trees": 2,
     "losslens.engines.trees.effect_kernels": 2,
     "losslens.engines.trees.mean_games": 1,
     "losslens.engines.trees.pair_kernels": 4,
-    "losslens.engines.trees.pair_table": 1,
-    "losslens.engines.trees.two_columns": 1,
+    "losslens.engines.trees.pair_table": 2,
     "losslens.engines.trees.node_rules": 1,
 }
 _COMPILING = RLock()  # one thread at a time: the others wait for what it compiles

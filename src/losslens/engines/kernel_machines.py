@@ -38,7 +38,7 @@ from losslens.typing import Floats, Indices
 from losslens.workers import in_process
 
 if TYPE_CHECKING:
-    from losslens.engines.readers.unwrapped import UnwrappedModel
+    from losslens.engines.readers.pipelines import UnwrappedModel
 
 # Columns of the estimator's input, and their values for each value of an ask: (size, columns).
 Image = tuple[Sequence[int] | NDArray[np.intp], Floats]

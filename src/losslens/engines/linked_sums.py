@@ -29,7 +29,7 @@ from losslens.engines.base import (
 )
 from losslens.engines.interpolation import STEPS
 from losslens.engines.loss_scales import slope_on_sums
-from losslens.engines.readers.unwrapped import UnwrappedModel, as_numbers, dense
+from losslens.engines.readers.pipelines import UnwrappedModel, as_numbers, dense
 from losslens.engines.sum_losses import LOSSES, Link, MeanLosses
 from losslens.losses import LARGEST, Loss, Response, log_loss
 from losslens.progress import Tick

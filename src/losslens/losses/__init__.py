@@ -3,8 +3,18 @@
 A loss never takes a mean. Uses `tables.arrays`, nothing above it.
 """
 
-from losslens.losses import quantiles  # noqa: F401 - files know them
-from losslens.losses.names import from_metadata, names_of, outputs, pointwise, resolve
+from losslens.losses.names import (
+    FunctionScorer,
+    as_scorer,
+    from_metadata,
+    is_scorer,
+    names_of,
+    outputs,
+    pointwise,
+    resolve,
+    scorer,
+    title_of,
+)
 from losslens.losses.rows import (
     LARGEST,
     POSITIVE,
@@ -26,7 +36,6 @@ from losslens.losses.rows import (
     tweedie_deviance,
     zero_one,
 )
-from losslens.losses.scorers import FunctionScorer, as_scorer, is_scorer, scorer, title_of
 from losslens.losses.survival import SurvivalLoss, brier_survival
 from losslens.losses.vectors import OutputLoss, OutputsLoss, for_outputs, outputs_of, same_outputs
 

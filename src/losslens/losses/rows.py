@@ -338,7 +338,7 @@ def pinball(alpha: float | Sequence[float] = 0.5) -> Loss:
     array([0.35])
     """
     if isinstance(alpha, (list, tuple, np.ndarray)):
-        from losslens.losses.quantiles import pinball_of  # made of losses of one quantile
+        from losslens.losses.vectors import pinball_of  # made of losses of one quantile
 
         return pinball_of(alpha)
     if not isinstance(alpha, (int, float, Real)) or not 0 < float(alpha) < 1:

@@ -136,7 +136,7 @@ class OwnGroupSums:
         self, steps: Steps, changes: Floats, rows: slice, weight: Floats, loss: Floats, ceiling: float, clipped: Floats
     ) -> Floats:
         """Add the pairs of some rows; returns the sum of changes of each row, (rows, k), and reduces `clipped`."""
-        from losslens.engines.own_group_sums import sum_own_groups
+        from losslens.engines.step_sums import sum_own_groups
 
         own = np.empty((len(weight), len(self.members)))
         sum_own_groups(

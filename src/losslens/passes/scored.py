@@ -20,8 +20,8 @@ from losslens.cells.pool import Pool
 from losslens.donors.designs import All, Design, Grid, Latin
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.donors.questions import Question, Subject, pose
+from losslens.engines.blackbox import UNSTEADY
 from losslens.engines.choice import CHECKED
-from losslens.engines.repeats import UNSTEADY
 from losslens.losses import Loss, as_scorer, is_scorer, squared_error
 from losslens.models import Model
 from losslens.passes import step_curves

@@ -21,9 +21,8 @@ from losslens.donors.designs import resolve as resolve_design
 from losslens.donors.layout import Layout
 from losslens.donors.questions import Question, Subject, Subjects, all_rows
 from losslens.engines.base import PlayerGames, Site
-from losslens.engines.blackbox import BlackBox
+from losslens.engines.blackbox import UNSTEADY, BlackBox
 from losslens.engines.choice import choose, choose_exact
-from losslens.engines.repeats import UNSTEADY
 from losslens.losses import (
     Loss,
     OutputsLoss,

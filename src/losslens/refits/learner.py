@@ -17,7 +17,7 @@ from losslens.results.refits import Refits, Variance
 from losslens.results.selection import split as by_label
 from losslens.tables import checks
 from losslens.tables.frames import Table, as_table
-from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.leakage import warn_of_target
 from losslens.typing import Floats, Indices
 from losslens.workers import Processes, Threads, choose_workers
 

@@ -253,6 +253,7 @@ class ResultMapping(Grouped, Result, Mapping[str, T]):
 
     _has_curves = True
     backend = property(attrgetter("_first.backend"))
+    row_labels = property(attrgetter("_first.row_labels"))
     _measure, _base, _base_estimates = (
         property(attrgetter(f"_first.{name}")) for name in ("_measure", "_base", "_base_estimates")
     )

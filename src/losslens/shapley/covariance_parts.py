@@ -20,7 +20,7 @@ from losslens.cells.row_sums import Deletion, JointSums, PartSums
 from losslens.engines.choice import CHECKED, check_predictions
 from losslens.engines.linked_sums import LinkedLinear
 from losslens.engines.loss_scales import weights_of_sums
-from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.engines.readers.pipelines import UnwrappedModel
 from losslens.losses import Loss, log_loss
 from losslens.models import Model
 from losslens.passes.parts.counting import Counted, FirstPass, Quantiles, first_pass, kinds_of_all

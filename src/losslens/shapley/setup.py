@@ -14,9 +14,8 @@ from losslens.cells.matrix import Means
 from losslens.donors.layout import OwnDonors
 from losslens.donors.questions import Subject
 from losslens.engines.base import GameArrays
-from losslens.engines.blackbox import Mixer
+from losslens.engines.blackbox import Mixer, Repeats
 from losslens.engines.choice import CHECKED
-from losslens.engines.repeats import Repeats
 from losslens.losses import Loss, OutputsLoss, squared_error
 from losslens.passes.task import Task
 from losslens.progress import Tick

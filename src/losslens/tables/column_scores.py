@@ -22,9 +22,9 @@ RARE = 5, 0.01  # a value, or a missing one, in fewer rows, or in a smaller shar
 MOST_SCORES = 9  # of a feature; more are reduced to as many principal components
 
 
-def spread_rows(table: Table, weight: Floats | None = None) -> Indices:
-    """At most `MOST_ROWS` rows, spread over the table (by weight)."""
-    most = max(MOST_ROWS // 10, min(MOST_ROWS, MOST_CELLS // len(table.names)))
+def spread_rows(table: Table, weight: Floats | None = None, most: int | None = None) -> Indices:
+    """At most so many rows, by default `MOST_ROWS` or fewer of a wide table, spread over the table (by weight)."""
+    most = max(MOST_ROWS // 10, min(MOST_ROWS, MOST_CELLS // len(table.names))) if most is None else most
     flat = weight is None or bool((weight == weight[0]).all())
     if flat and table.n <= most:
         return np.arange(table.n)

@@ -18,7 +18,7 @@ from losslens.shapley.stopping import ShapleySettings
 from losslens.tables.checks import check_flag, group_numbers, row_weights
 from losslens.tables.distribution_shift import DistributionShift, shift_of
 from losslens.tables.frames import as_table
-from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.leakage import warn_of_target
 from losslens.tables.sample import by_unit, effective_number
 from losslens.verbs.features import importances
 from losslens.verbs.running import verb

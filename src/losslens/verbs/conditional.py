@@ -18,7 +18,7 @@ from losslens.results.row_changes import ConditionalImpact
 from losslens.shapley.conditional import draw_weights, drawn_losses
 from losslens.shapley.setup import GameSetup, set_up
 from losslens.tables.checks import check_whole
-from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.leakage import warn_of_target
 from losslens.typing import Floats
 from losslens.verbs.running import verb
 

@@ -38,10 +38,9 @@ from losslens.results.effects import Effects, of_class
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.tables.frames import as_table
-from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.leakage import training_rows, warn_of_target
 from losslens.tables.sample import with_parts
 from losslens.tables.sources import as_source
-from losslens.tables.training_rows import training_rows
 from losslens.verbs.running import verb
 
 ByFeature = dict[str, list[FeatureImportance]]  # by all losses of a task and their parts

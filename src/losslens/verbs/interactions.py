@@ -35,7 +35,7 @@ from losslens.results.interactions import Interactions
 from losslens.results.scores import FeatureScore
 from losslens.tables.features import resolve
 from losslens.tables.frames import Table, as_table
-from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.leakage import warn_of_target
 from losslens.uncertainty.standard_errors import Influence
 from losslens.verbs.features import by_each_loss, feature_importance
 from losslens.verbs.running import verb

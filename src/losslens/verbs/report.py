@@ -34,7 +34,7 @@ from losslens.shapley.stopping import ShapleySettings
 from losslens.tables import checks
 from losslens.tables.columns import Distinct, array_column, is_missing
 from losslens.tables.frames import Table, as_table
-from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.leakage import warn_of_target
 from losslens.tables.row_labels import row_names
 from losslens.verbs.features import importances
 from losslens.verbs.interactions import pair_interactions, wanted_pairs

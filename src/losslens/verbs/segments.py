@@ -14,7 +14,7 @@ from losslens.rows.segments import HALVINGS, MOST_ROWS, SegmentSearch, mean_inte
 from losslens.shapley.setup import set_up
 from losslens.tables.checks import check_whole
 from losslens.tables.frames import Table
-from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.leakage import warn_of_target
 from losslens.tables.sample import Sample
 from losslens.uncertainty.standard_errors import check_level
 from losslens.verbs.running import verb

@@ -15,7 +15,7 @@ from losslens.shapley import effects, outputs, scores, stopping
 from losslens.shapley.request import check_request
 from losslens.shapley.stopping import Absolute, Method, Rows, ShapleySettings
 from losslens.tables.checks import is_one_of
-from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.leakage import warn_of_target
 from losslens.verbs.running import verb
 
 

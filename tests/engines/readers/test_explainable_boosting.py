@@ -16,7 +16,7 @@ import brute
 import losslens as ll
 from losslens.engines.base import Declined, Site
 from losslens.engines.readers import explainable_boosting
-from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.engines.readers.pipelines import UnwrappedModel
 from losslens.tables.frames import as_table
 
 STORED = json.loads((Path(__file__).parent / "explainable_boosting.json").read_text())

@@ -54,10 +54,9 @@ from sklearn.preprocessing import (
 
 from losslens.engines.base import Declined
 from losslens.engines.readers import pipelines
-from losslens.engines.readers import unwrapped as peeled_module
+from losslens.engines.readers import pipelines as peeled_module
 from losslens.engines.readers.linear import read_linear
-from losslens.engines.readers.pipelines import unwrap
-from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.engines.readers.pipelines import UnwrappedModel, unwrap
 from losslens.tables.frames import Batch, as_table
 
 N = 150

@@ -15,7 +15,7 @@ import brute
 import losslens as ll
 from losslens.engines.choice import read_model
 from losslens.engines.readers import read
-from losslens.engines.trees.fixed_point import FAR_APART, check_digits
+from losslens.engines.trees.bound import FAR_APART, check_digits
 from losslens.models import as_model
 from tree_cases import CLASSES, FRAME_TARGET, FRAME_TRAIN, REGRESSORS, TARGET, TRAIN
 

@@ -13,7 +13,7 @@ import losslens as ll
 from losslens.donors.questions import Subjects
 from losslens.engines.base import Site
 from losslens.engines.choice import choose_exact
-from losslens.engines.trees import two_columns
+from losslens.engines.trees import pair_table as module
 from losslens.engines.trees.pair_table import pair_table
 from losslens.models import as_model
 from losslens.tables.frames import as_table
@@ -49,14 +49,14 @@ def test_grids_hold_what_walks_give(name, columns):
     rows, values = np.array([5, 3, 80, 149]), trees.codes[replaced][:, ::-1]
     expected = pair_table(trees, None, kept, values, rows)
     assert np.ptp(expected) > 0
-    np.testing.assert_array_equal(two_columns.grid_table(trees, replaced, values, rows), expected)
+    np.testing.assert_array_equal(module.grid_table(trees, replaced, values, rows), expected)
 
 
 def test_a_grid_that_grows_while_rows_come(monkeypatch):
     """A grid larger than its buffer stops the kernel, which goes on where it was."""
     trees, rows = bound(MODELS["forest"]), np.arange(N)
     values, whole = trees.codes[[0, 2]], np.empty
-    small = two_columns.grid_table(trees, np.array([0, 2]), values, rows)
+    small = module.grid_table(trees, np.array([0, 2]), values, rows)
     asked = []
 
     def narrow(shape, *kind):
@@ -65,8 +65,8 @@ def test_a_grid_that_grows_while_rows_come(monkeypatch):
             shape = 4 if len(asked) == 1 else shape
         return whole(shape, *kind)
 
-    monkeypatch.setattr(two_columns.np, "empty", narrow)
-    np.testing.assert_array_equal(two_columns.grid_table(trees, np.array([0, 2]), values, rows), small)
+    monkeypatch.setattr(module.np, "empty", narrow)
+    np.testing.assert_array_equal(module.grid_table(trees, np.array([0, 2]), values, rows), small)
     assert len(asked) > 1
 
 
@@ -74,21 +74,21 @@ def test_missing_values_and_three_columns_have_no_rectangles():
     Z = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
     holes = bound(HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=4).fit(Z, Y), Z)
     trees = bound(MODELS["boosting"])
-    cost = two_columns.grid_cost(trees, np.array([0, 2]))
+    cost = module.grid_cost(trees, np.array([0, 2]))
     assert cost.cells > 1
-    assert two_columns.is_feasible(trees, cost, N * N)
-    assert two_columns.grid_cost(holes, np.array([0, 2])) is None
-    assert two_columns.grid_cost(trees, np.array([0, 1, 2])) is None
-    assert not two_columns.is_feasible(trees, None, N * N)
-    assert not two_columns.is_feasible(trees, cost, int(two_columns.MAX_PAIRS) + 1)
-    assert not two_columns.is_feasible(trees, two_columns.GridCost(two_columns.MAX_GRID_CELLS + 1, 1), N * N)
+    assert module.is_feasible(trees, cost, N * N)
+    assert module.grid_cost(holes, np.array([0, 2])) is None
+    assert module.grid_cost(trees, np.array([0, 1, 2])) is None
+    assert not module.is_feasible(trees, None, N * N)
+    assert not module.is_feasible(trees, cost, int(module.MAX_PAIRS) + 1)
+    assert not module.is_feasible(trees, module.GridCost(module.MAX_GRID_CELLS + 1, 1), N * N)
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "absolute_error"])
 @pytest.mark.parametrize("name", ["boosting", "forest"])
 def test_groups_of_two_columns_are_brute_force(name, loss, monkeypatch):
     used = []
-    monkeypatch.setattr(two_columns, "grid_table", lambda *asked: used.append(1) or table(*asked))
+    monkeypatch.setattr(module, "grid_table", lambda *asked: used.append(1) or table(*asked))
     options = {"loss": loss, "features": {"a": [0, 1], "b": [3, 2]}, "donors": "all", "progress": False}
     found = ll.feature_importance(MODELS[name], X, Y, **options)
     asked = ll.feature_importance(MODELS[name].predict, X, Y, **options)
@@ -98,4 +98,4 @@ def test_groups_of_two_columns_are_brute_force(name, loss, monkeypatch):
         assert found[group].std_error == pytest.approx(asked[group].std_error, abs=1e-10)
 
 
-table = two_columns.grid_table
+table = module.grid_table

@@ -17,7 +17,7 @@ from losslens.tables.columns import stable_order
 from losslens.typing import Floats
 
 if TYPE_CHECKING:
-    from losslens.engines.readers.unwrapped import UnwrappedModel
+    from losslens.engines.readers.pipelines import UnwrappedModel
     from losslens.engines.trees.engine import Trees
 
 TIES = "ties between classes are broken by rounding"
@@ -70,7 +70,7 @@ class Ensemble(ReadModel):
 
     def check_digits(self) -> None:
         """Raise `Declined` if leaf values are too many orders of magnitude apart to be added up as integers."""
-        from losslens.engines.trees.fixed_point import check_digits  # which reads ensembles
+        from losslens.engines.trees.bound import check_digits  # which reads ensembles
 
         check_digits(self)
 

@@ -11,8 +11,8 @@ import numpy as np
 from losslens.engines.additive import Additive
 from losslens.engines.base import Declined, Mean, ReadModel, Site, Wrapped
 from losslens.engines.linked_sums import SEVERAL_CLASSES, LinkedLinear
+from losslens.engines.readers.pipelines import UnwrappedModel, is_single
 from losslens.engines.readers.recognition import class_names
-from losslens.engines.readers.unwrapped import UnwrappedModel, is_single
 from losslens.engines.sum_losses import Link
 from losslens.losses import Loss, Response
 from losslens.typing import Floats

@@ -9,8 +9,8 @@ import numpy as np
 from losslens.engines.base import Declined
 from losslens.engines.linked_sums import LinkedLinear
 from losslens.engines.readers.linear import Linear
+from losslens.engines.readers.pipelines import is_single
 from losslens.engines.readers.recognition import kind_of
-from losslens.engines.readers.unwrapped import is_single
 from losslens.engines.sum_losses import Link
 from losslens.losses import Response
 

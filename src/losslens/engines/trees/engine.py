@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +14,20 @@ from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
 from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker
 from losslens.engines.readers.ensemble import Ensemble
-from losslens.engines.readers.unwrapped import UnwrappedModel
-from losslens.engines.trees import two_columns
+from losslens.engines.readers.pipelines import UnwrappedModel
+from losslens.engines.trees import pair_table
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
 from losslens.engines.trees.large_trees import LargeTrees
 from losslens.engines.trees.node_rules import FEATURE
-from losslens.engines.trees.pair_table import pair_table
-from losslens.engines.trees.player_games import TreeGames
 from losslens.engines.trees.small_trees import SmallTrees
 from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.typing import Floats
 from losslens.workers import in_process
+
+if TYPE_CHECKING:
+    from losslens.engines.trees.player_games import TreeGames
 
 FEW_VALUES = 300_000  # sorted and bound to the trees in one thread: of short columns threads wait for each other
 PAIRS = 1 << 18  # pairs predicted at a time
@@ -100,21 +101,23 @@ class Trees(ExactEngine):
         most = MAX_SMALL_TREES if self.bound.is_small else MAX_LARGE_TREES
         if pairs * len(self.bound.roots) <= most * (1.0 if len(columns) == 2 else share_of_many):
             return True
-        return two_columns.is_feasible(self.bound, self._grid_cost(columns), pairs)
+        return pair_table.is_feasible(self.bound, self._grid_cost(columns), pairs)
 
     @cached_property
-    def _grid_costs(self) -> dict[tuple[int, ...], two_columns.GridCost | None]:
+    def _grid_costs(self) -> dict[tuple[int, ...], pair_table.GridCost | None]:
         return {}
 
-    def _grid_cost(self, columns: Sequence[int]) -> two_columns.GridCost | None:
+    def _grid_cost(self, columns: Sequence[int]) -> pair_table.GridCost | None:
         """Cost of a row's grid of two columns, estimated once."""
         key = tuple(sorted(int(j) for j in columns))
         if key not in self._grid_costs:
-            self._grid_costs[key] = two_columns.grid_cost(self.bound, np.array(key, np.intp))
+            self._grid_costs[key] = pair_table.grid_cost(self.bound, np.array(key, np.intp))
         return self._grid_costs[key]
 
     def games(self, players: Sequence[Subject]) -> TreeGames:
         """Games of these players."""
+        from losslens.engines.trees.player_games import TreeGames  # importances have no use for its kernels
+
         return TreeGames(self.bound, [player.feature.columns for player in players])
 
     def fill(self, rows: NDArray[np.intp], asks: Sequence[Ask], tick: Tick) -> Answer:
@@ -141,12 +144,12 @@ class Trees(ExactEngine):
         bound, g, cost = self.bound, donor_codes.shape[1], self._grid_cost(replaced.tolist())
         if (
             cost is not None
-            and two_columns.is_feasible(bound, cost, len(rows) * g)
-            and two_columns.is_cheaper(bound, cost, g)
+            and pair_table.is_feasible(bound, cost, len(rows) * g)
+            and pair_table.is_cheaper(bound, cost, g)
         ):
-            return two_columns.grid_table(bound, replaced, donor_codes, rows)
+            return pair_table.grid_table(bound, replaced, donor_codes, rows)
         kept = np.setdiff1d(np.arange(len(bound.size)), replaced)
-        return pair_table(bound, bound.tables, kept, donor_codes, rows)
+        return pair_table.pair_table(bound, bound.tables, kept, donor_codes, rows)
 
     # Curves of single columns.
 

@@ -20,7 +20,7 @@ from losslens.donors.designs import All
 from losslens.engines.additive import Moments
 from losslens.engines.choice import CHECKED, check_predictions
 from losslens.engines.readers.linear import Linear
-from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.engines.readers.pipelines import UnwrappedModel
 from losslens.losses import Loss
 from losslens.models import Model
 from losslens.passes.parts.counting import (

@@ -14,8 +14,7 @@ from losslens.donors.designs import resolve as resolve_design
 from losslens.donors.questions import Subjects
 from losslens.engines.base import Declined, ReadModel, Site
 from losslens.engines.choice import read_model
-from losslens.engines.readers.pipelines import unwrap
-from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.engines.readers.pipelines import UnwrappedModel, unwrap
 from losslens.losses import Loss, Response
 from losslens.models import Model
 from losslens.passes.parts.reading import Data, Job, cut_into_jobs

@@ -20,7 +20,7 @@ from losslens.donors.designs import All
 from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED, choose_exact
 from losslens.engines.readers.ensemble import Ensemble
-from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.engines.readers.pipelines import UnwrappedModel
 from losslens.engines.trees.bound import tree_images
 from losslens.engines.trees.engine import Trees, TreeWalker
 from losslens.losses import Loss

@@ -15,7 +15,7 @@ from sklearn.metrics import get_scorer
 
 import losslens as ll
 from losslens.tables import frames
-from losslens.tables.leaked_target import warn_of_target
+from losslens.tables.leakage import warn_of_target
 
 RNG = np.random.default_rng(0)
 N = 40
