@@ -104,6 +104,7 @@ function drawTwoGroups(page) {
 function difference(name, one, label) {
   const shown = output(name, one.value, label);
   shown.textContent = rounded(one.value, [one.low, one.high]);
+  Object.assign(shown.dataset, { low: one.low, high: one.high });
   return shown;
 }
 

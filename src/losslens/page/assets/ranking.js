@@ -140,4 +140,4 @@ function bars(page, entry, pfi, ends, scale, name) {
   return svg("svg", { class: "bars", role: "img", "aria-label": label, height: 22 }, parts);
 }
 
-const line = (kind, x1, x2, y1, y2) => svg("line", { class: kind, x1: `${x1}%`, x2: `${x2}%`, y1, y2 });
+const line = (kind, x1, x2, y1, y2) => (!finite(x1) || !finite(x2) ? null : svg("line", { class: kind, x1: `${x1}%`, x2: `${x2}%`, y1, y2 }));

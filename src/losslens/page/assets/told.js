@@ -8,7 +8,7 @@ function tellerOf({ loss: { told_as: kind } }, error) {
     root: (loss) => Math.sqrt(Math.max(loss, 0)), typical: (loss) => Math.exp(-Math.max(loss, 0)), times: (loss) => (times ? loss / error : loss),
   }[kind] ?? ((loss) => loss);
   const shares = kind === "typical" || kind === "wrong";
-  const text = (value, like) => (shares ? percent(value) : !finite(value) ? "–" : `${rounded(value, like)}${times ? "×" : ""}`);
+  const text = (value, like) => (!finite(value) ? "–" : shares ? percent(value) : `${rounded(value, like)}${times ? "×" : ""}`);
   const falls = kind === "typical"; // a larger loss is a smaller probability
   const ends = ({ low, high }, base = 0) => [low, high].map((end) => of(base + end)).sort((a, b) => a - b);
   return {
