@@ -92,8 +92,9 @@ const pairRows = (page) => listOf(page.data.interactions.pairs, ["first", "secon
 
 function segmentRows(page) {
   const { whole, segments } = page.data.segments;
-  const keys = ["rule", "n", "share", "error", "low", "high", "other", "ratio", "ratio_low", "ratio_high", "p", "judged"];
-  return listOf([{ ...whole, rule: "all rows", share: 1 }, ...segments], keys, ["where", "rows", "share", "error", "low", "high", "error elsewhere", ...keys.slice(7)]);
+  const held = ["judged", "judged_error", "judged_low", "judged_high", "judged_other"];
+  return listOf([{ ...whole, rule: "all rows", share: 1 }, ...segments], ["rule", "n", "share", "error", "low", "high", "other", ...held, "p"],
+    ["where", "rows", "share", "error", "low", "high", "error elsewhere", "held-out rows", "their error", "their low", "their high", "their error elsewhere", "p"]);
 }
 
 const modelRows = (page) => [["model", "error", "low", "high", "best constant", "skill", ...(page.group.allRows ? [] : ["rows", "error in the subgroup"])],
@@ -139,7 +140,7 @@ const scoreGroupRows = ({ data: { score: { name, groups } } }) => [[groups.colum
 
 const TABLES = {
   ranking: rankingRows, observations: (page) => page.parts.table.rows(), curve: curveRows, "lines-pi": curveRows, "lines-pd": curveRows,
-  regions: regionRows, together: pairRows, "for-whom": groupRows, differences: groupDifferences, segments: segmentRows, models: modelRows,
+  regions: regionRows, together: pairRows, "for-whom": groupRows, differences: groupDifferences, segments: segmentRows, models: modelRows, told: modelRows,
   "model-features": modelDifferences, residuals: residualRows, calibration: calibrationRows, confusion: confusionRows,
   suspicious: suspiciousRows, clusters: clusterRows, "by-score": scoreRows, "score-groups": scoreGroupRows,
 };

@@ -36,6 +36,7 @@ function regionLine(page, region, k) {
     el("td", { class: "number" }, text(of(base))),
     el("td", { class: "number" }, told(page, `region-${k}`, region.pfi, `PFI where ${rule}`, { ...region, base, m: 0 })),
     el("td", { class: "number" }, ends(region, base) || "–"),
+    el("td", {}, region.contrast || "–"),
     el("td", { class: "number" }, finite(region.p) ? chance(region.p) : "–"));
 }
 

@@ -4,19 +4,29 @@ function weakSegments(page) {
   const found = page.data.segments;
   if (!found?.segments.length) return;
   const { whole, segments } = found;
-  const { of } = page.told[0];
-  const scale = levelScale([whole, ...segments].flatMap((one) => [one.error, one.low, one.high]).map(of), page.told[0].falls);
+  const { of, falls } = page.told[0];
   const all = { ...whole, rule: "all rows", share: 1, conditions: [] };
+  const scale = levelScale([whole, ...segments.map(heldOut)].flatMap((one) => [one.error, one.low, one.high]).map(of), falls);
   byId("segments-body").replaceChildren(...[all, ...segments].map((one, k) => segmentLine(page, one, k, scale, scale(of(whole.error)))));
 }
 
+// What the rows say that had no part in finding the rule.
+const heldOut = (one) => ({ error: one.judged_error, low: one.judged_low, high: one.judged_high });
+
 function segmentLine(page, one, k, scale, usual) {
+  const { of, text, between, ends } = page.told[0];
+  const held = k ? heldOut(one) : one;
+  const level = (loss) => text(of(loss), ends(held));
   return el("tr", {},
     el("th", { scope: "row", class: "rule" }, one.rule, showRows(page, one, one.rule, { "data-segment": k - 1 })),
     el("td", { class: "number" }, count(one.n), k ? quiet(` ${percent(one.share)}`) : null),
-    el("td", { class: "bars" }, segmentBar(page, one, k, scale, usual)),
-    el("td", { class: "number" }, told(page, k ? `segment-${k - 1}` : "segments-all", one.error, `error where ${one.rule}`, { ...one, m: 0 })),
-    el("td", { class: "number" }, page.told[0].between(one) || "–"),
+    el("td", { class: "number" }, told(page, k ? `segment-${k - 1}` : "segments-all", one.error, `error where ${one.rule}`, { m: 0, ...held })),
+    el("td", { class: "number" }, k ? level(one.other) : "–"),
+    el("td", { class: "bars" }, segmentBar(page, k ? { ...one, ...held } : one, k, scale, usual)),
+    el("td", { class: "number" }, count(k ? one.judged : one.n)),
+    el("td", { class: "number" }, level(held.error)),
+    el("td", { class: "number" }, between(held) || "–"),
+    el("td", { class: "number" }, k ? level(one.judged_other) : "–"),
     el("td", { class: "number" }, k ? chance(one.p) : "–"));
 }
 
