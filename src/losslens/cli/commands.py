@@ -13,6 +13,7 @@ import numpy as np
 import losslens as ll
 from losslens.cli.arguments import (
     class_of,
+    descriptions_in,
     first_and_more,
     groups_of,
     one_model,
@@ -267,8 +268,8 @@ PAGE_ROWS = 5000  # rows of a report without --rows
 
 @takes(
     "model", "data", "target", "weight", "sep", "missing", "drop", "rows", "seed", "models", "trust", "trust_type",
-    "loss", "features", "group", "by", "no_shapley", "interactions", "embed", "title", "target_name", "output",
-    *RUNNING,
+    "loss", "features", "group", "by", "no_shapley", "interactions", "embed", "title", "target_name", "descriptions",
+    "output", *RUNNING,
 )  # fmt: skip
 def report(args: Arguments) -> None:
     """Everything in one HTML file.
@@ -300,6 +301,7 @@ def report(args: Arguments) -> None:
                 rows=args.rows or PAGE_ROWS,
                 shapley=not args.no_shapley,
                 interactions=together,
+                descriptions=descriptions_in(args.descriptions),
             ),
         )
     with naming_file(args.output):

@@ -104,7 +104,7 @@ function placeOn(edges, axis, values) {
 function drawFeature(page) {
   const feature = page.data.features[page.open];
   const entry = feature.models[page.model];
-  byId("feature-name").textContent = feature.name;
+  byId("feature-name").replaceChildren(feature.name, described(feature) ?? "");
   byId("feature-numbers").replaceChildren(...tiles(page, feature, entry));
   byId("feature-how").textContent = howComputed(page, feature, entry);
   for (const side of SIDES) {

@@ -91,7 +91,7 @@ function row(page, f, scale) {
   const name = el("button", {
     type: "button", class: "feature", "aria-pressed": String(open), "data-feature": f, title: feature.name,
     onclick: () => page.openFeature(f, true),
-  }, feature.name);
+  }, feature.name, described(feature));
   const cells = [el("th", { scope: "row" }, el("span", { class: "with-mark" }, name, farMark(feature), cautionMark(page.numbers[f])))];
   const m = page.model, entry = feature.models[m], base = page.errors[m];
   const { pfi, error, about: sampled, ends } = page.numbers[f][m];
@@ -108,6 +108,9 @@ function row(page, f, scale) {
   const click = (event) => { if (!event.target.closest("button")) page.openFeature(f, true); };
   return el("tr", { class: open ? "open" : null, onclick: click }, cells);
 }
+
+// What a feature is, in a few words, where they are known.
+const described = ({ description }) => (description ? el("span", { class: "described" }, ` ${description}`) : null);
 
 function farMark(feature) {
   const far = farOf(feature);
