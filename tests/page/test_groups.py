@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np

@@ -77,7 +77,7 @@ function tip(page, side, row, event) {
   if (row === null) return;
   const { axis, curveOf } = page.view[side];
   const v = event.value ?? nearestValue(axis, event.x);
-  here.textContent = `row ${page.rowName(row)} at ${shortened(axis.words ? nameOf(axis.labels)(v) : axis.labels[v], 40)}: ${number(curveOf(row)[v])}`;
+  here.textContent = `row ${page.rowName(row)} at ${shortened(axis.words ? nameOf(axis.labels)(v) : labelOf(axis, v), 40)}: ${number(curveOf(row)[v])}`;
   const { clientWidth } = here.parentElement;
   here.style.left = `${Math.max(0, Math.min(event.sx + 14, clientWidth - here.offsetWidth - 4))}px`;
   here.style.top = `${Math.max(0, event.sy - 34)}px`;
@@ -284,6 +284,9 @@ function drawRows(get, side, { axis, bars, title }) {
   get(`${name}-date`).ticker.desired_num_ticks = byId(`chart-${side}`).clientWidth < NARROW ? 3 : 6;
   get(`${name}-title`).text = title;
 }
+
+// Numbers with the minus sign of the page; categories and dates as they are.
+const labelOf = ({ kind, labels }, v) => (kind === "number" ? withMinus(labels[v]) : labels[v]);
 
 const shortened = (label, most = 18) => (label.length > most ? `${label.slice(0, most - 1)}…` : label);
 

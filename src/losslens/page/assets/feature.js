@@ -260,7 +260,7 @@ function alternative(page, side, feature) {
   const { mean, axis, unit } = page.view[side];
   if (!mean) return `No curve for ${feature.name}`;
   const [low, high] = extent(Array.from(mean).filter(finite));
-  const at = (value) => axis.labels[Array.from(mean).indexOf(value)];
+  const at = (value) => labelOf(axis, Array.from(mean).indexOf(value));
   return `${capital(unit)} along ${feature.name} (${side === "pi" ? "PI" : "PD"}): from ${number(low)} at ${at(low)} to ${number(high)} at ${at(high)}. The numbers are in the table below.`;
 }
 
@@ -349,7 +349,7 @@ function drawNumbers(page) {
   const columns = [["PI", (v) => pi.changes?.[v], piTitle], ["PD", (v) => pd.mean?.[v], pdTitle], ...groups];
   const head = el("tr", {}, [feature.name, "share of donors", ...columns.map(([name, , title]) => title ?? name)].map((name) => el("th", { scope: "col" }, name)));
   const rows = places.map((v) => el("tr", {},
-    el("th", { scope: "row" }, feature.labels[v]),
+    el("th", { scope: "row" }, labelOf(pi.axis, v)),
     el("td", { class: "number" }, `${number(100 * feature.weights[v], 3)}%`),
     columns.map(([name, of]) => el("td", { class: "number" }, shown(name, of(v), v)))));
   byId("curve-table").replaceChildren(el("thead", {}, head), el("tbody", {}, rows));
