@@ -133,7 +133,7 @@ def test_data_in_files_say_why_too(tmp_path):
     ):
         fitted = model.fit(inputs, frame.y)
         found = ll.feature_importance(fitted, tmp_path / "rows.parquet", "y", donors=donors, memory="256 KiB")
-        assert (found["a"].whole is not None) == (found.engine == "additive" and donors == "auto")
+        assert (found["a"].totals is not None) == (found.engine == "additive" and donors == "auto")
         assert bool(found["a"].declined) == (found.engine == "blackbox")
 
 

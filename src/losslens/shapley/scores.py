@@ -45,12 +45,12 @@ def score_shapley(
         repeats = task.design is not None and task.design.repeats
         game = ScoreGame(PairGame(setup, _donors(task)), method, repeats)
         if request.by_coalitions:
-            found = _by_coalitions(setup, game)
+            importance = _by_coalitions(setup, game)
         else:
-            found = _by_orders(setup, game, np.random.default_rng([task.entropy, 4]), budget, progress)
+            importance = _by_orders(setup, game, np.random.default_rng([task.entropy, 4]), budget, progress)
     absent = f"the scorer {method.title} gives one number for all rows together; use a loss, such as 'log_loss'"
-    declined = BY_MODEL if found.exact else _why_sampled(request)
-    return stated(found, setup, declined=declined, title=method.title, engine=task.engine.name, absent=absent)
+    declined = BY_MODEL if importance.exact else _why_sampled(request)
+    return stated(importance, setup, declined=declined, title=method.title, engine=task.engine.name, absent=absent)
 
 
 def _why_sampled(request: ScoreRequest) -> str:
@@ -60,7 +60,7 @@ def _why_sampled(request: ScoreRequest) -> str:
         return "all coalitions are too many, or were not wanted: some orders of the features are drawn"
     if design is None:
         return f"each row has {donors_a_row(request.task, request.task.n)} donors; donors='all' takes all of them"
-    return scored.wanted_sample(design)
+    return scored.why_a_sample(design)
 
 
 @dataclass(frozen=True, eq=False)
