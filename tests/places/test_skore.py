@@ -43,7 +43,11 @@ def found(report):
 
     report.checks.add(checks())
     frame = report.checks.summarize().frame()
-    return {row.code: row.explanation for row in frame.itertuples() if row.code.startswith("LL") and row.explanation == row.explanation}
+    return {
+        row.code: row.explanation
+        for row in frame.itertuples()
+        if row.code.startswith("LL") and row.explanation == row.explanation
+    }
 
 
 def test_each_check_says_what_it_sees(report):

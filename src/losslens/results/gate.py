@@ -52,9 +52,9 @@ def same_rows(one: Importances, other: Importances) -> bool:
         return False  # rows of files are not kept: two results of them are compared as independent, which is cautious
     pairs = ((getattr(a.sample, name), getattr(b.sample, name)) for name in ("y", "weight", "block"))
     alike = all((x is None) == (z is None) and (x is None or np.array_equal(x, z)) for x, z in pairs)
-    labels = (a.row_labels, b.row_labels)
-    known = all(one is not None for one in labels)
-    return alike and np.array_equal(a.at, b.at) and (not known or np.array_equal(*labels))
+    left, right = a.row_labels, b.row_labels
+    labelled_alike = left is None or right is None or np.array_equal(left, right)
+    return alike and np.array_equal(a.at, b.at) and labelled_alike
 
 
 def assert_alike(new: Importances, old: Importances, within: float, level: float, *, strict: bool) -> list[Verdict]:
@@ -176,9 +176,9 @@ def _rank(comparison: Comparison, base: str, name: str, condition: str, feature:
     ends = []
     for model in (base, name):
         estimates = comparison.importances[model].estimates()
-        _, best, worst = estimates.ranks((1 + level) / 2)  # of two rankings
+        _, lowest, highest = estimates.ranks((1 + level) / 2)  # of two rankings
         j = estimates.position(feature)
-        ends.append((int(best[j]), int(worst[j])))
+        ends.append((int(lowest[j]), int(highest[j])))
     (best, worst), (new_best, new_worst) = ends
     outcome: Outcome = "fails" if new_best > worst or new_worst < best else "cannot tell"
     if best == worst == new_best == new_worst:
