@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from functools import cache
 from importlib.util import find_spec
@@ -138,6 +139,14 @@ def test_scripts_outside_the_package_import_what_there_is(path):
         room = any(f"{within}/{name}{end}".lstrip("/") in MODULES for end in (".py", "/__init__.py"))
         known = {known for file in files if file in MODULES for known in top_level(parsed(file))}
         assert room or name in known, f"from {module} import {name}"
+
+
+LISTED = tomllib.loads((ROOT / "tests" / "mutants" / "equivalent.toml").read_text("utf-8"))["mutant"]
+
+
+@pytest.mark.parametrize("listed", LISTED, ids=lambda listed: listed["path"])
+def test_mutants_that_no_test_can_kill_are_of_statements_that_stand(listed):
+    assert listed["before"].partition("\n")[0] in ast.unparse(parsed(listed["path"]))
 
 
 # Engines speak for themselves: nobody outside their room asks for their type or their name.
