@@ -43,6 +43,7 @@ from losslens.tables import checks, loading
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
 from losslens.verbs import refits
+from losslens.verbs.blocks import feature_groups
 from losslens.verbs.compare import checked_cases, compare, options_of_each
 from losslens.verbs.conditional import checked_task, conditional_predictive_impact
 from losslens.verbs.features import feature_effect, feature_importance
@@ -72,7 +73,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     ----------
     verb
         Any verb that takes a model or an estimator, such as `losslens.shapley_importance`, `losslens.report` or
-        `losslens.feature_importance_cv`; `time_blocks` predicts nothing, and has no plan.
+        `losslens.feature_importance_cv`; `time_blocks` and `feature_groups` predict nothing, and have no plan.
     model, X, y, options
         The arguments of that verb, `executor` included; for `shapley_effect` the rows in place of `y`.
 
@@ -91,8 +92,8 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
 
 
 def _refusal(verb: Any) -> str:
-    if verb is time_blocks:
-        return "time_blocks makes no predictions: there is nothing to plan"
+    if verb in (time_blocks, feature_groups):
+        return f"{verb.__name__} makes no predictions: there is nothing to plan"
     names = ", ".join(one.__name__ for one in PLANNED)
     return f"the first argument of plan is one of {names}; got {verb!r}"
 
