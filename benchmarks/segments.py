@@ -202,7 +202,7 @@ def _sentences(where: Where, seed: int) -> Counted:
         first = found.segments[0]
         there = fulfils(first.rule, new)
         here, other = truth[there].mean(), truth[~there].mean()
-        held |= {"interval of the error": first.low <= here <= first.high}
+        held |= {"interval of the error": first.judged_low <= here <= first.judged_high}
         held |= {"interval of the ratio": first.ratio_low <= here / other <= first.ratio_high}
         held |= {"worse": all(_worse(truth, fulfils(segment.rule, new)) for segment in found.segments)}
     return {name: one(value) for name, value in held.items()}

@@ -139,7 +139,7 @@ def segments(args: Arguments) -> Output:
     groups = None if args.groups is None else np.asarray(rows.column(args.groups))
     options = options_for(ll.weak_segments, args, sample_weight=rows.weight, groups=groups)
     weak = ll.weak_segments(model, rows.X, rows.y, **options)
-    columns = ["rule", "n", "share", "error", "low", "high", "other", "ratio", "p"]
+    columns = ["rule", "n", "share", "error", "other", "judged", "judged_error", "judged_low", "judged_high", "p"]
     table = weak._table()
     sheets = [Sheet(columns, table.texts(columns), words=("rule",))] if weak.segments else []
     facts = {"loss": weak.title, "error": weak.error, "error_low": weak.low, "error_high": weak.high}

@@ -192,6 +192,11 @@ class ExactEngine(ABC):
         return 0.0
 
     @property
+    def asked(self) -> int:
+        """Rows that the model has predicted for the engine."""
+        return 0
+
+    @property
     def uses(self) -> Floats | None:
         """How much the model uses each column of the table, (p,), in any unit; None where an engine cannot tell."""
         return None
@@ -237,6 +242,7 @@ class Site:
     progress: bool | None
     losses: Losses | None = None
     weight: Floats | None = None  # of the rows; None: all alike
+    respond: Callable[[Any], NDArray[Any]] | None = None  # the model's predictions of a table
 
 
 Array: TypeAlias = NDArray[Any]

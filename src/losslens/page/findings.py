@@ -68,7 +68,7 @@ def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
     shown = [] if regions is None else regions._shown(name)
     if regions is None or not shown:
         return None
-    keys = ("rule", "depth", "n", "pfi", "low", "high", "p")
+    keys = ("rule", "depth", "n", "pfi", "low", "high", "contrast", "p")
     tree = [{key: getattr(one, key) for key in keys} for one in shown]
     return {"sentences": [region(text) for text in regions.sentences], "tree": tree}
 
@@ -77,7 +77,8 @@ def segments_dict(weak: WeakSegments | None, columns: Mapping[str, Distinct]) ->
     """Where the error is larger, each as conditions that the page can set; None where there was no search."""
     if weak is None:
         return None
-    keys = ("rule", "n", "share", "error", "low", "high", "other", "ratio", "ratio_low", "ratio_high", "p", "judged")
+    judged = ("judged", "judged_error", "judged_low", "judged_high", "judged_other")
+    keys = ("rule", "n", "share", "error", "other", *judged, "ratio", "ratio_low", "ratio_high", "p")
     listed = [
         {
             **{key: getattr(one, key) for key in keys},
@@ -94,8 +95,7 @@ def segments_dict(weak: WeakSegments | None, columns: Mapping[str, Distinct]) ->
 def error_is_larger(one: Segment, title: str) -> str:
     """A segment of `WeakSegments`: tested on rows that had no part in the search, for all segments together."""
     error, other = in_digits(one.error), in_digits(one.other, one.error)
-    than = f"{one.ratio:.1f} times as large as elsewhere" if one.ratio >= 1.05 else "larger than elsewhere"
-    return f"Where {one.rule} ({one.n:,} rows), the {title} is {than}: {error} against {other}."
+    return f"Where {one.rule} ({one.n:,} rows), the {title} is {error}, against {other} elsewhere. {one.judgement}"
 
 
 @claim(level=0)

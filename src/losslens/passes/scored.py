@@ -100,8 +100,9 @@ def score_importance(
     evaluated, n_predictions = _with_donors(task, [*new, *on_grid])
     predicted |= {one.name: one for one in evaluated[: len(new)]}
     curves = {one.name: one for one in evaluated[len(new) :]}
-    judged = _Judged(task, method)
+    judged, asked = _Judged(task, method), 0 if task.exact is None else task.exact.asked
     features = judged.of_steps(as_steps)
+    n_predictions += 0 if task.exact is None else task.exact.asked - asked
     if as_steps and all(one.engine == task.engine.name for one in evaluated):
         n_predictions += min(task.n, CHECKED)
     for name in (subject.feature.name for subject, _ in cells):

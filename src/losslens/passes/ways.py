@@ -78,6 +78,7 @@ def evaluate(task: Task, designs: Sequence[FeatureDesign]) -> tuple[list[list[An
     losses: Sequence[Loss | None] = with_parts(task.losses) or [None]
     results: dict[int, list[FeatureImportance | FeatureEffect]] = {}
     predicted = min(task.n, CHECKED) if any(r.exact for r in routes) else 0  # the exact engine was checked on these
+    asked = 0 if task.exact is None else task.exact.asked
     for engine, way in dict.fromkeys((r.engine, r.way) for r in routes):
         mine = [k for k, r in enumerate(routes) if (r.engine, r.way) == (engine, way)]
         passed = PASSES[way](task, engine, [designs[k] for k in mine])
@@ -88,6 +89,7 @@ def evaluate(task: Task, designs: Sequence[FeatureDesign]) -> tuple[list[list[An
             results[k] = [
                 _result(task, designs[k], of_route, *one) for one in zip(passed.samples, outcomes, losses, strict=True)
             ]
+    predicted += 0 if task.exact is None else task.exact.asked - asked
     return [results[k] for k in range(len(designs))], predicted
 
 

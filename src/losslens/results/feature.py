@@ -21,6 +21,7 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.results.extrapolation import Extrapolation
 from losslens.results.replaced_rows import ReplacedRows
 from losslens.results.selection import Grouped, positions
+from losslens.tables.column_scores import CodedRows
 from losslens.tables.frozen import Deferred, deferred, lazy
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
@@ -98,6 +99,11 @@ class FeatureResult(OneFeature):
         """`extrapolation` if it has been computed already, otherwise None."""
         rows = self.extrapolated
         return None if isinstance(rows, ReplacedRows) and not rows.is_computed else self.extrapolation
+
+    @property
+    def _real_rows(self) -> CodedRows | None:
+        """Some rows of the table, which all features share; None where none are kept."""
+        return self.extrapolated.among if isinstance(self.extrapolated, ReplacedRows) else None
 
     @property
     def totals(self) -> Totals | None:

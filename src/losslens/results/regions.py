@@ -63,6 +63,17 @@ class Region(Stored):
         """The number of rows."""
         return len(self.rows)
 
+    @property
+    def contrast(self) -> str:
+        """How the importance compares with that of the other side, by the test; "" for all rows."""
+        if self.ratio_low > 1:
+            return f"{_times(self.ratio)} times (95% interval {_times(self.ratio_low)} to {_times(self.ratio_high)})"
+        if not np.isfinite(self.difference):
+            return ""
+        numbers = (self.difference, self.difference_low, self.difference_high)
+        apart, low, high = (in_digits(number, self.difference) for number in numbers)
+        return f"{apart} more (95% interval {low} to {high})"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Regions(Result):
@@ -121,15 +132,9 @@ class Regions(Result):
         if not (more.p <= CONFIRMED and more.low > 0 and more.difference_low > 0 and _by_model(root, more, less)):
             return ""
         where = f"where {more.rule} ({more.n:,} row{'s' if more.n > 1 else ''})"
-        if more.ratio_low > 1:
-            ends = f"95% interval {_times(more.ratio_low)} to {_times(more.ratio_high)}"
-            return f"{more.feature} matters {_times(more.ratio)} times as much ({ends}) {where} as elsewhere."
-        numbers = (more.difference, more.difference_low, more.difference_high)
-        apart, low, high = (in_digits(number, more.difference) for number in numbers)
-        return (
-            f"{more.feature} matters more {where} than elsewhere: the increase in "
-            f"{self.features[more.feature].loss.title} is larger by {apart} (95% interval {low} to {high})."
-        )
+        numbers = f"{in_digits(more.pfi)} against {in_digits(less.pfi)}"
+        sides = " on sides chosen without each row" if self.target == "interaction" else ""
+        return f"{more.feature} matters more {where} than elsewhere: {numbers}; {more.contrast}{sides}."
 
     @property
     def _unexplained(self) -> dict[str, str]:
@@ -196,8 +201,6 @@ class Regions(Result):
         if sentences:
             allowed = "the choice of the rule" + (f" and for {_count(many)}" if many > 1 else "")
             notes.append(f"p: of no difference from the other side, allowing for {allowed}")
-            if self._sentences and self.target == "interaction":
-                notes.append("sentences are about sides that are chosen without each row: not quite those of the table")
         if sentences and rest:
             notes.append(f"no region of {_count(rest)} is sure")
         if sentences and len(self._unexplained) and self._sentences:

@@ -59,6 +59,7 @@ class FeatureScore(OneFeature, OneNumber):
     _sampled: ClassVar[bool] = False  # every column of the design is scored
     _is_streamed: ClassVar[bool] = False
     computed_extrapolation: ClassVar[None] = None
+    _real_rows: ClassVar[None] = None
     errorless: ClassVar[bool] = False
     conditioning: ClassVar[None] = None
 
