@@ -112,7 +112,7 @@ class Block(Stored):
         return self.features[int(np.argmin(self._p(1.0, -1)))]
 
     def less(self, member: str | None = None, level: float = 0.95) -> Difference:
-        """The importance of the block less that of `member` alone, or less the sum, with an interval at `level`; paired."""
+        """The importance of the block less that of `member` alone, or less the sum, an interval at `level`; paired."""
         j = 0 if member is None else self.numbers.position(member)
         one = self.compared
         centre = float(one.centre[j]) if len(one.centre) else None
