@@ -101,7 +101,7 @@ def pools(task: Task, engine: StepEngine, questions: Sequence[Question], sample:
     with bar(n, "explaining", task.progress, "rows") as tick:
         chunks = list(in_process(task.n_jobs).map(_kept_chunk, (work, walkers), pairwise(edges), tick))
     parts = tuple(part for _, kept in chunks for part in kept)
-    sample = replace(sample, prediction=np.concatenate([own for of, _ in chunks for own in of]))
+    sample = replace(sample, prediction=np.concatenate([own for predictions, _ in chunks for own in predictions]))
     at = {columns: k for k, columns in enumerate(places)}
     return sample, [
         deferred(_pool, parts, at[q.ask.columns], work.axes.class_of[at[q.ask.columns]], q.layout, sample)
@@ -124,10 +124,10 @@ def _kept_chunk(
 
 def _pool(parts: Sequence[KeptCurves], k: int, class_of: ClassRuns, layout: CommonGrid, sample: Sample) -> Pool:
     """The cells of one feature."""
-    of = [(part, *part.of(k)[:2]) for part in parts]
-    classes, prediction = (np.concatenate([getattr(part, name)[steps] for part, steps, _ in of])
+    steps_of_part = [(part, *part.of(k)[:2]) for part in parts]
+    classes, prediction = (np.concatenate([getattr(part, name)[steps] for part, steps, _ in steps_of_part])
                            for name in ("classes", "prediction"))  # fmt: skip
-    count = np.concatenate([count for _, _, count in of])
+    count = np.concatenate([count for _, _, count in steps_of_part])
     return Pool.of_steps(sample, count, classes, prediction, layout, class_of.each, class_of.size)
 
 
@@ -170,9 +170,9 @@ class Axes:
 def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> Axes:
     asks = [question.ask for question in questions]
     class_of, donor_mass = [engine.classes(ask) for ask in asks], []
-    for question, of in zip(questions, class_of, strict=True):
+    for question, classes in zip(questions, class_of, strict=True):
         assert isinstance(question.layout, CommonGrid)  # all rows are donors of all rows
-        donor_mass.append(np.bincount(of.each[question.layout.own], sample.weight, of.size).astype(float))
+        donor_mass.append(np.bincount(classes.each[question.layout.own], sample.weight, classes.size).astype(float))
     return Axes(len(asks), class_of, donor_mass)
 
 

@@ -237,19 +237,19 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
 
     @brief
     def subset(self, rows: Any) -> Self:
-        """The result for these rows with donors among them."""
+        """The result for these `rows` (a mask, row labels or positions) with donors among them."""
         self._need_all_cells("subset")
         return self._each(lambda feature: feature.subset(rows))
 
     @brief
     def drop(self, rows: Any) -> Self:
-        """The result without these rows, as observations and as donors: the `subset` of the others."""
+        """The result without these `rows`, as observations and as donors: the `subset` of the others."""
         self._need_all_cells("drop")
         return self._each(lambda feature: feature.drop(rows))
 
     @brief
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
-        """The same predictions with another loss of the same response."""
+        """The same predictions with another `loss`, a name or a function, of the same response."""
         self._need_all_cells("with_loss")
         new = same_outputs(resolve_loss(loss, self.loss.reads), self.loss)
         by_output: dict[str | float, Importances] = {}
