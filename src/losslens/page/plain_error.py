@@ -238,8 +238,8 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
     rows = []
     for name, one in entries:
         low, high = sorted([_end(plain, one["low"]), _end(plain, one["high"])], key=lambda end: (end is None, end))
-        row = {"name": name, "description": described[name], "place": place[name], "value": plain.after(one["pfi"]), "low": low, "high": high}
-        rows.append(row | {"sure": is_sure(one["p"]), "p": one["p"]})
+        row = {"name": name, "description": described[name], "place": place[name], "value": plain.after(one["pfi"])}
+        rows.append(row | {"low": low, "high": high, "sure": is_sure(one["p"]), "p": one["p"]})
     shown_values = [value for row in rows for value in (row["value"], row["low"], row["high"]) if value is not None]
     times = "×" if plain.times else ""
     first, last = min([plain.now, *shown_values]), max([plain.now, *shown_values])

@@ -162,7 +162,7 @@ def checked_descriptions(X: Any, given: Any, columns: Collection[str], features:
     words = getattr(X, "attrs", {}).get("descriptions") if given is None else given
     if not isinstance(words, Mapping) or not all(isinstance(text, str) for text in words.values()):
         if given is not None:
-            raise TypeError(f"descriptions are a mapping from columns to texts, {{'hr': 'hour of the day'}}; got {given!r}")
+            raise TypeError(f"descriptions are a mapping, {{'hr': 'hour of the day'}}; got {given!r}")
         return {}
     names = [*columns, *(map(str, features) if isinstance(features, Mapping) else ())]
     for name in words if given is not None else ():
