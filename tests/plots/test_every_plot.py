@@ -471,6 +471,15 @@ def draw_segments(data, design, part):
     yield ll.weak_segments(data, data.X, data.y, loss="squared_error", progress=False).plot()
 
 
+def draw_together(data, design, part):
+    """Blocks need three rows for their errors; curves alone have no importance."""
+    imp, names = ask(data), data.names
+    if len(names) > 1 and len(data.y) > 3:
+        together = imp.together(data, data.X, data.y, blocks={f"{LONG}: $both$": names[:2]})
+        yield together.plot()
+        yield imp.plot(blocks=together)
+
+
 CASES = {
     "ByGroup.plot": [draw_by_group],
     "ByGroup.plot_curves": [draw_groups],
@@ -499,6 +508,7 @@ CASES = {
     "ShapleyCurve.plot": [draw_shapley_curve],
     "ShapleyEffect.plot": [draw_shapley_effect],
     "ShapleyImportance.plot_waterfall": [draw_waterfall],
+    "Together.plot": [draw_together],
     "WeakSegments.plot": [draw_segments],
     "WithLocal.plot_local": [draw_local],
 }

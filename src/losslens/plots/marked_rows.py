@@ -36,6 +36,7 @@ class Row(NamedTuple):
     high: float = np.nan
     mark: str = ""  # after the name
     caution: str = ""
+    parts: tuple[float, ...] = ()  # numbers of its own parts, thin bars in the lower half of its bar
 
 
 class Dots(NamedTuple):
@@ -101,6 +102,7 @@ def draw_rows(
     if filled is None:
         thickness = min(0.62, THICKEST * len(rows) / canvas.size_in_points(ax)[1])
         ax.barh(at, values - start, left=start, height=thickness, color=fill)
+        _draw_parts(ax, rows, thickness / 2, start)
     finite = np.isfinite(low)
     if finite.any():
         ax.hlines(at[finite], low[finite], high[finite], color=INK, linewidth=1.1)
@@ -116,7 +118,8 @@ def draw_rows(
     safe = (0.85 if own else 0.75) * width if long else width  # the width is an estimate, which long texts may exceed
     if long and named_rows.share_of_texts(long, safe) <= NUMBERS_SHARE:
         texts = long
-    every = np.vstack([values, low, high] if dots is None else [values, low, high, dots])
+    parts = [[end((row.value, *row.parts)) for row in rows] for end in (min, max)]
+    every = np.vstack([parts, low, high] if dots is None else [parts, low, high, dots])
     ends, left = np.maximum(start, np.fmax.reduce(every)), min(start, float(np.nanmin(every)))
     if look.scale == "log":
         left = float(min(*values, start or np.inf)) / 10**ROOM
@@ -124,6 +127,14 @@ def draw_rows(
     importance_ticks(ax.xaxis, width)
     canvas.plain_frame(ax)
     return width
+
+
+def _draw_parts(ax: Axes, rows: Sequence[Row], height: float, start: float) -> None:
+    """Thin bars from the middle of each row downward, which share this height."""
+    for at, row in enumerate(rows):
+        each = height / max(len(row.parts), 1)
+        places = at + each * (np.arange(len(row.parts)) + 0.5)
+        ax.barh(places, np.array(row.parts) - start, left=start, height=0.8 * each, color=BLUE)
 
 
 def draw_series(

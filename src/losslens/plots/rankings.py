@@ -29,11 +29,15 @@ from losslens.results.row_changes import RowChanges
 from losslens.results.segments import WeakSegments
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
+from losslens.results.together import Block, Together
 from losslens.tables.checks import check_flag
+from losslens.text import listed
 from losslens.typing import Floats
 from losslens.uncertainty.cautions import noted
 
 WARNS = " †"  # after the name of a feature whose replaced rows a classifier can separate from real ones
+MEMBERS_NAMED = 2  # of a block
+INSIDE = "wide bars: features that go together, replaced together; thin bars: each of them alone"
 MOST_SHARE = 10.0  # shares beyond 1,000%, of features that nearly cancel out, are not shown: they say nothing
 SAGE, STOPPED = "SAGE: predictions averaged over donors before the loss", "interrupted"
 
@@ -41,19 +45,23 @@ SAGE, STOPPED = "SAGE: predictions averaged over donors before the loss", "inter
 NOTHING: tuple[float, float] = (np.nan, np.nan)
 
 
-def plot_importances(importances: Importances, ax: Axes | None, look: Look, ratio: bool) -> Axes:
-    """Importances, or ratios of errors, with the error with nothing replaced."""
+def plot_importances(
+    importances: Importances, ax: Axes | None, look: Look, ratio: bool, blocks: Together | None = None
+) -> Axes:
+    """Importances, or ratios of errors, with the error with nothing replaced; a block is one bar."""
     check_flag(ratio, "ratio")
     name_features(look.labels, list(importances))
-    rows = []
-    for one in importances.values():
+    joint = [] if blocks is None else _blocks_of(importances, blocks, ratio)
+    inside, rows = {member for block in joint for member in block.features}, []
+    single = [one for name, one in importances.items() if name not in inside]
+    for one in single:
         if not np.isfinite(or_else(lambda: one.pfi, np.nan)):  # noqa: B023  curves only
             continue
         ends = or_else(lambda: one.ratio_interval() if ratio else one.interval(), NOTHING)  # noqa: B023
         far = one.computed_extrapolation
         mark = WARNS if far is not None and far.warns else ""
         rows.append(Row(one.name, one.ratio if ratio else one.pfi, *ends, mark, one.caution))
-    if not rows:
+    if not rows and not joint:
         none = "no feature has an importance to rank by, only curves; use a design such as 'all'"
         raise ValueError(getattr(importances._first, "undefined", "") or none)
 
@@ -62,12 +70,54 @@ def plot_importances(importances: Importances, ax: Axes | None, look: Look, rati
         if any(row.mark for row in drawn):
             rule = rule_in_words(far for one in importances.values() if (far := one.computed_extrapolation) is not None)
             texts.append(f"{WARNS.strip()}: {rule}")
-        missing = len(importances) - len(rows)
+        missing = len(single) - len(rows)
+        texts += [INSIDE] if any(row.parts for row in drawn) else []
         return texts + ([f"{count(missing, 'feature')} without an importance left out"] if missing else [])
 
     quotient = f"{importances.loss.title}: feature replaced / nothing replaced" if ratio else None
     label = quotient or importances.headline.split(";")[0]
-    return draw_ranking(ax, rows, look, label, notes, start=1.0 if ratio else 0.0)
+    every = [*rows, *map(_joint_row, joint)]
+    return draw_ranking(ax, every, _naming_blocks(look, joint), label, notes, start=1.0 if ratio else 0.0)
+
+
+def plot_together(together: Together, ax: Axes | None, look: Look) -> Axes:
+    """Blocks as bars, with their features inside."""
+    blocks = list(together.blocks.values())
+    name_features(look.labels, [*together.blocks, *(member for one in blocks for member in one.features)])
+    notes = [INSIDE, f"error with nothing replaced: {number(together.error)}"]
+    rows, label = list(map(_joint_row, blocks)), f"increase in {together.title}"
+    return draw_ranking(ax, rows, _naming_blocks(look, blocks), label, lambda _: notes, smaller="smaller block")
+
+
+def _blocks_of(importances: Importances, together: Together, ratio: bool) -> list[Block]:
+    """The blocks of a result of `together`, checked."""
+    if not isinstance(together, Together):
+        raise TypeError(f"blocks is what imp.together(model, X, y) returns; got {type(together).__name__}")
+    if ratio:
+        raise ValueError("ratio=True draws single features: leave out blocks, whose numbers are differences")
+    blocks = list(together.blocks.values())
+    members = [member for one in blocks for member in one.features]
+    unknown = [member for member in members if member not in importances]
+    if unknown or together.title != importances.title:
+        raise ValueError(
+            f"blocks is of another result: {f'it has {unknown[0]!r}' if unknown else f'its loss is {together.title}'}"
+        )
+    twice = [member for member in members if members.count(member) > 1]
+    if twice:
+        raise ValueError(f"a ranking shows each feature once, and {twice[0]!r} is in two blocks: see blocks.plot()")
+    return blocks
+
+
+def _joint_row(block: Block) -> Row:
+    joint = block.numbers[block.name]
+    parts = tuple(np.sort(block.numbers.value[1:])[::-1].tolist())
+    return Row(block.name, joint.value, joint.low, joint.high, "", joint.caution, parts)
+
+
+def _naming_blocks(look: Look, blocks: Sequence[Block]) -> Look:
+    """The look, with the names of blocks made of those of their features."""
+    named = {one.name: listed(look.names.all(one.features), MEMBERS_NAMED) for one in blocks}
+    return replace(look, labels={**named, **(look.labels or {})})
 
 
 def plot_shapley(result: ShapleyImportance, ax: Axes | None, look: Look) -> Axes:
@@ -144,7 +194,7 @@ def plot_extrapolation(extrapolations: Extrapolations, ax: Axes | None, look: Lo
 def plot_segments(result: WeakSegments, ax: Axes | None, look: Look) -> Axes:
     """The error of all rows and of each segment, in the order of the table."""
     rows = [Row(f"all {result.n:,} rows", result.error, result.low, result.high)]
-    rows += [Row(one.rule, one.error, one.low, one.high) for one in result.segments]
+    rows += [Row(one.rule, one.judged_error, one.judged_low, one.judged_high) for one in result.segments]
     own, total = ax is None, len(rows)
     check_scale(look.scale, np.array([row.value for row in rows]))
     ax, most = named_rows.open_rows(ax, 1 + most_of(look.top, total - 1), below=3)

@@ -57,6 +57,9 @@ class Stored(Frozen):
             Stored.kinds[cls.__name__] = cls
 
 
+# What methods do that predict: verbs put it here, which results cannot import. They take the model, results hold none.
+WITH_MODEL: dict[str, Callable[..., Any]] = {}
+
 # Methods that every result has a name for, and why a result may have none.
 NO_ERRORS = "its numbers have no standard errors on new rows"
 WORDS = dict.fromkeys(("estimates", "interval", "test"), NO_ERRORS)

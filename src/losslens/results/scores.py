@@ -59,11 +59,12 @@ class FeatureScore(OneFeature, OneNumber):
     _sampled: ClassVar[bool] = False  # every column of the design is scored
     _is_streamed: ClassVar[bool] = False
     computed_extrapolation: ClassVar[None] = None
+    _real_rows: ClassVar[None] = None
     errorless: ClassVar[bool] = False
     conditioning: ClassVar[None] = None
 
-    _internal = ("clipped", "complete", "conditioning", "errorless", "influence", "scored", "whole")
-    whole: ClassVar[None] = None  # scorers need all rows at once
+    _internal = ("clipped", "complete", "conditioning", "errorless", "influence", "scored", "totals")
+    totals: ClassVar[None] = None  # scorers need all rows at once
 
     values = property(attrgetter("scored.values"), doc="The values of the curve: one array, or two for a pair.")
     at = property(attrgetter("scored.at"), doc="The rows that are scored, as positions.")

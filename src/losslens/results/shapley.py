@@ -177,10 +177,10 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
     complete: bool = True  #: False: the run was interrupted
     covers_table: bool = False  # whether every column belongs to a feature; False in older files
 
-    _internal = ("absent", "both", "gains", "index", "remarks", "shares", "values", "whole")
+    _internal = ("absent", "both", "gains", "index", "remarks", "shares", "values", "totals")
 
     @property
-    def whole(self) -> Totals | None:
+    def totals(self) -> Totals | None:
         """Totals over all rows of files; None for data in memory."""
         return self.sample.totals
 
