@@ -115,9 +115,9 @@ def _draw_mean(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
     """The strong curve; points sized by weight where the values are separate estimates."""
     faded = shown.faded
     if not shown.scattered:
-        style = {"color": shown.colour, "linewidth": 2.4, "zorder": 5, "label": shown.curve_name}
+        strong: dict[str, Any] = {"color": shown.colour, "linewidth": 2.4, "zorder": 5, "label": shown.curve_name}
         weak = {"linestyle": (0, (2, 1.3)), "linewidth": 1.5}
-        faded_line(ax, places, shown.curve, faded, weak, marker="o", **style)
+        faded_line(ax, places, shown.curve, faded, weak, marker="o", **strong)
         return
     finite = np.isfinite(shown.curve)
     area = np.ones(len(places.at)) if shown.weights is None else shown.weights / shown.weights.max()
@@ -165,7 +165,8 @@ def fill_band(
         ax.fill_between(at, low[here], high[here], linewidth=0, label=label, **style)
     alone = places.absent if area else slice(0, len(places.at))
     if len(places.at[alone]):
-        ax.vlines(places.at[alone], low[alone], high[alone], linewidth=5, label=None if area else label, **style)
+        style |= {"linewidth": 5, "label": None if area else label}
+        ax.vlines(places.at[alone], low[alone], high[alone], **style)
 
 
 def trace(ax: Axes, places: Scale, curve: Floats, *, marker: str, **style: Any) -> None:

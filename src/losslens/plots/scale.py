@@ -119,7 +119,7 @@ def _number_ticks(ax: Axes, places: Scale) -> None:
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(formatter)
     if places.missing:  # named on lines below, clear of the numbers, of which none is beyond the largest
-        ticks = [tick for tick in locator() if len(at) and tick <= ends[1]]  # type: ignore[no-untyped-call]
+        ticks = [tick for tick in locator() if len(at) and tick <= ends[1]]
         names = [*formatter.format_ticks(ticks), *("\n" * k + name for k, name in enumerate(places.missing, 1))]
         ax.xaxis.set_ticks([*ticks, *places.at[places.absent]], names)
         fixed = ax.xaxis.get_major_formatter()
