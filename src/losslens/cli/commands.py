@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -21,15 +21,19 @@ from losslens.cli.arguments import (
     rows_of,
     sampled,
 )
-from losslens.cli.errors import check_writable, naming_file, note, stopping_on_interrupt
+from losslens.cli.errors import CONDITION_HOLDS, check_writable, naming_file, note, stopping_on_interrupt
+from losslens.cli.junit import write_junit
 from losslens.cli.options import SOURCE, TABLE, Arguments, Verb
 from losslens.cli.printing import Output, in_full, plain, records
 from losslens.cli.running import takes
 from losslens.cli.tables import LoadedRows, rows_with
 from losslens.results import Comparison
+from losslens.results.gate import Verdict, judge, needs_shares
 from losslens.results.table import ResultTable, or_else
 from losslens.tables.frames import as_table
 from losslens.text import in_digits, size_in_words
+
+GATE_LEVEL = 0.05  # the probability that any condition is said to hold although none does
 
 
 @takes(ll.feature_importance, *SOURCE, "by", "groups", "time", "time_blocks", *TABLE, "save")
@@ -129,7 +133,7 @@ def segments(args: Arguments) -> Output:
     return Output([in_full(table)], notes, [*notes, *table.notes], records(weak.to_frame()), facts, weak)
 
 
-@takes(ll.compare, *SOURCE, "models", "more_data", "shapley", *TABLE, "save")
+@takes(ll.compare, *SOURCE, "models", "more_data", "shapley", "fail_if", "strict", *TABLE, "junit", "save")
 def compare(args: Arguments) -> Output:
     """Put models, or sets of rows, side by side.
 
@@ -143,6 +147,12 @@ def compare(args: Arguments) -> Output:
     rows = {name: rows_of(args, list(models.values()), path) for name, path in tables.items()}
     one = next(iter(rows.values()))
     several = bool(args.more_data)
+    conditions = args.fail_if or []
+    if not conditions and (args.strict or args.junit is not None):
+        raise ValueError("--strict and --junit are about conditions: add --fail-if")
+    if args.junit is not None:
+        check_writable(args.junit)
+    args = replace(args, shapley=args.shapley or needs_shares(conditions))
     comparison = ll.compare(
         next(iter(models.values())) if several else models,
         {name: part.X for name, part in rows.items()} if several else one.X,
@@ -153,8 +163,16 @@ def compare(args: Arguments) -> Output:
     facts = {"loss": comparison.title, "errors": records(comparison.errors()), "differences": differences}
     moved = records(comparison.moved()) if several else []
     facts |= {"moved": moved} if several else {}
-    texts, notes = [in_full(comparison._table()), *_beside(comparison, moved or differences)], sampled(one)
-    return Output(texts, notes, notes, records(comparison.to_frame()), facts, comparison)
+    verdicts, notes = judge(comparison, conditions, GATE_LEVEL), sampled(one)
+    texts = [in_full(comparison._table()), *_beside(comparison, moved or differences)]
+    if verdicts:
+        texts.insert(0, _gate(verdicts))
+        facts |= {"gate": [asdict(one) for one in verdicts]}
+    if args.junit is not None:
+        write_junit(args.junit, verdicts, strict=args.strict)
+    failing = ("fails", "cannot tell") if args.strict else ("fails",)
+    code = CONDITION_HOLDS if any(one.outcome in failing for one in verdicts) else 0
+    return Output(texts, notes, notes, records(comparison.to_frame()), facts, comparison, code)
 
 
 @takes(ll.shapley_importance, *SOURCE, "local", "verb", *TABLE)
@@ -228,6 +246,11 @@ def _short(name: str, rows: list[dict[str, Any]], points: int) -> str:
     return ResultTable(
         title, columns, view=_view(columns), in_text=some, most_in_text=None, formats={"value": str}
     ).text()
+
+
+def _gate(verdicts: Sequence[Verdict]) -> str:
+    columns = {name: [getattr(one, name) for one in verdicts] for name in ("model", "question", "outcome", "sentence")}
+    return ResultTable("Gate", columns, [f"{{{name}}}" for name in columns], most_in_text=None).text()
 
 
 def _view(columns: Iterable[str]) -> list[tuple[str, str]]:
