@@ -209,7 +209,7 @@ def _page(name: str, n: int, seed: int) -> Counted:
         found = imp.regions(X, target=target)
         counted[f"announce one, {target}"] = one(found.sentences)
         counted[f"new rows deny it, {target}"] = one(
-            any(_denied(model, found.of(feature), *_noise(rng, name, NEW)) for feature in found._told)
+            any(_denied(model, found.of(feature), *_noise(rng, name, NEW)) for feature in found._sentences)
         )
     return counted
 
@@ -336,13 +336,13 @@ def _power_of_fits(seed: int) -> Counted:
 def told(runs: int) -> Iterator[Line]:
     """What is there is told: the right column in a sentence, beside seven other features of the page."""
     for n, bar in ((SMALL, RIGHT), (N, SURE)):
-        for number, held in simulate(partial(_told, n), runs).items():
+        for number, held in simulate(partial(_sentences, n), runs).items():
             yield Line("slopes 1, 1.5", number, n, held, bar if "interaction" in number else None)
     for number, held in simulate(_told_of_fit, min(runs, SLOW)).items():
         yield Line("boosting", number, LARGE, held, TOLD)
 
 
-def _told(n: int, seed: int) -> Counted:
+def _sentences(n: int, seed: int) -> Counted:
     rng = np.random.default_rng([seed, 14])
     X = rng.normal(size=(n, ON_PAGE))
     imp = ll.feature_importance(weak, X, weak(X) + rng.normal(size=n), donors="all", **HOW)

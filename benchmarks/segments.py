@@ -186,12 +186,12 @@ NEW = 200_000  # rows that say what is true of a rule
 def told(runs: int) -> Iterator[Line]:
     """Of the runs that tell a segment: its interval holds the error of new rows, which is larger than elsewhere."""
     for place in ("one condition", "two conditions"):
-        held = simulate(partial(_told, PLACES[place]), runs)
+        held = simulate(partial(_sentences, PLACES[place]), runs)
         for number, bar in (("interval of the error", AT_LEAST), ("interval of the ratio", AT_LEAST), ("worse", SURE)):
             yield Line(place, number, N, held[number][held["told"][:, 0]], bar)
 
 
-def _told(where: Where, seed: int) -> Counted:
+def _sentences(where: Where, seed: int) -> Counted:
     rng = np.random.default_rng([seed, 6])
     X, e = table(rng, N), rng.normal(size=N)
     found = look(X, e * np.where(where(X), TWICE, 1), seed)
@@ -202,7 +202,7 @@ def _told(where: Where, seed: int) -> Counted:
         first = found.segments[0]
         there = fulfils(first.rule, new)
         here, other = truth[there].mean(), truth[~there].mean()
-        held |= {"interval of the error": first.low <= here <= first.high}
+        held |= {"interval of the error": first.judged_low <= here <= first.judged_high}
         held |= {"interval of the ratio": first.ratio_low <= here / other <= first.ratio_high}
         held |= {"worse": all(_worse(truth, fulfils(segment.rule, new)) for segment in found.segments)}
     return {name: one(value) for name, value in held.items()}

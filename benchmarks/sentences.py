@@ -24,10 +24,9 @@ from losslens.text import CLAIMS, Sentence
 
 RUNS = 200  # of a kind, unless told
 TOLD = {  # what is true of a kind, and in how many of its reports it is to be said
-    ("interacting", "works_together"): 0.80, ("interacting", "every_grows"): 0.80, ("additive", "correlated"): 0.95,
-    ("additive", "far_words"): 0.95, ("skewed", "ranks_first"): 0.80, ("null", "unused"): 1.0,
-    ("tiny", "few_rows"): 1.0, ("skewed", "leads_surely"): 0.80, ("additive", "related_features"): 0.95,
-    ("null", "no_better"): 0.95, ("imbalanced", "how_often_right"): 1.0,
+    ("interacting", "works_together"): 0.80, ("interacting", "surely_matter"): 0.95, ("additive", "related"): 0.95,
+    ("additive", "hardly_occurring"): 0.95, ("null", "unused"): 1.0, ("tiny", "few_rows"): 1.0,
+    ("skewed", "leads_surely"): 0.80, ("null", "no_better"): 0.95, ("imbalanced", "how_well"): 1.0,
 }  # fmt: skip
 ABOUT_THE_MODEL = ("works_together", "region", "matters_more")  # an additive model is never said to combine features
 UNKNOWN = "a sentence that is not known"

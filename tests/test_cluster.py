@@ -170,7 +170,7 @@ def test_one_part_that_fits_is_loaded(client, tmp_path, forest):
     """Nothing could be read side by side, and a result in memory tells more."""
     X.assign(y=Y).to_parquet(tmp_path / "one.parquet")
     found = ll.feature_importance(forest, tmp_path / "one.parquet", "y", executor=client)
-    assert found["a"].whole is None
+    assert found["a"].totals is None
 
 
 def test_a_plan_of_a_closed_client_is_one_clear_error(folder, forest):
@@ -184,7 +184,7 @@ def test_a_plan_of_a_closed_client_is_one_clear_error(folder, forest):
 def test_parts_on_a_cluster_are_the_parts_in_memory(client, folder, forest):
     there = ll.feature_importance(forest, folder, "y", executor=client, random_state=0)
     same(ll.feature_importance(forest, X, Y), there)
-    assert there["a"].whole.n == N
+    assert there["a"].totals.n == N
     serial = ll.feature_importance(forest, folder, "y", memory=200_000, random_state=0)
     assert [serial[name].pfi for name in X] == pytest.approx([there[name].pfi for name in X], rel=1e-12)
 

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from functools import cache
 from importlib.util import find_spec
@@ -140,6 +141,14 @@ def test_scripts_outside_the_package_import_what_there_is(path):
         assert room or name in known, f"from {module} import {name}"
 
 
+LISTED = tomllib.loads((ROOT / "tests" / "mutants" / "equivalent.toml").read_text("utf-8"))["mutant"]
+
+
+@pytest.mark.parametrize("listed", LISTED, ids=lambda listed: listed["path"])
+def test_mutants_that_no_test_can_kill_are_of_statements_that_stand(listed):
+    assert listed["before"].partition("\n")[0] in ast.unparse(parsed(listed["path"]))
+
+
 # Engines speak for themselves: nobody outside their room asks for their type or their name.
 
 ENGINE_NAMES = {"additive", "blackbox", "products", "trees"}
@@ -173,22 +182,23 @@ def test_nobody_outside_asks_for_the_type_or_the_name_of_an_engine(module):
 # commit, with its reason.
 
 LINES = {
-    "beside the rooms": 2304,
+    "beside the rooms": 2010,
     "cells": 925,
     "cli": 2613,
     "donors": 2270,
-    "engines": 11140,
+    "engines": 11085,
     "losses": 1454,
     "page": 3716,
-    "passes": 4800,
-    "plots": 4998,
+    "passes": 4870,
+    "plots": 4780,
     "refits": 590,
-    "results": 8954,
+    "results": 9260,
     "rows": 1631,
     "shapley": 4300,
+    "sklearn": 615,
     "tables": 4030,
     "uncertainty": 3212,
-    "verbs": 2790,
+    "verbs": 2870,
 }
 FILES = {"black box": 36, "forest": 50, "Shapley of boosting": 54, "by walks": 53, "report": 123}  # that a call visits
 PUBLIC_NAMES = 29

@@ -462,9 +462,9 @@ def _fitted(call: Callable[..., Any], *arguments: Any) -> Any:
         if "NotFittedError" in names or any(texts[name] in str(error) for name in names & texts.keys()):
             raise ValueError(f"the model is not fitted ({type(error).__name__}); call fit first") from error
         if (text := re.search("could not convert string to float: '(.*)'", str(error), re.DOTALL)) and arguments:
-            told = f"column {_column_with(arguments[0], text[1])} of X holds text, such as {text[1]!r}"
+            says = f"column {_column_with(arguments[0], text[1])} of X holds text, such as {text[1]!r}"
             raise ValueError(
-                f"{told}, and the model takes numbers: explain a pipeline that encodes it, or leave the column out"
+                f"{says}, and the model takes numbers: explain a pipeline that encodes it, or leave the column out"
             ) from error
         raise
 

@@ -95,7 +95,7 @@ def closest(name: object, names: Iterable[str]) -> str | None:
     return folded[matches[0]] if matches else None
 
 
-def in_digits(value: float, like: float | None = None) -> str:
+def in_digits(value: float, like: float | None = None, digits: int = 4) -> str:
     """A number with four significant digits, or with as many decimals as `like` has with four.
 
     >>> in_digits(26504.3), in_digits(0.96907), in_digits(1389.2, like=26504.3)
@@ -105,8 +105,8 @@ def in_digits(value: float, like: float | None = None) -> str:
     """
     size = abs(value if like is None else like)
     if not 1e-5 <= size < 1e9:
-        return f"{value:.4g}"
-    return f"{value:,.{max(0, 3 - floor(log10(size)))}f}"
+        return f"{value:.{digits}g}"
+    return f"{value:,.{max(0, digits - 1 - floor(log10(size)))}f}"
 
 
 def measured(title: str) -> tuple[str, bool]:

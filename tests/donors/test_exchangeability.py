@@ -105,7 +105,7 @@ def test_no_p_value_is_printed_without_the_warning(tmp_path):
     """b is drawn as if its mean were a line: every view of p says that the sampler is in doubt."""
     found = impact(straight)
     told, b = found.conditioning[1], "rawn values differ from real ones given the other columns (told apart in "
-    assert told.told_p <= 0.05
+    assert told.recognised_p <= 0.05
     assert told.in_doubt
     line = next(line for line in repr(found).splitlines() if line.startswith("  b "))
     assert line.endswith("(sampler in doubt)")
@@ -131,7 +131,7 @@ def test_nothing_is_said_of_a_sampler_that_is_right():
     found = impact(right, features=["b"])
     assert found.caution == ("",)
     assert "doubt" not in repr(found)
-    assert found.conditioning[0].told_p > 0.05
+    assert found.conditioning[0].recognised_p > 0.05
     assert found.to_frame()["caution"].tolist() == [""]
 
 

@@ -15,13 +15,13 @@ from losslens.donors.residuals import (
     Chances,
     Folds,
     Residuals,
+    SmoothTerms,
     _log_loss,
     _smoothed,
     by_classes,
     neighbourhoods,
     rounded_like,
 )
-from losslens.donors.smooth_terms import SmoothTerms
 from losslens.tables.columns import array_column
 
 RNG = np.random.default_rng(0)

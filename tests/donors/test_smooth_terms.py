@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from losslens.donors.smooth_terms import KNOTS, SmoothTerms
+from losslens.donors.residuals import KNOTS, SmoothTerms
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=400), np.arange(400) % 2])

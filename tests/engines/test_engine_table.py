@@ -161,7 +161,6 @@ SAMPLED = {
     "network": (neural_network.MLPRegressor(hidden_layer_sizes=[2], solver="lbfgs", tol=1.0), "values", None),
     "stacking": (STACKED, "values", None),
     "AdaBoost": (ensemble.AdaBoostRegressor(n_estimators=2), "values", None),
-    "forest's labels": (ensemble.RandomForestClassifier(3, min_samples_leaf=9), "two", "zero_one"),
     "machine's labels": (svm.SVC(), "two", "zero_one"),
     "own transformation": (
         TransformedTargetRegressor(SMALL, func=np.cbrt, inverse_func=lambda y: y**3),

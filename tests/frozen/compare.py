@@ -20,7 +20,7 @@ ERRORS = ("error", "error_none", "error_constant")  # the scale of importances
 UNDRAWN = {"error", "error_all", "error_constant", "skill"}  # depend on no donor
 RATIOS = {"p", "p_value", "p_values", "p_adjusted", "ranks", "skewness"}  # of an unused feature, of rounding errors
 FAR = 4.0  # standard errors
-RENAMED = {"meeting": "layout", "lent": "donor_weight"}  # attributes that have another name since: old -> new
+RENAMED = {"told": "recognised", "told_p": "recognised_p"}  # attributes that have another name since: old -> new
 SHOWN = 3  # lines of one call
 
 

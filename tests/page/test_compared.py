@@ -73,7 +73,7 @@ def test_the_page_shows_them_from_the_model_that_is_chosen(opened: Open, report:
 
 def test_a_model_that_is_surely_better_is_named(report: Any) -> None:
     assert [text.claim for text in report.summary["compared"]["sentences"]] == ["smallest_error"]
-    assert "this model has the smallest error" in report.summary["compared"]["sentences"][0]
+    assert "this model surely has the smallest error" in report.summary["compared"]["sentences"][0]
 
 
 def test_equal_models_are_seldom_said_to_differ() -> None:

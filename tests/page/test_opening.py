@@ -13,8 +13,11 @@ from sklearn.metrics import accuracy_score
 
 import losslens as ll
 from browser import value
-from losslens.page.opening import opening, question
+from losslens.page.baseline import baseline
+from losslens.page.opening import question
 from losslens.page.plain_error import PlainError, leading, plain_kind
+from losslens.page.ranking import Ranking
+from losslens.page.words import words
 from losslens.verbs.report import target_in_words
 from summaries import made
 
@@ -35,8 +38,10 @@ def explained(model: Any = model, X: Any = X, y: Any = Y, loss: Any = "squared_e
 
 def said(*imps: Any, target: str = "height", n_given: int | None = None, columns: Any = None) -> list[str]:
     models = {f"m{k}" if k else "this model": imp for k, imp in enumerate(imps)}
-    n = len(imps[0]._first.at)
-    found: list[str] = list(opening(models, target, n_given or n, columns or {}))
+    first, n = imps[0], len(imps[0]._first.at)
+    ranking = Ranking.of(first, first.extrapolation, baseline(first))
+    made = words(models, {}, ranking, (np.nan, np.nan), n_given or n, columns or {}, target)
+    found: list[str] = made["opening"]
     assert len(found) == 3
     return found
 
@@ -53,24 +58,25 @@ def test_squared_errors_are_told_in_units_of_the_target() -> None:
         f"It depends most on x0: when x0 is shuffled between rows, its predictions are off by {after:.2f} instead of "
         f"{error:.2f}, and no other feature matters as much (95% confidence)."
     )
-    assert third == "All this is about new cases only if the model was not fitted on these rows."
+    assert third.startswith("On its training rows a model's importances also show overfitting")
     assert said(imp, n_given=900)[0].startswith("On a random sample of 150 of 900 rows, its")
 
 
 def test_a_model_that_is_no_better_than_the_average_is_told_first() -> None:
     flat = said(explained(lambda X: np.full(len(X), Y.mean())))
-    assert flat[0].endswith("always predicting the average would be off by about as much.")
+    assert flat[0].endswith(f"always predicting the average would be off by {Y.std():.2f} as well.")
     assert flat[1] == (
-        "On these rows no feature matters: the error does not grow with any of them shuffled between rows."
+        "On these rows no single feature matters: the error does not grow with any one shuffled between rows."
     )
     assert flat[2] == (
-        "On these rows the model predicts no better than one and the same answer for all: what it depends on may say "
+        "On these rows the model does no better than always predicting the average, so this ranking may tell you "
         "nothing about height."
     )
     wrong = said(explained(lambda X: -model(X)))
-    assert wrong[0].endswith(f"always predicting the average would be off by only {Y.std():.2f}.")
-    assert wrong[2].startswith("On these rows the model predicts no better")
-    assert said(explained(y=np.ones(N)))[0].endswith("always predicting the average would not be off at all.")
+    assert wrong[0].endswith(f"always predicting the average would be off by {Y.std():.2f}, less than the model.")
+    assert wrong[2].startswith("On these rows the model does no better")
+    constant = said(explained(y=np.ones(N)))[0]
+    assert constant.endswith("always predicting the average would be off by 0.00, less than the model.")
     perfect = said(explained(y=model(X)))
     assert "are off by about 0 (root" in perfect[0].replace("0.00", "0")
     assert "instead of 0" in perfect[1]
@@ -81,9 +87,7 @@ def test_a_model_that_may_be_no_better_than_the_average_is_told_first() -> None:
     y = np.random.default_rng(3).normal(size=20)
     rows = np.column_stack([0.1 * y, X[:20]])
     told = said(explained(lambda X: X[:, 0] + 0.3 * X[:, 1], X=rows, y=y))[2]
-    assert told.startswith(
-        ("On new rows the model may predict no better", "On these rows the model predicts no better")
-    )
+    assert told.startswith(("On new rows the model may do no better", "On these rows the model does no better"))
     assert told.endswith("about height.")
     assert not said(explained())[2].startswith("On new rows")
 
@@ -106,13 +110,13 @@ def test_classes_are_told_by_how_often_they_are_right() -> None:
     fitted = LogisticRegression().fit(X, CLASSES)
     first, second, _ = said(ll.feature_importance(fitted, X, CLASSES), target="illness")
     right, base = accuracy_score(CLASSES, fitted.predict(X)), np.mean(CLASSES == "yes")
-    start = f"On these 150 rows, the illness that it finds most probable is right for {right:.0%}; "
-    assert first == f"{start}always answering “yes” would be right for {base:.0%}."
+    start = f"On these 150 rows, it gets illness right for {right:.1%}; "
+    assert first == f"{start}always answering “yes” would be right for {base:.1%}."
     imp = ll.feature_importance(fitted, X, CLASSES)
     typical = [float(np.exp(-loss)) for loss in (imp.error + imp["x0"].pfi, imp.error)]
-    assert f"it typically gives the true class {typical[0]:.0%} instead of {typical[1]:.0%}" in second
+    assert f"it typically gives the true class {typical[0]:.1%} instead of {typical[1]:.1%}" in second
     unnamed = said(ll.feature_importance(fitted, X, CLASSES, loss="brier"), target="the target")[0]
-    assert ", the class that it finds most probable is right for" in unnamed
+    assert ", it gets the class right for" in unnamed
 
 
 def test_labels_are_right_or_wrong() -> None:
@@ -121,24 +125,24 @@ def test_labels_are_right_or_wrong() -> None:
     right, base = np.mean(labels(X) == CLASSES), np.mean(CLASSES == "yes")
     more = ", more often" if base > right else ""
     assert first == (
-        f"On these 150 rows, its answer is right for {right:.0%}; always answering “yes” would be right for "
-        f"{base:.0%}{more}."
+        f"On these 150 rows, it gets height right for {right:.1%}; always answering “yes” would be right for "
+        f"{base:.1%}{more}."
     )
-    assert f"its answer is wrong for {1 - right + imp['x0'].pfi:.0%} instead of {1 - right:.0%} of the rows" in second
+    assert f"its answer is wrong for {1 - right + imp['x0'].pfi:.1%} instead of {1 - right:.1%} of the rows" in second
     often = said(explained(lambda X: np.full(len(X), "yes"), y=CLASSES, loss="zero_one"))[0]
-    assert often.endswith(f"right for {base:.0%}; always answering “yes” would be right for {base:.0%} too.")
+    assert often.endswith(f"right for {base:.1%}; always answering “yes” would be right for {base:.1%} too.")
 
 
 def test_other_losses_are_told_by_their_means() -> None:
     y = np.exp(Y / 3)
     deviance = said(explained(lambda X: np.exp(model(X) / 3), y=y, loss="poisson"))
     assert "its Poisson deviance is 0." in deviance[0]
-    assert "(smaller is better); always predicting the mean of y would have 1." in deviance[0]
+    assert "(smaller is better); always predicting the average would have 1." in deviance[0]
     assert "its error (Poisson deviance) is " in deviance[1]
     assert " times as large, and" in deviance[1]
     own = said(explained(loss=lambda y, f: np.abs(y - f) - 10))
     assert own[0].endswith("; what the simplest prediction would have is not known for this loss.")
-    assert " is -9.2" in own[0]
+    assert " is -9.198 (smaller" in own[0]
     assert "its error (custom loss) is -6.78" in own[1]
     assert " instead of -9.2" in own[1]
     exact = said(explained(lambda X: np.exp(model(X)), y=np.exp(model(X)), loss="poisson"))
@@ -168,7 +172,8 @@ def test_what_is_not_sure_is_said_so() -> None:
     rare = said(explained(lambda X: X[:, 0] + 60 * X[:, 1], X=flag, y=flag[:, 0] + 60 * flag[:, 1] + Y / 9))[1]
     assert rare.endswith("; on new rows it may make no difference and x0 may matter more.")
     noise = said(explained(y=np.random.default_rng(5).normal(size=N)))[1]
-    assert noise.startswith(("It is not sure that any feature matters: when", "On these rows no feature matters"))
+    assert noise.startswith(("No single feature surely matters: when", "On these rows no single feature matters"))
+    assert "surely does better" not in noise
     few = said(explained(X=X[:2], y=Y[:2]))
     assert few[1].endswith("; how surely is not known.")
     assert said(explained(X=X[:99], y=Y[:99]))[2].startswith("99 rows are few")
@@ -177,19 +182,32 @@ def test_what_is_not_sure_is_said_so() -> None:
     assert alone.endswith("; on new rows the error grows, too (test at 5%).")
 
 
+def test_no_single_feature_is_not_nothing() -> None:
+    """Twelve copies of one column, averaged: each alone is a twelfth, and a few rows decide it."""
+    rng = np.random.default_rng(4)
+    a = rng.normal(size=60)
+    copies, y = np.tile(a[:, None], 12) + 1e-3 * rng.normal(size=(60, 12)), a + 0.9 * rng.standard_t(2, size=60)
+    told = said(explained(lambda X: X.mean(axis=1), X=copies, y=y))
+    assert told[1].startswith("No single feature surely matters: when x")
+    assert told[1].endswith(
+        "But the model surely does better than always predicting the average: its features matter together."
+    )
+
+
 def test_related_features_and_rows_unlike_real_ones_are_a_reason_for_care() -> None:
     tied = np.column_stack([X[:, 0], X[:, 0] + 0.05 * X[:, 1], X[:, 2]])
     imp = explained(lambda X: X[:, 0] + X[:, 1] + X[:, 2], X=tied, y=tied.sum(axis=1) + Y / 9)
     columns = {f"x{j}": tied[:, j] for j in range(3)}
-    start = "The features x0 and x1 go together in the data: the model can use one in place of the other, "
+    start = "x0 and x1 go together in the data: rows with one of them shuffled alone may be unlike any real row"
     assert said(imp, columns=columns)[2].startswith(start)
     assert said(imp, columns=columns | {"x2": -tied[:, 0]})[2].startswith(
         start.replace("data:", "data, as do 2 other pairs:")
     )
-    assert said(imp)[2].startswith("Shuffling x")
-    assert "unlike any real one" in said(imp)[2]
-    unused = explained(lambda X: X[:, 2], X=tied, y=tied[:, 2] + Y / 9)
-    assert said(unused, columns=columns)[2].startswith("All this is")  # neither matters
+    assert said(imp)[2].startswith("Shuffling makes rows that hardly occur, on which the numbers rest in part: x")
+    share = imp.extrapolation["x1"].percent
+    assert f" (which makes {share} of the rows unlike any real one), its" in said(imp)[1]
+    independent = explained()
+    assert "unlike any real" not in " ".join(said(independent))
 
 
 def test_long_names_are_cut() -> None:
@@ -223,9 +241,8 @@ def test_the_picture_has_the_numbers_of_the_importances(loss: Any) -> None:
     assert [row["name"] for row in picture["rows"]] == [one.name for one in imp._ranked]
     for row in picture["rows"]:
         one = imp[row["name"]]
-        low, high = one.interval()
         assert row["value"] == pytest.approx(told.after(one.pfi))
-        assert row["sure"] == (not low <= 0 <= high)
+        assert row["sure"] == (row["p"] <= 0.05)
         ends = [float(row["at"][key].rstrip("%")) for key in ("low", "value", "high")]
         assert 1 <= ends[0] <= ends[1] <= ends[2] <= 99
         assert float(picture["now_at"].rstrip("%")) <= ends[1] or one.pfi < 0
@@ -234,7 +251,7 @@ def test_the_picture_has_the_numbers_of_the_importances(loss: Any) -> None:
 def test_a_picture_without_intervals_or_differences() -> None:
     summary = made()
     for feature in summary["features"]:
-        feature["models"][0] |= {"pfi": 0.0, "low": np.nan, "high": None}
+        feature["models"][0] |= {"pfi": 0.0, "low": np.nan, "high": None, "p": np.nan}
     picture = leading(summary)
     assert {row["at"]["value"] for row in picture["rows"]} == {picture["now_at"]} == {"1.00%"}
     assert not any(row["sure"] or row["between"] or row["at"]["low"] for row in picture["rows"])

@@ -72,7 +72,7 @@ def test_groups_have_scores_with_donors_from_all_rows(report: Any) -> None:
 
 def test_the_first_screen_is_about_the_score_and_the_rest_about_the_loss_it_names(opened: Open, report: Any) -> None:
     score, words = report.summary["score"], report.summary["words"]
-    assert [text.claim for text in words["opening"][:2]] == ["how_high", "leads_surely_by_score"]
+    assert [text.claim for text in words["opening"][:2]] == ["how_well", "leads_surely"]
     assert "that of tree 0." in words["opening"][0]
     assert report.summary["loss"]["title"] == "log loss"
     picture = leading(report.summary)
@@ -118,4 +118,4 @@ def test_sentences_about_scores_hold() -> None:
         wrong.update(text.claim for text in false(case, said))
         made |= {text.claim for text in said["words"] if isinstance(text, Sentence)}
     assert {name: times for name, times in wrong.items() if times > (1 if CLAIMS[name] else 0)} == {}
-    assert {"how_high", "how_score", "leads_surely_by_score", "leads_by_score"} <= made
+    assert {"how_well", "how_score", "leads_surely", "leads_here", "surely_matter"} <= made

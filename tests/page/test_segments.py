@@ -38,7 +38,7 @@ def test_numbers_and_conditions_are_those_of_the_library(report):
     found, shown = ll.weak_segments(model, X, y, loss="squared_error", progress=False), report.summary["segments"]
     assert shown["whole"]["error"] == pytest.approx(found.error)
     for k, (one, segment) in enumerate(zip(shown["segments"], found.segments, strict=True)):
-        for key in ("rule", "n", "share", "error", "low", "high", "other", "p", "judged"):
+        for key in ("rule", "n", "share", "error", "other", "judged", "judged_error", "judged_low", "judged_high", "p"):
             assert one[key] == getattr(segment, key)
         np.testing.assert_array_equal(fulfil(one["conditions"], X), found.mask(k))
     assert {condition["column"] for condition in shown["segments"][0]["conditions"]} == {"kind", "b"}

@@ -11,18 +11,19 @@ import pytest
 from sklearn.metrics import r2_score
 
 import losslens as ll
+from losslens.page.baseline import baseline
 from losslens.page.findings import (
     Findings,
     absence_words,
     clusters_dict,
     extrapolation_dict,
-    far_words,
     finding_words,
     pairs_dict,
     regions_dict,
     rows_dict,
 )
-from losslens.page.words import correlated_pairs, every_grows, largest_shares, ranks_first, words
+from losslens.page.ranking import Ranking, leads_here, leads_surely, surely_matter
+from losslens.page.words import correlated_pairs, hardly_occurring, largest_shares, words
 from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import Extrapolation, Extrapolations
 from losslens.results.interactions import Interactions
@@ -58,7 +59,8 @@ def shares() -> Any:
 
 
 def said(imp: Any, shares: Any = None, ends: Any = NOWHERE, n_given: int = N, columns: Any = None) -> dict[str, Any]:
-    return words({"m": imp}, {} if shares is None else {"m": shares}, ends, n_given, columns or {})
+    ranking = Ranking.of(imp, imp.extrapolation, baseline(imp))
+    return words({"m": imp}, {} if shares is None else {"m": shares}, ranking, ends, n_given, columns or {})
 
 
 # The headline: l = mean (y - f)^2, beside that of the mean of y. R² is scikit-learn's.
@@ -68,8 +70,7 @@ def test_the_headline_has_the_error_its_interval_and_that_of_the_best_constant(i
     f = model(X)
     error, constant = np.mean((Y - f) ** 2), np.mean((Y - Y.mean()) ** 2)
     start, skill = f"The squared error of m is {error:.4f}", r2_score(Y, f)
-    end = f"; always predicting the mean of y has {constant:.2f}: "
-    end += f"the model's error is {skill:.0%} smaller (R² {skill:.2f})."
+    end = f"; always predicting the average has {constant:.2f}: the model's is {skill:.1%} smaller."
     assert said(imp)["headline"] == f"{start}{end}"
     assert said(imp, ends=(0.5, 2.25))["headline"] == f"{start} (95% interval 0.5000 to 2.250){end}"
     assert said(imp, ends=(0.5, np.inf))["headline"] == f"{start}{end}"
@@ -77,14 +78,13 @@ def test_the_headline_has_the_error_its_interval_and_that_of_the_best_constant(i
 
 def test_a_model_that_is_not_better_than_a_constant_is_not_said_to_be() -> None:
     flat = explained(lambda X: np.full(len(X), Y.mean()))
-    assert said(flat)["headline"].endswith("about the same (R² 0.00).")
+    assert said(flat)["headline"].endswith(", about the same.")
     wrong = explained(lambda X: -model(X))
-    score = r2_score(Y, -model(X))
-    assert said(wrong)["headline"].endswith(f", less than the model (R² {score:.2f}).")
+    assert said(wrong)["headline"].endswith(", less than the model.")
     assert explained(model, y=model(X)).skill == 1
-    assert said(explained(model, y=model(X)))["headline"].endswith("the model's error is 100% smaller (R² 1.00).")
+    assert said(explained(model, y=model(X)))["headline"].endswith("the model's is 100% smaller.")
     nearly = explained(model, y=model(X) + Y / 1e4)
-    assert "is over 99% smaller" in said(nearly)["headline"]
+    assert "is over 99.9% smaller" in said(nearly)["headline"]
     custom = ll.feature_importance(model, X, Y, loss=lambda y, f: np.abs(y - f), random_state=0)
     assert said(custom)["headline"] == f"The custom loss of m is {custom.error:.4f}."  # of which none is known
     constant = explained(model, y=np.ones(N))
@@ -92,11 +92,10 @@ def test_a_model_that_is_not_better_than_a_constant_is_not_said_to_be() -> None:
 
 
 def test_other_losses_have_another_constant() -> None:
-    loss = {"absolute_error": "the median of y", "huber": "the constant with the smallest Huber loss"}
+    loss = {"absolute_error": "the median", "huber": "the constant with the smallest Huber loss"}
     for name, constant in loss.items():
         found = said(ll.feature_importance(model, X, Y, loss=name))["headline"]
         assert f"always predicting {constant} has " in found
-        assert "R²" not in found
 
 
 def test_what_shares_divide(imp: Any, shares: Any) -> None:
@@ -124,12 +123,14 @@ def test_probabilities_of_0_are_counted_where_the_error_and_the_shares_are_told(
     p = votes(X)
     own, pairs = np.mean(p[np.arange(N), y] == 0), np.mean(p[:, y].T == 0)
     assert shares.clipped == pytest.approx(pairs)
-    told = said(imp, shares)["sentences"]
-    assert told[0] == (
-        f"For {own:.0%} of the rows the model gives the true class probability 0: their log loss is set to the "
-        "clipping bound, 36.04, on which the log loss above depends."
+    made, there = said(imp, shares), p[np.arange(N), y] == 0
+    without = np.mean(-np.log(p[np.arange(N), y][~there]))
+    assert made["careful"][1] == (
+        f"For {there.sum()} of 120 rows the model gives the true class probability 0. Their log loss is set to the "
+        f"clipping bound, 36.04: without them that of the model would be {without:.4f}, not {imp.error:.3f}."
     )
-    assert f" {pairs:.0%} of the predictions for other rows give the true class probability 0: " in told[1]
+    assert own == there.mean()
+    assert f" {pairs:.0%} of the predictions for other rows give the true class probability 0: " in made["sentences"][0]
     assert any(f"{pairs:.0%} of the predictions for other rows" in note for note in shares.notes)
     smooth = ll.shapley_importance(lambda X: 0.1 + 0.8 * votes(X), X[:, :3], y, loss="log_loss")
     assert smooth.clipped == 0
@@ -177,53 +178,40 @@ def test_the_largest_shares_are_named_in_order_at_most_four(imp: Any, shares: An
         assert largest_shares(made) == texts[case]
 
 
-def test_the_first_feature_is_said_to_be_first_where_that_is_sure(imp: Any) -> None:
-    low, high = imp["x0"].interval()
-    start = "With the values of x0 taken from other rows, the error grows by"
+def test_every_feature_is_said_to_matter_surely_or_not(imp: Any) -> None:
     told = said(imp)["sentences"]
-    assert told[0] == f"{start} {imp['x0'].pfi:.2f} (95% interval {low:.2f} to {high:.2f})."
-    assert told[1] == "x0 ranks first: no other importance is as large (simultaneous intervals at 95%)."
-    alike = explained(lambda X: X[:, 0] + X[:, 1], y=X[:, 0] + X[:, 1])
-    assert said(alike)["sentences"][1] == "Which feature ranks first is uncertain."
-    few = explained(X=X[:2], y=Y[:2])
-    best = max(few.values(), key=lambda one: one.pfi)
-    told = said(few, n_given=2)["sentences"]
-    assert told[0] == f"With the values of {best.name} taken from other rows, the error grows by {best.pfi:.3f}."
-    assert not any("rank" in text for text in told)
+    assert told[0] == (
+        "On new rows, too, the error grows with x0, x1, x2, x3 and x4 shuffled alone (one-sided tests at 5%, Holm)."
+    )
     wrong = explained(lambda X: X[:, 0], y=-X[:, 0])
     told = said(wrong)["sentences"]
-    assert told[0] == "With the values of any one feature taken from other rows, the error did not grow."
-    assert told[1] == ("The error shrinks with the values of x0 taken from other rows (intervals at 95%, Bonferroni).")
-    assert not any("rank" in text or "uncertain" in text for text in told)
-    alone = said(explained(features=["x0"]))["sentences"]
-    assert not any("rank" in text for text in alone)
-    assert alone[1] == (
-        "With its values taken from other rows, the error grows on new rows, too (one-sided test at 5%)."
-    )
+    assert told[0] == "The error shrinks with x0 shuffled (intervals at 95%, Bonferroni)."
+    assert not any("uncertain" in text for text in told)
+    assert said(explained(features=["x0"]))["sentences"] == []  # the first screen says it
+    few = said(explained(X=X[:2], y=Y[:2]), n_given=2)["sentences"]
+    assert not any("test" in text for text in few)
 
 
 def test_features_of_which_nothing_is_sure_are_named(imp: Any) -> None:
     """x5 and x6 are not used: that is sure."""
     tests = "(one-sided tests at 5%, Holm)."
-    assert said(imp)["sentences"][-1] == (
-        "With the values of x5 and x6 taken from other rows, the error of every row is the same."
-    )
+    assert said(imp)["sentences"][-1] == "With x5 and x6 shuffled no error changes."
     some = explained(features=["x0", "x1"])
     assert said(some)["sentences"][-1] == (
-        f"With the values of any one feature taken from other rows, the error grows {tests}"
+        f"On new rows, too, the error grows with each of the 2 features shuffled alone {tests}"
     )
-    start = "It is uncertain whether the error grows with the values of "
+    start = "It is uncertain whether the error grows on new rows with "
     noise = np.random.default_rng(5).normal(size=N)
     for count, tail in (
-        (1, "x0"),
-        (2, "x0 or x1"),
-        (3, "any of x0, x1 and x2"),
-        (7, "any of x0, x1, x2, x3, x4, x5 and"),
+        (2, "{0} or {1}"),
+        (3, "any of {0}, {1} and {2}"),
+        (7, "any of {0}, {1}, {2}, {3}, {4}, {5}"),
     ):
         unrelated = explained(lambda X, count=count: X[:, :count].sum(axis=1), y=noise)
+        used = [f"x{j}" for j in range(count)]
         found = next(text for text in said(unrelated)["sentences"] if text.startswith(start))
-        assert found.startswith(f"{start}{tail}")
-        assert found.endswith(f" taken from other rows {tests}")
+        assert found.startswith(f"{start}{tail.format(*(one.name for one in unrelated._ranked if one.name in used))}")
+        assert found.endswith(f" shuffled {tests}")
 
 
 def test_of_sampled_rows_that_changed_nothing_no_more_is_said() -> None:
@@ -233,13 +221,13 @@ def test_of_sampled_rows_that_changed_nothing_no_more_is_said() -> None:
     def rare(Z: Any) -> Any:
         return Z[:, 0] + 5 * (Z[:, 5] >= highest) * (Z[:, 1] > np.sort(X[:, 1])[-3])
 
-    end, how = "the error of every row is the same", {"loss": "squared_error", "donors": ll.Latin(3)}
+    end, how = "no error changes", {"loss": "squared_error", "donors": ll.Latin(3)}
     sampled = next(
         imp for imp in (ll.feature_importance(rare, X, Y, random_state=s, **how) for s in range(50))
         if not np.any(imp["x5"].local)
     )  # fmt: skip
     told = said(sampled)["sentences"]
-    assert told[-1].endswith(f"x5 and x6 taken from the sampled rows, {end}; others were not tried.")
+    assert told[-1].endswith(f"x5 and x6 shuffled {end} for the sampled rows; others were not tried.")
     assert not any("uncertain whether" in text for text in told)
     told = said(explained(rare, donors="all"))["sentences"]
     assert not any("x5" in text and end in text for text in told)
@@ -251,16 +239,11 @@ def test_a_claim_about_every_feature_rests_on_all_of_them() -> None:
     imp = explained(features=["x0", "x1"])
     partly = replace(imp, features=imp.features | {"x2": replace(explained(X=X[:2], y=Y[:2])["x2"])})
     assert len(partly.estimates().names) == 2
-    assert every_grows(partly) == ranks_first(partly) == ""
-    assert every_grows(imp)
-    assert ranks_first(imp)
-
-
-def test_models_are_listed_by_their_error(imp: Any) -> None:
-    flat = explained(lambda X: 0 * X[:, 0])
-    found = words({"flat": flat, "m": imp}, {}, NOWHERE, N, {})["sentences"][-1]
-    assert found == f"Errors of the models: m {np.mean((Y - model(X)) ** 2):.4f} and flat {np.mean(Y**2):.2f}."
-    assert not any("Errors of the models" in text for text in said(imp)["sentences"])
+    assert leads_surely(Ranking.of(partly)) == ""
+    assert leads_here(Ranking.of(partly)).endswith("how surely is not known.")
+    assert "each of" not in surely_matter(Ranking.of(partly))
+    assert surely_matter(Ranking.of(imp))
+    assert leads_surely(Ranking.of(imp))
 
 
 # What was computed, and what to be careful about.
@@ -287,7 +270,7 @@ def test_few_rows_and_samples_are_a_reason_for_care(imp: Any, monkeypatch: pytes
     assert said(imp, n_given=121)["careful"][1] == "All numbers are about the sample of 120 rows."
     assert said(explained(X=X[:100], y=Y[:100]), n_given=100)["careful"][1:] == []
     few = said(explained(X=X[:99], y=Y[:99]), n_given=99)["careful"]
-    assert few[1:] == ["99 rows are few: intervals are wide, and rare values may be missing."]
+    assert few[:-1] == ["99 rows are few: intervals are wide, and rare values may be missing."]
     monkeypatch.setattr(type(imp), "notes", property(lambda self: ["how", "some rows were left out", "some more"]))
     assert said(imp)["careful"][1:] == ["Some rows were left out.", "Some more."]
 
@@ -303,10 +286,10 @@ def test_correlated_columns_are_named_the_strongest_first(imp: Any) -> None:
     assert 0.7 < found[1][0] < 0.9
     assert correlated_pairs({"a": np.array([1.0, 2, 3, np.nan]), "b": np.array([1.0, 2, np.nan, 4])}) == []  # two rows
     assert correlated_pairs({"a": np.array([1.0, 1, 1, 2, 3]), "b": np.array([4.0, 5, 6, np.nan, np.nan])}) == []
-    text = said(imp, columns={k: v for k, v in columns.items() if k in ("a", "b", "c")})["careful"][1]
-    assert text.startswith(f"Some features are correlated (a and b (-1.00), a and c ({found[1][0]:.2f}) and b and c (")
-    four = dict.fromkeys("abcd", a * 2.0)
-    assert said(imp, columns=four)["careful"][1].count("(1.00)") == 3
+    text = said(imp, columns={k: v for k, v in columns.items() if k in ("a", "b", "c")})["careful"][0]
+    assert text.startswith("a and b go together in the data, as do 2 other pairs: ")
+    of_leaders = {"a": a, "b": a, "x1": a + 12 * e, "z": a}
+    assert said(imp, columns=of_leaders)["careful"][0].startswith("a and x1 go together in the data, as do 5 other")
 
 
 def test_a_correlation_of_07_is_one() -> None:
@@ -371,19 +354,15 @@ def far(name: str, share: float, auc: float = 0.9) -> Extrapolation:
     return Extrapolation(name, auc, share, np.arange(3.0), np.array([0.2, 0.5, 0.8]), ("z",))
 
 
-def test_features_with_replaced_rows_unlike_real_ones_are_named_up_to_six() -> None:
+def test_features_with_replaced_rows_unlike_real_ones_are_named_up_to_three() -> None:
     def told(*ones: Extrapolation) -> str:
-        return far_words(Extrapolations({one.name: one for one in ones}))
+        return hardly_occurring(Extrapolations({one.name: one for one in ones}))
 
-    start = (
-        "Rows with a replaced value differ from real ones. The share of a kind that is at least 10 times rarer among "
-    )
-    start += "real rows: "
+    start = "Shuffling makes rows that hardly occur, on which the numbers rest in part: "
     assert told(far("a", 0.3, 0.6), far("b", 0.009)) == ""  # an AUC of 0.6, or too few far rows, is no warning
-    assert told(far("a", 0.01), far("b", 0.3), far("c", 0.9, 0.5)) == f"{start}b 30% and a 1%."
+    assert told(far("a", 0.01), far("b", 0.3), far("c", 0.9, 0.5)) == f"{start}b 30% and a 1% of the shuffled rows."
     six = [far(f"x{k}", 0.6 - k / 10) for k in range(6)]
-    assert told(*six) == f"{start}x0 60%, x1 50%, x2 40%, x3 30%, x4 20% and x5 10%."
-    assert told(*six, far("y", 0.05), far("z", 0.04)).endswith("x5 10% and 2 more.")
+    assert told(*six) == f"{start}x0 60%, x1 50%, x2 40% and 3 more of the shuffled rows."
 
 
 def test_a_curve_fades_where_most_replaced_rows_are_unlike_real_ones() -> None:

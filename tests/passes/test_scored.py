@@ -581,21 +581,16 @@ def test_predictions_that_differ_by_rounding_are_ties(monkeypatch):
 
 @pytest.mark.thread_unsafe(reason="models that all threads share are fitted")
 @pytest.mark.parametrize("case", ["forest, auc", "linear, median", "boosting, labels"])
-def test_shares_of_a_score_come_from_the_exact_engine_too(case, monkeypatch):
-    """Labels may have ties in coalitions: there the model is asked."""
-    model, y, scorer, engine = EXACT[case]
+def test_shares_of_a_score_are_those_of_the_model(case):
+    """It predicts rows that mix the columns of two rows as fast as any engine, and no labels tie by rounding."""
+    model, y, scorer, _ = EXACT[case]
     model.fit(TABLE, y)
     options = {"loss": get_scorer(scorer), "donors": ll.Latin(3), "random_state": 0}
     found = ll.shapley_importance(model, TABLE, y, **options)
     planned = ll.plan(ll.shapley_importance, model, TABLE, y, **options)
+    assert found.engine == "blackbox"
     assert (set(planned.engines), planned.n_predictions) == ({found.engine}, found.n_predictions)
-    assert found.engine == ("blackbox" if scorer == "f1" else engine)
-    assert (found.n_predictions < 3 * M) == (scorer != "f1")
-    with monkeypatch.context() as patch:
-        patch.setattr(choice, "READERS", ())
-        asked = ll.shapley_importance(model, TABLE, y, **options)
-    assert (asked.engine, planned.way.endswith("by the model")) == ("blackbox", scorer == "f1")
-    np.testing.assert_allclose(found.sfimp, asked.sfimp, atol=1e-12)
+    assert planned.way.endswith("by the model")
 
 
 def test_a_scorer_that_needs_all_rows_gets_them():

@@ -7,7 +7,7 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 
 import losslens as ll
-from losslens.plots.subgroups import COLOURS
+from losslens.plots.canvas import COLOURS
 from pictures import caption, legend, looked_at, texts
 from results_to_draw import N, importance, table
 

@@ -471,6 +471,15 @@ def draw_segments(data, design, part):
     yield ll.weak_segments(data, data.X, data.y, loss="squared_error", progress=False).plot()
 
 
+def draw_together(data, design, part):
+    """Blocks need three rows for their errors; curves alone have no importance."""
+    imp, names = ask(data), data.names
+    if len(names) > 1 and len(data.y) > 3:
+        together = imp.together(data, data.X, data.y, blocks={f"{LONG}: $both$": names[:2]})
+        yield together.plot()
+        yield imp.plot(blocks=together)
+
+
 CASES = {
     "ByGroup.plot": [draw_by_group],
     "ByGroup.plot_curves": [draw_groups],
@@ -486,25 +495,22 @@ CASES = {
     "FeatureScore.plot": [draw_scores],
     "Gap.plot": [draw_gap],
     "Importances.plot": [draw_ranking],
-    "Importances.plot_local": [draw_local],
     "Interactions.plot": [draw_interactions],
     "Interactions.plot_ranking": [draw_interactions],
     "Observations.plot": [draw_observations],
     "Outputs.plot": [draw_outputs],
     "Outputs.plot_lines": [draw_outputs],
     "OverTime.plot": [draw_over_time],
-    "PermutedTarget.plot": [draw_permuted_target],
+    "Ranked.plot": [draw_shapley, draw_refits, draw_permuted_target, draw_impact, draw_left_out],
     "RefitCurve.plot": [draw_refits],
-    "Refits.plot": [draw_refits],
     "Regions.plot": [draw_regions],
-    "RowChanges.plot": [draw_impact, draw_left_out],
     "RowInfluence.plot": [draw_row_influence],
     "ShapleyCurve.plot": [draw_shapley_curve],
     "ShapleyEffect.plot": [draw_shapley_effect],
-    "ShapleyImportance.plot": [draw_shapley],
-    "ShapleyImportance.plot_local": [draw_local],
     "ShapleyImportance.plot_waterfall": [draw_waterfall],
+    "Together.plot": [draw_together],
     "WeakSegments.plot": [draw_segments],
+    "WithLocal.plot_local": [draw_local],
 }
 
 

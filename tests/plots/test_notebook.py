@@ -133,8 +133,3 @@ def test_html_of_scores_and_of_letters_that_the_font_lacks():
     scores = ll.feature_importance(LinearRegression().fit(X, response(X)), X, response(X), loss=get_scorer("r2"))
     assert "特徴0" in show(scores)
     assert image(show(scores))
-
-
-def test_html_knows_what_it_shows():
-    with pytest.raises(TypeError, match="no table for int"):
-        show(3)

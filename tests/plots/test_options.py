@@ -20,7 +20,7 @@ from pictures import LONG, caption, legend, looked_at, named, plot_groups, plot_
 from results_to_draw import importance, response, shapley, slopes, table, three_models
 
 OPTIONS = {"top", "sort", "curves", "center", "scale", "limits", "colors", "labels", "ax"}
-OWN = {"ratio", "part"}  # of a single plot
+OWN = {"blocks", "ratio", "part"}  # of a single plot
 LABELS = {"x0": ("speed", "km/h"), "x2": "age"}
 GREEN, RED = to_hex("tab:green"), to_hex("tab:red")
 

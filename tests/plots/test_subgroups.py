@@ -6,7 +6,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 import losslens as ll
-from losslens.plots.subgroups import LOOKS
+from losslens.plots.canvas import LOOKS
 from pictures import caption, legend, looked_at, no_overlap, plot_groups, texts
 from results_to_draw import N, importance, table
 

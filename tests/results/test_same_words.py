@@ -62,6 +62,7 @@ MADE = {
     "Observations": lambda: shares().rank_rows(),
     "Interactions": lambda: ll.pair_interactions(model, X, Y, **ASKED),
     "Clusters": lambda: shares().clusters(X, k=2),
+    "Together": lambda: importances().together(model, X, Y, blocks={"b": ["x0", "x1"]}, progress=False),
     "WeakSegments": lambda: ll.weak_segments(model, X, Y, **ASKED),
     "ConditionalImpact": lambda: ll.conditional_predictive_impact(model, X, Y, ll.Residual(), **ASKED),
     "LeftOut": lambda: ll.leave_one_covariate_out(LinearRegression(), X, Y, **REFITS),

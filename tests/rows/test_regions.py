@@ -14,6 +14,7 @@ from losslens.results import Region
 from losslens.rows import regions
 from losslens.rows.divergence import divergence, is_constant
 from losslens.rows.splits import PermutationTest, SplitRule, best, candidates, in_words, with_rule
+from losslens.text import in_digits
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -190,13 +191,17 @@ def test_ratios_are_not_too_large_though_the_rule_is_the_best():
 # What is said.
 
 
-def test_a_sentence_has_an_interval_and_the_number_of_rows():
+def test_a_sentence_has_the_numbers_of_the_rows_that_it_names_and_the_interval_of_the_test():
     X, y = simulation()
     found = look(one, X, y, features=["x0", "x3"])
-    side = found.of("x0")[1]
-    ends = f"95% interval {side.ratio_low:,.0f} to {side.ratio_high:,.0f}"
-    expected = f"x0 matters {side.ratio:,.0f} times as much ({ends}) where x2 = 0 ({side.n} rows) as elsewhere."
-    assert found.sentences == [expected]
+    _, side, other = found.of("x0")
+    ends = f"{side.ratio:,.0f} times (95% interval {side.ratio_low:,.0f} to {side.ratio_high:,.0f})"
+    numbers = f"{in_digits(side.pfi)} against {in_digits(other.pfi)}"
+    start = f"x0 matters more where x2 = 0 ({side.n} rows) than elsewhere: {numbers}; "
+    assert found.sentences == [f"{start}{ends} on sides chosen without each row."]
+    there = X[:, 2] == 0
+    imp = ll.feature_importance(one, X, y, loss="squared_error", features=["x0"])["x0"]
+    assert (side.pfi, other.pfi) == pytest.approx((imp.given(there).pfi, imp.given(~there).pfi))
 
 
 def test_where_the_other_side_may_not_matter_the_difference_is_told():
@@ -209,8 +214,8 @@ def test_where_the_other_side_may_not_matter_the_difference_is_told():
     more = max(found.of("x0")[1:], key=lambda side: side.pfi)
     (text,) = found.sentences
     assert np.isnan(more.ratio)
-    assert text.startswith(f"x0 matters more where x2 = 0 ({more.n} rows) than elsewhere: the increase in squared")
-    assert "95% interval" in text
+    assert text.startswith(f"x0 matters more where x2 = 0 ({more.n} rows) than elsewhere: {in_digits(more.pfi)}")
+    assert f"; {in_digits(more.difference)} more (95% interval" in text
     assert "not where" not in text
 
 
@@ -308,7 +313,7 @@ def test_text_and_notebook_show_what_is_sure():
     assert set(found.found) >= {"x0", "x1"}
     lines = repr(found).splitlines()
     listed = [line for line in lines[1:] if "n = " in line]
-    assert len(listed) == sum(len(found._shown(name)) for name in found._told)
+    assert len(listed) == sum(len(found._shown(name)) for name in found._sentences)
     assert not any("x3: all rows" in line for line in lines)
     assert any("no region of" in line and "is sure" in line for line in lines)
     assert len(found._table().lines()) == len(listed)

@@ -15,6 +15,7 @@ from losslens.rows.splits import candidates, sides_of
 from losslens.rows.worst_rules import Rule, RuleSearch
 from losslens.tables.frames import as_table
 from losslens.tables.sample import Sample
+from losslens.text import in_digits
 
 N = 600
 LOSS = {"loss": "squared_error", "progress": False}
@@ -255,9 +256,23 @@ def test_numbers_are_those_of_the_judging_rows(found):
     """A mean of the judged rows lies between the least and the largest of them, and they are fewer than all."""
     [one] = found.segments
     assert 0 < one.judged < one.n
-    assert one.low < one.error < one.high
-    assert one.difference == pytest.approx(one.error - one.other)
-    assert one.ratio == pytest.approx(one.error / one.other)
+    assert one.judged_low < one.judged_error < one.judged_high
+    assert one.difference == pytest.approx(one.judged_error - one.judged_other)
+    assert one.ratio == pytest.approx(one.judged_error / one.judged_other)
+
+
+def test_a_sentence_says_the_error_of_the_rows_that_it_names(found):
+    """Of all of them; what judged them carries its own number of rows and its interval."""
+    _, y = drawn()
+    [one] = found.segments
+    there = found.mask(0)
+    assert there.sum() == one.n
+    assert one.error == pytest.approx(np.mean(y[there] ** 2))
+    assert one.other == pytest.approx(np.mean(y[~there] ** 2))
+    assert found.sentences[0].startswith(
+        f"The squared error is {in_digits(one.error)} where {one.rule} ({one.n} rows, "
+    )
+    assert f"On the {one.judged} of these rows that had no part in finding the rule it is" in found.sentences[0]
 
 
 # The result.
@@ -266,8 +281,8 @@ def test_numbers_are_those_of_the_judging_rows(found):
 def test_the_table_and_the_text(found):
     frame = found.to_frame()
     assert list(frame.columns) == [
-        "rule", "n", "share", "error", "low", "high", "other", "difference", "difference_low", "difference_high",
-        "ratio", "ratio_low", "ratio_high", "p", "judged",
+        "rule", "n", "share", "error", "other", "judged", "judged_error", "judged_low", "judged_high", "judged_other",
+        "difference", "difference_low", "difference_high", "ratio", "ratio_low", "ratio_high", "p",
     ]  # fmt: skip
     assert repr(found).startswith("Weak segments: 1 segment; squared error")
     assert found.segments[0].rule in found._repr_html_().replace("&gt;", ">")

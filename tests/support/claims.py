@@ -16,10 +16,13 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import log_loss, r2_score
+from sklearn.metrics import log_loss
 
 import losslens as ll
-from losslens.page.scored import how_score, score_dict, score_opening
+from losslens.page.baseline import baseline
+from losslens.page.opening import how_well
+from losslens.page.ranking import Ranking, tested_features, what_matters
+from losslens.page.scored import how_score, score_dict
 from losslens.text import CLAIMS, Sentence, in_digits, share_in_words
 
 Floats = NDArray[np.float64]
@@ -221,13 +224,13 @@ def _headline(case: Case, text: str) -> bool:
     prediction, y = case.kind.model(case.X), case.y
     losses = case.losses(prediction)
     if case.kind.loss == "squared_error":
-        constant, score = float(np.mean((y - y.mean()) ** 2)), f"(R² {round(r2_score(y, prediction), 2) + 0.0:.2f})"
+        constant = float(np.mean((y - y.mean()) ** 2))
     else:
-        constant, score = float(log_loss(y, np.broadcast_to([1 - y.mean(), y.mean()], (len(y), 2)))), ""
+        constant = float(log_loss(y, np.broadcast_to([1 - y.mean(), y.mean()], (len(y), 2))))
     skill = 1 - losses.mean() / constant
-    worse = "less than the model" in text
-    direction = "about the same" in text if abs(skill) < 0.005 else worse if skill < 0 else f"{skill:.0%}" in text
-    return in_digits(losses.mean()) in text and in_digits(constant) in text and score in text and direction
+    worse, smaller = "less than the model" in text, share_in_words(skill, 1)
+    direction = "about the same" in text if abs(skill) < 0.005 else worse if skill < 0 else smaller in text
+    return in_digits(losses.mean()) in text and in_digits(constant) in text and direction
 
 
 def _near(text: str, wanted: float) -> bool:
@@ -242,12 +245,9 @@ def _near(text: str, wanted: float) -> bool:
 def _how_far_off(case: Case, text: str) -> bool:
     """Root of the mean squared error: of the model, and of the mean of y."""
     error, constant = case.losses(case.kind.model(case.X)).mean(), np.var(case.y)
-    only = error > constant * 1.005
-    same = "about as much" in text
-    told = same == (abs(1 - error / constant) < 0.005) and ("only" in text) == only
-    return (
-        told and f" {len(case.y):,} rows" in text and _near(text, error**0.5) and (same or _near(text, constant**0.5))
-    )
+    less, same = "less than the model" in text, "as well" in text
+    told = same == (abs(1 - error / constant) < 0.005) and (same or less == (error > constant))
+    return told and f" {len(case.y):,} rows" in text and _near(text, error**0.5) and _near(text, constant**0.5)
 
 
 def _how_often_right(case: Case, text: str) -> bool:
@@ -263,9 +263,12 @@ def _how_often_right(case: Case, text: str) -> bool:
 
 
 def _grown(case: Case, text: str) -> bool:
-    """The first feature has the largest importance on these rows, and its number is that of its error."""
-    found, error = _importances(case), case.losses(case.kind.model(case.X)).mean()
+    """The first feature has the largest importance on these rows, and its number is that of its error, or score."""
     best = int(named(text)[0][1:])
+    if _by_score(text):
+        base, found = _scores(case)
+        return bool(found[best] >= found.max() - 1e-12) and _near(text, abs(base - found[best]))
+    found, error = _importances(case), case.losses(case.kind.model(case.X)).mean()
     after = error + found[best]
     told = (
         _near(text, after**0.5) if case.kind.loss == "squared_error" else _typical(text, np.exp(-error), np.exp(-after))
@@ -275,16 +278,44 @@ def _grown(case: Case, text: str) -> bool:
 
 def _typical(text: str, now: float, after: float) -> bool:
     """Two typical probabilities of the true class, in percent."""
-    said = [float(share) / 100 for share in re.findall(r"([\d.]+)%", text)]
+    said = [float(share) / 100 for share in re.findall(r"([\d.]+)%", text.partition("the true class")[2])]
     return "over" in text or "under" in text or np.allclose(said[:2], [after, now], atol=0.0051)
 
 
-def _leads_unsurely(case: Case, text: str) -> bool:
+def _by_score(text: str) -> bool:
+    return "ROC AUC" in text or "R²" in text
+
+
+def _leads_here(case: Case, text: str) -> bool:
     """Whether others are named that may come first: they are not known to be unused."""
     return _grown(case, text) and not set(named(text)[2:]) & case.kind.unused
 
 
+def _no_single_feature(case: Case, text: str) -> bool:
+    """That the model is better than the simplest alternative is said of new rows."""
+    return _grown(case, text) and ("surely does better" not in text or _beyond_constant(case.kind) < 0)
+
+
+def _how_well(case: Case, text: str) -> bool:
+    if _by_score(text):
+        auc = case.kind.loss == "log_loss"
+        return _near(text.partition("(")[0], abs(_scores(case)[0])) and auc == ("random ranking has 0.5" in text)
+    return (_how_often_right if case.kind.loss == "log_loss" else _how_far_off)(case, text)
+
+
+def _nothing_matters(case: Case, text: str) -> bool:
+    found = _scores(case)[1] if _by_score(text) else _importances(case)
+    return bool(found.max() <= 1e-12) and ("surely does better" not in text or _beyond_constant(case.kind) < 0)
+
+
+def _surely_matter(case: Case, text: str) -> bool:
+    names = named(text) or [f"x{j}" for j in range(3)]
+    return all(case.true_pfi(name) > 0 for name in names)
+
+
 def _no_better(case: Case, text: str) -> bool:
+    if text.startswith("On new rows"):
+        return True
     losses = case.losses(case.kind.model(case.X))
     share = np.broadcast_to(np.bincount(case.y) / len(case.y), (len(case.y), 2)) if case.y.dtype.kind == "i" else 0
     constant = np.var(case.y) if case.y.dtype.kind == "f" else log_loss(case.y, share)
@@ -293,7 +324,7 @@ def _no_better(case: Case, text: str) -> bool:
 
 def _at_the_bound(case: Case, text: str) -> bool:
     own = case.kind.model(case.X)[np.arange(len(case.y)), case.y]
-    return bool((own == 0).any())
+    return text.startswith(f"For {np.sum(own == 0)} of {len(own)} rows")
 
 
 def _pair_losses(case: Case) -> Floats:
@@ -359,14 +390,6 @@ def _doubtful(case: Case, text: str) -> bool:
     return few and (bound or case.kind.loss == "log_loss")
 
 
-def _grows_most(case: Case, text: str) -> bool:
-    found = _importances(case)
-    if "did not grow" in text:
-        return bool(found.max() <= 1e-12)
-    best = int(named(text)[0][1:])
-    return bool(found[best] >= found.max() - 1e-12) and in_digits(found[best]) in text
-
-
 def _ranks_first(case: Case, text: str) -> bool:
     first, *others = sorted(case.kind.pfi, reverse=True)
     return case.true_pfi(named(text)[0]) == first > others[0]
@@ -375,10 +398,6 @@ def _ranks_first(case: Case, text: str) -> bool:
 def _largest_shares(case: Case, text: str) -> bool:
     parts = [int(part) for part in re.findall(r"\((-?\d+)%\)", text)]
     return parts == sorted(parts, reverse=True) and not set(named(text)) & case.kind.unused
-
-
-def _pairs_in(text: str) -> list[frozenset[str]]:
-    return [frozenset(pair) for pair in re.findall(r"(x\d) and (x\d) \(", text)]
 
 
 def _helped_rows(case: Case, text: str) -> bool:
@@ -420,12 +439,6 @@ def _beyond_constant(kind: Kind) -> float:
     return float(case.losses(kind.model(case.X)).mean() - constant)
 
 
-def _perhaps_no_better(case: Case, text: str) -> bool:
-    found = re.findall(r"is (\S+) \(95% interval (\S+) to (\S+)\)", text)[0]
-    value, low, high = (float(part.replace(",", "")) for part in found)
-    return low <= 0 <= high and low <= value <= high
-
-
 def _no_more_often_right(case: Case, text: str) -> bool:
     if case.kind.loss != "log_loss":
         return False
@@ -437,6 +450,7 @@ def _no_more_often_right(case: Case, text: str) -> bool:
 def _off_in_a_range(case: Case, text: str) -> bool:
     """On new rows with a prediction in that range, the mean residual has the sign that is said."""
     low, high = map(float, re.findall(r"predicts (\S+) to (\S+),", text)[0])
+    low, high = low - 0.005 * abs(low), high + 0.005 * abs(high)  # as rounded
     new = _new_rows(case.kind)
     prediction = case.kind.model(new.X)
     inside = (prediction >= low) & (prediction <= high)
@@ -448,11 +462,11 @@ def _misses_a_probability(case: Case, text: str) -> bool:
     if case.kind.loss != "log_loss":
         return False
     label, low, high, said, seen = re.findall(
-        r"class (\d) a probability of (.*?)% to (.*?)%, on average (.*?)%, the class occurs in (.*?)%", text
+        r"class (\d) a probability of (.*?)%(?: to (.*?)%)?, on average (.*?)%, the class occurs in (.*?)%", text
     )[0]
     new = _new_rows(case.kind)
     p = case.kind.model(new.X)[:, int(label)]
-    low, high, said, seen = (float(re.sub("under |over ", "", part)) / 100 for part in (low, high, said, seen))
+    low, high, said, seen = (float(re.sub("under |over ", "", part)) / 100 for part in (low, high or low, said, seen))
     inside = (p >= low - 0.01) & (p <= high + 0.01)
     more = seen > said
     return bool(((new.y == int(label))[inside].mean() > p[inside].mean()) == more)
@@ -502,9 +516,9 @@ def told_by_score(case: Case) -> dict[str, Any]:
     classes = case.kind.loss == "log_loss"
     model = FittedClassifier(case.kind) if classes else FittedRegressor(case.kind)
     found = ll.feature_importance(model, case.X, case.y, loss="roc_auc" if classes else "r2", donors="all")
-    scores = {"it": found}
-    opening = [next(text for text in some if text) for some in score_opening(scores, len(case.y), len(case.y))]
-    return {"words": [*opening, how_score(found)], **score_dict(scores, "log loss", None)}
+    ranking = Ranking.of(found, baseline=baseline(found))
+    opening = [how_well({"it": found}, "y", len(case.y)), *what_matters(ranking), *tested_features(ranking)]
+    return {"words": [*opening, how_score(found)], **score_dict({"it": found}, "log loss", None)}
 
 
 def _scores(case: Case) -> tuple[float, Floats]:
@@ -526,48 +540,28 @@ def _scores(case: Case) -> tuple[float, Floats]:
     return base, np.array(found)
 
 
-def _how_high(case: Case, text: str) -> bool:
-    auc = case.kind.loss == "log_loss"
-    return _near(text.partition("(")[0], abs(_scores(case)[0])) and auc == ("by chance has 0.5" in text)
-
-
-def _leads_by_score(case: Case, text: str) -> bool:
-    base, found = _scores(case)
-    best = int(named(text)[0][1:])
-    doubted = set(named(text)[2:]) & case.kind.unused
-    return bool(found[best] >= found.max() - 1e-12) and _near(text, abs(base - found[best])) and not doubted
-
-
 Truth = Callable[[Case, str], bool]
 TRUTHS: dict[str, Truth] = {
     "question": holds,
-    "how_far_off": _how_far_off,
-    "how_often_right": _how_often_right,
-    "how_large": lambda case, text: False,  # no loss here is told so
-    "nothing_matters": lambda case, text: bool(_importances(case).max() <= 1e-12),
+    "how_well": _how_well,
+    "nothing_matters": _nothing_matters,
     "one_feature": lambda case, text: False,  # there are three
     "leads_surely": lambda case, text: _ranks_first(case, text) and _grown(case, text),
-    "perhaps_nothing_matters": _grown,
-    "leads_unsurely": _leads_unsurely,
-    "leads_here": lambda case, text: False,  # every feature has a standard error
+    "no_single_feature": _no_single_feature,
+    "leads_here": _leads_here,
     "no_better": _no_better,
-    "may_be_no_better": holds,
-    "related_features": lambda case, text: frozenset(named(text)) in case.kind.dependent,
-    "hardly_occurring_cases": _tied,
-    "not_seen_in_training": holds,
+    "related": lambda case, text: frozenset(named(text)) in case.kind.dependent,
+    "hardly_occurring": _tied,
+    "unlike_real_rows": lambda case, text: "unlike any real one" not in text or _tied(case, text),
     "headline": _headline,
     "at_the_bound": _at_the_bound,
     "from_other_rows": _from_other_rows,
     "largest_shares": _largest_shares,
     "negative_shares": lambda case, text: bool(named(text)) and not set(named(text)) & case.kind.unused,
-    "grows_most": _grows_most,
-    "ranks_first": _ranks_first,
-    "first_is_uncertain": holds,
-    "every_grows": lambda case, text: min(case.kind.pfi) > 0,
+    "surely_matter": _surely_matter,
     "uncertain": lambda case, text: not set(named(text)) & case.kind.unused,
     "shrinks": lambda case, text: all(case.true_pfi(name) < 0 for name in named(text)),
     "unused": lambda case, text: set(named(text)) <= case.kind.unused,
-    "errors_of_models": holds,
     "how_importances": lambda case, text: f"{len(case.y):,} rows" in text,
     "how_shares": holds,
     "how_computed": holds,
@@ -583,11 +577,8 @@ TRUTHS: dict[str, Truth] = {
     "no_error": lambda case, text: not case.losses(case.kind.model(case.X)).any(),
     "negative_rows": _negative_rows,
     "matters_more": _region,
-    "unlike_real_rows": lambda case, text: "unlike any real one" not in text or _tied(case, text),
     "warned_in_words": _tied,
-    "correlated": lambda case, text: set(_pairs_in(text)) <= case.kind.dependent,
     "far_from_real": _tied,
-    "far_words": _tied,
     "region": _region,
     "works_together": lambda case, text: frozenset(named(text)[:2]) in case.kind.together,
     "helped_rows": _helped_rows,
@@ -599,7 +590,6 @@ TRUTHS: dict[str, Truth] = {
     "error_is_larger": _worse_there,
     "no_weak_segment": lambda case, text: len(case.y) >= 100 or "needs 100 rows" in text,
     "worse_than_constant": lambda case, text: _beyond_constant(case.kind) > 0,
-    "perhaps_no_better": _perhaps_no_better,
     "no_more_often_right": _no_more_often_right,
     "off_in_a_range": _off_in_a_range,
     "misses_a_probability": _misses_a_probability,
@@ -609,8 +599,4 @@ TRUTHS: dict[str, Truth] = {
     "errors_differ": lambda case, text: False,  # likewise
     "told_by": holds,
     "how_score": lambda case, text: "exact over all pairs" in text,
-    "how_high": _how_high,
-    "no_feature_by_score": lambda case, text: bool(_scores(case)[1].max() <= 1e-12),
-    "leads_surely_by_score": lambda case, text: _ranks_first(case, text) and _leads_by_score(case, text),
-    "leads_by_score": _leads_by_score,
 }

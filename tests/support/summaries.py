@@ -50,6 +50,10 @@ def made(
                  "measure": "How far off the predictions are (root mean squared error)",
                  "unit": "root mean squared error"},
         "target": {"name": "y", "reads": "values", "classes": None, "shown": None, "drawn": None},
+        "told": {
+            "measure": "How far off the predictions are", "texts": ["0.500"] * models, "tail": "",
+            "alternative": "always predicting the average", "number": "2.00",
+        },
         "rounded": None, "embed": "all", "holds": f"This file holds {n} rows.", "n_explained": n,
         "n": n, "n_given": n_given or n, "by": None, "score": None,
         "for_whom": None, "compared": None, "segments": None,
@@ -74,7 +78,16 @@ def with_findings(summary: Made) -> Made:
         feature["extrapolation"] = far | {"faded": faded & (place == 0)}
     rules = [("", 0, 150, np.nan), ("b ≤ 0", 1, 80, 0.003), ("b > 0", 1, 70, 0.003)]
     tree = [
-        {"rule": rule, "depth": depth, "n": many, "pfi": 1.5 * many, "low": 1.0 * many, "high": 2.0 * many, "p": p}
+        {
+            "rule": rule,
+            "depth": depth,
+            "n": many,
+            "pfi": 1.5 * many,
+            "low": 1.0 * many,
+            "high": 2.0 * many,
+            "p": p,
+            "contrast": "1.1 times" if rule else "",
+        }
         for rule, depth, many, p in rules
     ]
     features[0]["regions"] = {"sentences": ["a matters 1.1 times as much where b ≤ 0."], "tree": tree}

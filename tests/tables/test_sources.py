@@ -54,11 +54,11 @@ def test_parts_are_the_table(folder, kind):
         assert np.concatenate(found).tolist() == expected
         assert [part.start for part in parts] == np.cumsum([0, *map(len, found)])[:-1].tolist()
     assert max(part.rows for part in source.cut(2).parts) <= 2
-    assert np.asarray(source.whole(["number"])["number"]).tolist() == expected
+    assert np.asarray(source.in_memory(["number"])["number"]).tolist() == expected
 
 
 def test_types_and_categories_are_those_of_one_table(folder):
-    whole = as_source(folder).whole(["number", "whole", "word", "kind"])
+    whole = as_source(folder).in_memory(["number", "whole", "word", "kind"])
     pd.testing.assert_frame_equal(whole, FRAME, check_categorical=False)
     assert set(whole["kind"].cat.categories) == {"x", "y", "z"}
 
@@ -125,4 +125,4 @@ def test_folders_of_one_value_each_are_a_column(tmp_path):
         FRAME.to_parquet(tmp_path / f"year={year}" / "0.parquet")
     source = as_source(tmp_path)
     assert source.names == (*FRAME.columns, "year")
-    assert source.whole(["year"])["year"].tolist() == [2024] * 10 + [2025] * 10
+    assert source.in_memory(["year"])["year"].tolist() == [2024] * 10 + [2025] * 10

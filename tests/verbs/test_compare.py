@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import brute
 import losslens as ll
-from losslens.plots.subgroups import LOOKS
+from losslens.plots.canvas import LOOKS
 from losslens.results.comparison import Comparison
 from losslens.uncertainty.standard_errors import interval
 from pictures import caption, legend, looked_at, texts

@@ -195,11 +195,11 @@ def test_the_planned_seconds_are_those_that_the_model_takes(monkeypatch, donors,
 
 
 def test_a_model_slower_than_a_second_is_called_once(monkeypatch):
-    """Then the whole call counts as the time of its rows."""
-    clock = Clock(monkeypatch, 0.0, 0.1)
+    """With one row, and the whole call counts as its time."""
+    clock = Clock(monkeypatch, 0.0, 1.1)
     _, planned, asked = clock.of(partial(ll.plan, ll.feature_effect), clock, X, features="x1")
-    assert asked == [16]
-    assert planned.seconds == pytest.approx(0.1 * planned.n_predictions, rel=1e-4)
+    assert asked == [1]
+    assert planned.seconds == pytest.approx(1.1 * planned.n_predictions, rel=1e-4)
 
 
 def test_the_calls_of_a_scorer_are_part_of_the_seconds(monkeypatch):

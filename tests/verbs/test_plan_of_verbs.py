@@ -73,9 +73,9 @@ CALLS = {
 
 
 def test_every_verb_has_a_plan_or_needs_none():
-    """A verb takes a model or learner and X; `load`, `plan` and `time_blocks` are no verbs."""
+    """A verb takes a model or learner and X; the others predict nothing."""
     public = [getattr(ll, name) for name in ll.__all__]
-    verbs = {one for one in public if inspect.isfunction(one)} - {ll.load, ll.plan, ll.time_blocks}
+    verbs = {one for one in public if inspect.isfunction(one)} - {ll.load, ll.plan, ll.time_blocks, ll.feature_groups}
     assert verbs == set(PLANNED)
     assert set(CALLS) == set(PLANNED)
 
@@ -92,9 +92,10 @@ def test_every_verb_is_planned(verb):
     assert repr(planned).startswith("Plan: ")
 
 
-def test_blocks_of_time_have_no_plan():
-    with pytest.raises(ValueError, match="time_blocks makes no predictions"):
-        ll.plan(ll.time_blocks, None, X)
+@pytest.mark.parametrize("verb", [ll.time_blocks, ll.feature_groups])
+def test_what_predicts_nothing_has_no_plan(verb):
+    with pytest.raises(ValueError, match=f"{verb.__name__} makes no predictions"):
+        ll.plan(verb, None, X)
 
 
 # Counts.

@@ -261,7 +261,7 @@ def test_files_that_are_read_in_parts_take_no_blocks_and_choose_none(tmp_path):
     model = LinearRegression().fit(frame[["a", "b"]], frame["y"])
     imp = ll.feature_importance(model, tmp_path / "rows.parquet", "y", **asked)
     times = np.arange(len(frame))
-    assert imp["a"].whole is not None
+    assert imp["a"].totals is not None
     with pytest.raises(ValueError, match="groups"):
         ll.feature_importance(model, tmp_path / "rows.parquet", "y", groups=ll.time_blocks(times, 99), **asked)
     with pytest.raises(ValueError, match="time_blocks needs the values of every row, but this result comes from files"):

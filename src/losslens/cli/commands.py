@@ -26,7 +26,7 @@ from losslens.cli.options import RUNNING, SOURCE, TABLE, Arguments, Verb
 from losslens.cli.printing import Output, Sheet, digits, plain, probability, records
 from losslens.cli.running import takes
 from losslens.cli.tables import LoadedRows, rows_with
-from losslens.results import Comparison, FeatureImportance, Importances, ShapleyImportance, TimeBlocks
+from losslens.results import Comparison, Importances, ShapleyImportance
 from losslens.results.table import ResultTable, or_else
 from losslens.tables.frames import as_table
 from losslens.text import size_in_words
@@ -67,7 +67,7 @@ def importance(args: Arguments) -> Output:
         "design": imp.design,
     }
     facts |= {"n_rows": len(rows.y), "n_predictions": imp.n_predictions}
-    blocks = [repr(groups).split("\n")[0], groups.chosen] if isinstance(groups, TimeBlocks) else []
+    blocks = [repr(groups).split("\n")[0], groups.chosen] if hasattr(groups, "chosen") else []
     notes = [*sampled(rows), *filter(None, blocks), *imp.notes, *imp.cautions]
     return Output(f"Importance: {imp.headline}", [sheet], notes, entries, facts, imp)
 
@@ -139,7 +139,7 @@ def segments(args: Arguments) -> Output:
     groups = None if args.groups is None else np.asarray(rows.column(args.groups))
     options = options_for(ll.weak_segments, args, sample_weight=rows.weight, groups=groups)
     weak = ll.weak_segments(model, rows.X, rows.y, **options)
-    columns = ["rule", "n", "share", "error", "low", "high", "other", "ratio", "p"]
+    columns = ["rule", "n", "share", "error", "other", "judged", "judged_error", "judged_low", "judged_high", "p"]
     table = weak._table()
     sheets = [Sheet(columns, table.texts(columns), words=("rule",))] if weak.segments else []
     facts = {"loss": weak.title, "error": weak.error, "error_low": weak.low, "error_high": weak.high}
@@ -210,7 +210,7 @@ def _weights(rows: dict[str, LoadedRows], several: bool) -> Any:
 def _curve(one: Any, label: Any, notes: list[str]) -> list[dict[str, Any]]:
     """One record a value; with a loss, the effect beside the importance."""
     entries, effect, remark = records(one.to_frame()), one, ""
-    if isinstance(one, FeatureImportance):
+    if hasattr(one, "pi") and not one._is_score:
         try:
             effect = one.effect if label is None else one.effect_of(label)
             for row, value in zip(entries, np.ravel(effect.pd).tolist(), strict=True):

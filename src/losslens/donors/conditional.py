@@ -32,8 +32,8 @@ class Conditioning(Frozen):
     explained: float  # by these columns: share of the variance, or of the log loss of categories
     leaf: Indices | None = None  # (n,): the leaf of each row; donors come from the same one
     rules: tuple[str, ...] = ()  # one a leaf
-    told: float = np.nan  # the share of rows in which the exchange test recognises the drawn value; 1/2 by chance
-    told_p: float = np.nan  # p-value of no difference between drawn and real values given these columns
+    recognised: float = np.nan  # the share of rows in which the exchange test recognises the drawn value; 1/2 by chance
+    recognised_p: float = np.nan  # p-value of no difference between drawn and real values given these columns
 
     def at(self, rows: Indices) -> Conditioning:
         """The record of the draw for some of the rows."""
@@ -49,7 +49,7 @@ class Conditioning(Frozen):
     @property
     def in_doubt(self) -> bool:
         """Whether drawn values differ from real ones given these columns: the sampler is not right."""
-        return bool(self.told_p <= LEVEL)
+        return bool(self.recognised_p <= LEVEL)
 
     @property
     def headline(self) -> str:
@@ -63,8 +63,10 @@ class Conditioning(Frozen):
     def __repr__(self) -> str:
         lines = [self.headline]
         if self.in_doubt:
-            told = share_in_words(self.told)
-            lines.append(f"drawn values are told from real ones in {told} of the rows, p = {self.told_p:.2g}")
+            recognised = share_in_words(self.recognised)
+            lines.append(
+                f"drawn values are told from real ones in {recognised} of the rows, p = {self.recognised_p:.2g}"
+            )
         if self.leaf is not None:
             count = np.bincount(self.leaf, minlength=len(self.rules))
             largest = np.argsort(-count, kind="stable")
@@ -120,7 +122,7 @@ class BoundSampler(Design):
         share, p = self._exchange_test(columns, given, drawn)
         return Conditioning(
             name, tuple(names[j] for j in given), rest=len(given) == len(names) - len(columns),
-            explained=drawn.explained, leaf=drawn.leaf, rules=drawn.rules, told=share, told_p=p,
+            explained=drawn.explained, leaf=drawn.leaf, rules=drawn.rules, recognised=share, recognised_p=p,
         )  # fmt: skip
 
     def _exchange_test(self, columns: Sequence[int], given: Sequence[int], drawn: DrawnValues) -> ExchangeTest:

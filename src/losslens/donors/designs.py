@@ -182,7 +182,7 @@ class Design:
         return self.all_pairs
 
 
-def _positive_whole(m: object, name: str) -> None:
+def _check_m(m: object, name: str) -> None:
     if isinstance(m, bool) or not isinstance(m, (int, np.integer)) or m < 1:
         raise ValueError(f"{name} needs a whole number of donors, at least 1; got {m!r}")
 
@@ -261,7 +261,7 @@ class Grid(Design):
         if (self.m is None) == (self.values is None):
             raise ValueError("Grid takes either m, a number of donors, or values=[...], and not both")
         if self.m is not None:
-            _positive_whole(self.m, "Grid")
+            _check_m(self.m, "Grid")
         else:
             object.__setattr__(self, "values", _plain_values(self.values))
         if not is_one_of(self.at, ("random", "quantiles")):
@@ -302,7 +302,7 @@ class _Columns(Design):
     m: int
 
     def __post_init__(self) -> None:
-        _positive_whole(self.m, type(self).__name__)
+        _check_m(self.m, type(self).__name__)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.m})"
@@ -415,7 +415,7 @@ class Derangements(Design):
 
     def __post_init__(self) -> None:
         if self.m is not None:
-            _positive_whole(self.m, "Derangements")
+            _check_m(self.m, "Derangements")
 
     def __repr__(self) -> str:
         return f"Derangements({'' if self.m is None else self.m})"

@@ -54,7 +54,7 @@ class Ask:
     own: Indices  # (n,)
     size: int
     donor_values: DonorValues | None = None
-    whole: bool = False  # whether these are the distinct values of the table, in order
+    all_values: bool = False  # whether these are the distinct values of the table, in order
 
     @property
     def width(self) -> int:
@@ -176,8 +176,8 @@ def pose(subject: Subject, design: Design, n: int, entropy: int, *, same_for_all
 def _ask(subject: Subject, own: Indices, first: Indices, **more: Any) -> Ask:
     feature = subject.feature
     index = (first,) * len(feature.columns)
-    whole = first is subject.distinct.first
-    return Ask(feature.name, feature.columns, subject.columns, index, own, len(first), whole=whole, **more)
+    all_values = first is subject.distinct.first
+    return Ask(feature.name, feature.columns, subject.columns, index, own, len(first), all_values=all_values, **more)
 
 
 def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:

@@ -16,7 +16,7 @@ import numpy as np
 from losslens.donors.designs import Latin
 from losslens.donors.leaves import grown, leaves_of, same_values
 from losslens.donors.residuals import FOLDS, Chances, Folds, Residuals, by_classes, neighbourhoods, rounded_like
-from losslens.tables.checks import check_whole
+from losslens.tables.checks import check_count
 from losslens.tables.columns import Column, narrow, stable_order
 from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.numbers import Numbers
@@ -345,7 +345,7 @@ def _check(given: Any, m: Any) -> None:
     if given is not None and (isinstance(given, (str, bytes)) or not isinstance(given, Iterable)):
         raise TypeError(f"given is a list of columns, such as ['age', 'sex']; got {given!r}")
     if m is not None:
-        check_whole(m, "m of donors a row")
+        check_count(m, "m of donors a row")
 
 
 def _call_text(name: str, estimator: Any, given: Iterable[Any] | None) -> str:

@@ -27,7 +27,7 @@ from losslens.losses import Loss, Response
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column
 from losslens.tables.frames import Table
-from losslens.tables.sample import Sample, chunks
+from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.cell_weights import CellWeights
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 AnswerWay = Literal["cells", "steps", "sums", "factors"]
 SINGLE_TOLERANCE = 1e-5  # of models that sum in float32 (XGBoost, linear models of float32 tables)
-MIXED = 1 << 20  # values of rows that are mixed at a time
 
 
 class Declined(Exception):  # noqa: N818 - not an error: the caller falls back to the black box
@@ -176,7 +175,7 @@ class ExactEngine(ABC):
     inside_link: ClassVar[bool] = False  # whether columns add up inside a link, not in predictions
     sums_losses: ClassVar[bool] = False  # whether means of losses are closed forms, not means of cells
     sorts_values: ClassVar[bool] = False  # whether it is built from the distinct values of columns
-    fills_own_donors: ClassVar[bool] = False  # whether `fill` takes donors of each row's own; else see `MixedRows`
+    fills_own_donors: ClassVar[bool] = False  # whether `fill` takes donors of each row's own
 
     @property
     def own_rounding(self) -> bool:
@@ -191,6 +190,11 @@ class ExactEngine(ABC):
     def magnitude(self) -> float:
         """The largest of what is added up for a prediction; 0 where an engine has no such bound."""
         return 0.0
+
+    @property
+    def asked(self) -> int:
+        """Rows that the model has predicted for the engine."""
+        return 0
 
     @property
     def uses(self) -> Floats | None:
@@ -221,33 +225,6 @@ class ExactEngine(ABC):
         return PlayerGames()
 
 
-@dataclass(frozen=True)
-class MixedRows:
-    """Predicts cells one by one with an exact engine that takes all pairs only, under designs of some pairs."""
-
-    engine: ExactEngine
-    columns: int  # of the table
-
-    def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
-        """Predictions of these rows, unchanged and in all cells of each ask, some rows at a time."""
-        base, cells = self.engine.predict(rows), []
-        tick(len(rows))
-        for ask in asks:
-            of_ask = np.empty((len(rows), ask.width, *base.shape[1:]), base.dtype)
-            for part in chunks(rows, ask.width * self.columns, MIXED):
-                value = np.arange(ask.size)[None] if ask.donor_values is None else ask.donor_values[rows[part]]
-                value = np.broadcast_to(value, of_ask[part].shape[:2])
-                source = np.repeat(rows[part], ask.width)[:, None].repeat(self.columns, axis=1)
-                for column, index in zip(ask.columns, ask.index, strict=True):
-                    source[:, column] = index[value].ravel()
-                of_ask[part] = self.engine.predict(source).reshape(of_ask[part].shape)
-                own_rows, own_places = np.nonzero(value == ask.own[rows[part], None])
-                of_ask[part][own_rows, own_places] = base[part][own_rows]  # a row at its own value is the row itself
-                tick(ask.most(len(value)))
-            cells.append(of_ask)
-        return Answer(base, cells, [0] * len(asks))
-
-
 Losses: TypeAlias = Callable[[Indices, NDArray[Any]], Floats]  # the losses of some rows, given predictions
 # Some rows -> Shapley values of their sums, summed over the donors with D weightings, (D, rows, p, K).
 SumEffects: TypeAlias = Callable[[Indices], Floats]
@@ -265,6 +242,7 @@ class Site:
     progress: bool | None
     losses: Losses | None = None
     weight: Floats | None = None  # of the rows; None: all alike
+    respond: Callable[[Any], NDArray[Any]] | None = None  # the model's predictions of a table
 
 
 Array: TypeAlias = NDArray[Any]

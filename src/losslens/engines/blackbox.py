@@ -13,19 +13,18 @@ mode). No number is exact then. Rounding depends on the batch, too: predictions 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from math import ceil
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import FEW_VALUES, Ask
-from losslens.engines.base import Answer, ExactEngine, GameArrays
+from losslens.engines.base import Answer, GameArrays
 from losslens.engines.batches import UNCHANGED, ColumnBlock, Cut, OwnValues, SharedGrid, edits, group, pack, pieces
 from losslens.losses import Loss
 from losslens.progress import Tick
@@ -35,11 +34,9 @@ from losslens.tables.sample import Sample
 from losslens.typing import Indices, Mask
 from losslens.workers import PerThread, choose_workers, warn_once
 
-FEW_ROWS, FASTEST_GROWTH = 16, 16  # rows of the first timed call, and how many times more the next may have
+FEW_ROWS = 16  # whose cells say, besides the unchanged rows, how predictions vary
 SMALL_TASK = 10_000  # rows, at most
-EDITED = 8  # columns with replaced values in timed calls
-TIMED = 0.25  # seconds of all timed calls, about
-SHORT_CALL, LONG_CALL = 0.01, 1.0  # seconds of a call that is made twice, and of one that no other follows
+EDITED = 8  # columns with replaced values in calls that are timed
 UNSTEADY = (
     "the model answers the same rows differently when it is asked again: its predictions are random, or depend on the "
     "other rows of a batch"
@@ -49,17 +46,6 @@ NOISE, NOISE_IN_SINGLE = 1e-3, 1e-2
 ROUNDING = 1e-5  # of the largest prediction
 LABELS = 1e-3  # share of labels that rounding may change
 REMEMBERED = 1_000  # unchanged rows, at most, whose predictions are compared with those of a later pass
-
-
-class CallTime(NamedTuple):
-    """Seconds of a call of the model: a fixed part, and a part in proportion to the rows."""
-
-    call: float
-    row: float
-
-    def seconds(self, calls: int, rows: int) -> float:
-        """The time of so many calls, with so many rows in all of them."""
-        return calls * self.call + rows * self.row
 
 
 @dataclass(eq=False)
@@ -147,46 +133,20 @@ class BlackBox:
         block = ceil(n / ceil(n / self.batch_rows))
         return self.batch_rows // block * block
 
-    def timed(self, rows: int, within: float = TIMED) -> CallTime:
-        """The time of calls of up to so many rows with replaced values, from a few calls that grow towards it.
+    def replaced_rows(self, rows: int) -> Any:
+        """So many rows with values of other rows in some columns, each in some of them, to see how long they take.
 
-        All of them take about `within` seconds; of a model that takes longer for `FEW_ROWS` rows, it takes one or two.
+        The same rows again would be predicted faster.
         """
-        some, began = min(FEW_ROWS, rows), time.perf_counter()
-        seen = [(some, self._seconds(some))]
-        while (last := seen[-1])[0] < rows:
-            affordable = int((within - (time.perf_counter() - began)) / max(last[1], 1e-9))
-            if affordable < 2:  # times as many rows may take times as long
-                break
-            some = min(rows, last[0] * min(affordable, FASTEST_GROWTH))
-            seen.append((some, self._seconds(some)))
-        if len(seen) == 1 and some < rows and seen[0][1] < LONG_CALL:
-            seen.insert(0, (1, self._seconds(1)))
-        (before, earlier), (some, took) = seen[-2:] if len(seen) > 1 else ((0, 0.0), seen[0])
-        row = max(0.0, (took - earlier) / (some - before))
-        return CallTime(max(0.0, took - row * some), row)
-
-    def _seconds(self, rows: int) -> float:
-        """The time to predict so many rows; of a short call that of the second, without what happens once."""
-        table = Batch(self.table).fill(np.arange(rows) % self.table.n, self._edits(rows))
-        for _ in range(2):
-            started = time.perf_counter()
-            self.respond(table)
-            seconds = time.perf_counter() - started
-            if seconds > SHORT_CALL:
-                break
-        return seconds
-
-    def _edits(self, rows: int) -> list[Edit]:
-        """Values of other rows for some columns, each in some of the rows: the same rows again are predicted faster."""
         n, columns = self.table.n, np.unique(np.linspace(0, len(self.table.names) - 1, EDITED).astype(int)).tolist()
         ends = np.linspace(0, rows, len(columns) + 1).astype(int).tolist()
         rng = np.random.default_rng(0)
-        return [
+        replaced = [
             Edit(start, stop, j, self.table.column(j), rng.integers(0, n, stop - start))
             for j, (start, stop) in zip(columns, pairwise(ends), strict=True)
-            if rows > FEW_ROWS
+            if stop > start
         ]
+        return Batch(self.table).fill(np.arange(rows) % n, replaced)
 
     def _batch_size(self, b: int, plans: Sequence[SharedGrid | OwnValues]) -> int:
         """Rows of a batch: a multiple of the block size, chosen so that all batches are of similar size."""
@@ -325,7 +285,6 @@ class Mixer:
     respond: Callable[[Any], NDArray[Any]]
     batch_rows: int
     n_jobs: int | None = None
-    exact: ExactEngine | None = None  # predicts instead of the model
 
     def predict(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> NDArray[Any]:
         """Predictions of rows[b] with the values of donors[b] for the players that are not in kept[b], (m, ...)."""
@@ -354,8 +313,6 @@ class Mixer:
         yield from zip((part.start for part in parts), answers, strict=True)
 
     def _mixed(self, rows: Indices, donors: Indices, kept: Mask) -> NDArray[Any]:
-        if self.exact is not None:
-            return self.exact.predict(np.where(self._columns(kept), rows[:, None], donors[:, None]))
         batch, edits = Batch(self.table), []
         if batch.source is not None:
             return self.respond(batch.mix(rows, donors, self._columns(kept)))

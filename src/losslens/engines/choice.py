@@ -22,10 +22,9 @@ from losslens.engines.base import SINGLE_TOLERANCE, Declined, ExactEngine, Mean,
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.readers.explainable_boosting import read_explainable_boosting
 from losslens.engines.readers.kernel_machines import read_product
-from losslens.engines.readers.linear import read_linear, read_linked
+from losslens.engines.readers.linear import read_linear, read_linked, read_statsmodels
 from losslens.engines.readers.naive_bayes import read_naive_bayes
 from losslens.engines.readers.pipelines import UnwrappedModel, has_steps, innermost, is_single, unwrap
-from losslens.engines.readers.results_of_statsmodels import read_statsmodels
 from losslens.engines.readers.wrappers import mean_in, wrapped_in
 from losslens.losses import Loss, Response
 from losslens.models import Model, Responder, TorchModule, as_model
@@ -76,7 +75,7 @@ def choose_exact(
         with waiting(PREPARING, site.progress):
             unwrapped = unwrap(model.native, site.table)
             _check_columns(unwrapped, site.table)
-            engine = read.engine(unwrapped, site)
+            engine = read.engine(unwrapped, replace(site, respond=respond))
             check_predictions(engine, respond, site)
         return engine, ""
     except Declined as declined:

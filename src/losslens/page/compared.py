@@ -12,9 +12,8 @@ from losslens.page.plain_error import score_name
 from losslens.page.quality import LEVEL
 from losslens.results.comparison import Comparison
 from losslens.results.importances import Importances
-from losslens.results.scores import Scores
 from losslens.results.table import or_else
-from losslens.text import claim, in_digits
+from losslens.text import claim
 
 MOST_MODELS = 6  # with more, differences are those to the first model only
 
@@ -53,11 +52,11 @@ def _best(comparison: Comparison) -> tuple[str, list[tuple[str, float, float]]]:
     return best, ends
 
 
-def _superlatives(comparison: Comparison) -> tuple[str, str, str, str]:
-    """Words for the best value, for differences to it, for values beyond it, and for the number."""
+def _superlatives(comparison: Comparison) -> tuple[str, str, str]:
+    """Words for the best value, for values beyond it, and for the number."""
     falls = comparison._measure == "score"
-    name = score_name(comparison.title) if isinstance(comparison._first, Scores) else "error"
-    return ("largest", "more", "larger", name) if falls else ("smallest", "less", "smaller", name)
+    name = score_name(comparison.title) if comparison._first._is_score else "error"
+    return ("largest", "larger", name) if falls else ("smallest", "smaller", name)
 
 
 @claim(level=LEVEL)
@@ -66,13 +65,9 @@ def smallest_error(comparison: Comparison) -> str:
     best, others = _best(comparison)
     if not all(low > 0 for _, low, _ in others):
         return ""
-    name, low, high = others[0]
-    than = f"the next, {name}" if len(others) > 1 else name
-    most, by, _, what = _superlatives(comparison)
-    like = None if what == "error" else comparison.importances[best].base
+    most, _, what = _superlatives(comparison)
     together = ", for all pairs of models together" if len(others) > 1 else ""
-    ends = f"{in_digits(low, like)} to {in_digits(high, like)}"
-    return f"{best} has the {most} {what}: {ends} {by} than {than} (paired 95% interval{together})."
+    return f"{best} surely has the {most} {what} (paired 95% interval{together})."
 
 
 @claim(level=0)
@@ -82,7 +77,7 @@ def smallest_is_uncertain(comparison: Comparison) -> str:
     near = [name for name, low, _ in others if not low > 0]
     if not near:
         return ""
-    most, _, more, what = _superlatives(comparison)
+    most, more, what = _superlatives(comparison)
     return (
         f"On these rows {best} has the {most} {what}, but on new ones {' or '.join(near[:3])} may have a {more} one "
         "(paired 95% intervals)."

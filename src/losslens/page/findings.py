@@ -11,14 +11,14 @@ import numpy as np
 from losslens.page.cells import PackedGrid
 from losslens.page.labels import condition_of
 from losslens.results.clusters import Clusters
-from losslens.results.extrapolation import FADED, NAMED_IN_NOTE, RARER, Extrapolation, Extrapolations
+from losslens.results.extrapolation import FADED, Extrapolation
 from losslens.results.importance import FeatureImportance
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
 from losslens.results.regions import CONFIRMED, Regions
 from losslens.results.segments import Segment, WeakSegments
 from losslens.tables.columns import Distinct
-from losslens.text import claim, in_digits, listed
+from losslens.text import claim, in_digits
 
 MOST_PAIRS = 15  # pairs listed
 MOST_ROWS = 20  # suspicious rows listed
@@ -68,7 +68,7 @@ def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
     shown = [] if regions is None else regions._shown(name)
     if regions is None or not shown:
         return None
-    keys = ("rule", "depth", "n", "pfi", "low", "high", "p")
+    keys = ("rule", "depth", "n", "pfi", "low", "high", "contrast", "p")
     tree = [{key: getattr(one, key) for key in keys} for one in shown]
     return {"sentences": [region(text) for text in regions.sentences], "tree": tree}
 
@@ -77,7 +77,8 @@ def segments_dict(weak: WeakSegments | None, columns: Mapping[str, Distinct]) ->
     """Where the error is larger, each as conditions that the page can set; None where there was no search."""
     if weak is None:
         return None
-    keys = ("rule", "n", "share", "error", "low", "high", "other", "ratio", "ratio_low", "ratio_high", "p", "judged")
+    judged = ("judged", "judged_error", "judged_low", "judged_high", "judged_other")
+    keys = ("rule", "n", "share", "error", "other", *judged, "ratio", "ratio_low", "ratio_high", "p")
     listed = [
         {
             **{key: getattr(one, key) for key in keys},
@@ -94,8 +95,7 @@ def segments_dict(weak: WeakSegments | None, columns: Mapping[str, Distinct]) ->
 def error_is_larger(one: Segment, title: str) -> str:
     """A segment of `WeakSegments`: tested on rows that had no part in the search, for all segments together."""
     error, other = in_digits(one.error), in_digits(one.other, one.error)
-    than = f"{one.ratio:.1f} times as large as elsewhere" if one.ratio >= 1.05 else "larger than elsewhere"
-    return f"Where {one.rule} ({one.n:,} rows), the {title} is {than}: {error} against {other}."
+    return f"Where {one.rule} ({one.n:,} rows), the {title} is {error}, against {other} elsewhere. {one.judgement}"
 
 
 @claim(level=0)
@@ -243,19 +243,6 @@ def works_together(pairs: dict[str, Any] | None) -> str:
     return (
         f"{best['first']} and {best['second']} work together in the model: {in_digits(best['value'])} of their two "
         f"importances{by} ({ends}) comes from how it combines them."
-    )
-
-
-@claim(level=0.05)
-def far_words(extrapolations: Extrapolations) -> str:
-    """The features that warn: a classifier tells their replaced rows from real ones, and some of these are far."""
-    warned = sorted((extrapolations[name] for name in extrapolations.warned), key=lambda one: -one.share)
-    if not warned:
-        return ""
-    shares = listed([f"{one.name} {one.percent}" for one in warned], NAMED_IN_NOTE)
-    return (
-        "Rows with a replaced value differ from real ones. The share of a kind that is at least "
-        f"{RARER:g} times rarer among real rows: {shares}."
     )
 
 

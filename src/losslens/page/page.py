@@ -33,7 +33,7 @@ def html(summary: dict[str, Any]) -> str:
         loader=jinja2.FunctionLoader(asset), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters["short"] = short
+    environment.filters |= {"short": short, "chance": chance}
     box = Box()
     tree = safe_json(packed(summary, box))
     scripts = {"theme": asset("theme.js"), "bokeh": bokeh_script(), "own": own_script()}
@@ -54,6 +54,11 @@ def html(summary: dict[str, Any]) -> str:
 def short(number: float | None, like: float | None = None) -> str:
     """A number within text: four digits, or as many decimals as `like` has so, or a dash where there is none."""
     return "–" if number is None or not np.isfinite(number) else in_digits(number, like)
+
+
+def chance(p: float | None) -> str:
+    """A p-value."""
+    return "–" if p is None or not np.isfinite(p) else "< 0.0001" if p < 0.0001 else in_digits(p, digits=2)
 
 
 def policy(scripts: list[str]) -> str:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import floor, log10
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
 from losslens.losses import Loss
-from losslens.page.labels import cut
 from losslens.results.importances import Importances
+from losslens.results.one_number import number_of
 from losslens.results.scores import Scores
-from losslens.text import measured
+from losslens.text import measured, share_in_words
 
 Kind = Literal["root", "mean", "wrong", "typical", "times", "loss"]
 LEADING = 8  # features in the picture of the first screen
+LEVEL = 0.05  # of tests
+MOST_DIGITS = 6  # of the largest number, where numbers that are compared would look equal with fewer
+SAME = 1e-6  # numbers that are as close are equal
 KINDS: dict[str, Kind] = {
     "squared_error": "root", "brier": "root", "absolute_error": "mean", "zero_one": "wrong", "log_loss": "typical",
 }  # fmt: skip
@@ -31,13 +35,15 @@ class PlainError:
     """The error with nothing shuffled, and with a feature shuffled between rows, as readers see it.
 
     >>> error = PlainError("root", "squared error", 25.0)
-    >>> error.now, error.after(119.0), error.after(-30.0)
-    (5.0, 12.0, 0.0)
+    >>> error.now, error.after(119.0), error.after(-30.0), error.grown(119.0)
+    (5.0, 12.0, 0.0, 'its predictions are off by 12.0 instead of 5.00')
     """
 
     kind: Kind
     title: str  # of the loss
     error: float  # mean loss with nothing shuffled
+    largest: float = 0.0  # number of the first screen: all of its numbers have as many decimals
+    digits: int = 3  # of the largest
 
     @property
     def falls(self) -> bool:
@@ -62,11 +68,13 @@ class PlainError:
             return float(np.exp(-max(self.error + pfi, 0.0)))
         return float(np.sqrt(max(self.error + pfi, 0.0))) if self.kind == "root" else self.error + pfi
 
-    def text(self, value: float, like: float | None = None) -> str:
+    def text(self, value: float) -> str:
         """A number of `now` or `after`."""
         if self.kind in ("wrong", "typical"):
-            return percent(value)
-        return f"{value:.2f}" if self.times and abs(value) < 100 else short_digits(value, like)
+            return share_in_words(value, self.digits - 2)
+        if self.times and abs(value) < 100:
+            return f"{value:.{self.digits - 1}f}"
+        return short_digits(value, self.largest or self.now, self.digits)
 
     @property
     def measure(self) -> str:
@@ -100,7 +108,7 @@ class PlainError:
     def grown(self, pfi: float) -> str:
         """The effect of shuffling, as a clause: "its predictions are off by 160 instead of 33"."""
         now, after = self.now, self.after(pfi)
-        ends = f"{self.text(after, now)} instead of {self.text(now, after)}"
+        ends = f"{self.text(after)} instead of {self.text(now)}"
         if self.kind in ("root", "mean"):
             return f"its {'probabilities' if self.brier else 'predictions'} are off by {ends}"
         if self.falls:
@@ -124,6 +132,8 @@ class PlainScore:
     name: str
     base: float  # the score, or the error that a scorer negates, with nothing shuffled
     falls: bool  # it is a score, the larger the better
+    largest: float = 0.0  # as of an error
+    digits: int = 3
     times: ClassVar[bool] = False
 
     @property
@@ -135,9 +145,9 @@ class PlainScore:
         """The score with a feature shuffled, whose importance is its decrease, or the increase of an error."""
         return self.base - pfi if self.falls else self.base + pfi
 
-    def text(self, value: float, like: float | None = None) -> str:
+    def text(self, value: float) -> str:
         """A number of `now` or `after`."""
-        return short_digits(value, self.base if like is None else like)
+        return short_digits(value, self.largest or self.base, self.digits)
 
     @property
     def measure(self) -> str:
@@ -149,17 +159,28 @@ class PlainScore:
         return f"its {self.name} is {self.text(self.after(pfi))} instead of {self.text(self.now)}"
 
 
+P = TypeVar("P", PlainError, PlainScore)
+
+
 def plain(model: Importances | Scores) -> PlainError | PlainScore:
-    """The error or the score of a model in a reader's words."""
-    if isinstance(model, Scores):
-        return PlainScore(score_name(model.title), model.base, model._measure == "score")
-    return PlainError(plain_kind(model.loss), model.title, model.error)
+    """The error or the score of a model in a reader's words, with the decimals of the picture of the first screen."""
+    shown = model._ranked[:LEADING]
+    pfi, ends = [one.pfi for one in shown], [number_of(one, name) for one in shown for name in ("low", "high")]
+    if model._is_score:
+        return scaled(PlainScore(score_name(model.title), model.base, model._measure == "score"), pfi, ends)
+    return scaled(PlainError(plain_kind(model.loss), model.title, model.error), pfi, ends)
 
 
-def shuffled(model: Importances | Scores, which: str = "") -> str:
-    """The effect of shuffling the most important feature, as a clause; `which` stands behind its name."""
-    best = model._ranked[0]
-    return f"when {cut(best.name)}{which} is shuffled between rows, {plain(model).grown(best.pfi)}"
+def scaled(number: P, importances: Sequence[float], ends: Sequence[float] = ()) -> P:
+    """The same with decimals for all of these: enough that the first importances differ from none."""
+    sizes = [abs(number.after(pfi)) for pfi in (0.0, *importances, *ends) if np.isfinite(pfi)]
+    number = replace(number, largest=max(sizes))
+    apart = [value for value in map(number.after, importances[:1]) if abs(value - number.now) > SAME * abs(number.now)]
+    for digits in range(number.digits, MOST_DIGITS + 1):
+        number = replace(number, digits=digits)
+        if number.text(number.now) not in map(number.text, apart):
+            break
+    return number
 
 
 NAMES = {
@@ -196,38 +217,28 @@ def _decimals(value: float, digits: int) -> int:
     return max(0, digits - 1 - floor(log10(abs(value))))
 
 
-def percent(share: float) -> str:
-    """A share with one decimal where it is near 0 or 1, and neither as none nor as all where it is not.
-
-    >>> [percent(share) for share in (0.0, 0.00001, 0.0123, 0.5, 0.993, 0.99999, 1 - 1e-15)]
-    ['0%', 'under 0.1%', '1%', '50%', '99.3%', 'over 99.9%', '100%']
-    """
-    share = round(share, 12)  # a sum of weights may miss 1 by rounding
-    if share in (0, 1) or 0.01 <= share <= 0.99:
-        return f"{share:.0%}"
-    if 0 < share < 0.0005:
-        return "under 0.1%"
-    return "over 99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
-
-
 def leading(summary: dict[str, Any]) -> dict[str, Any]:
     """The picture of the first screen: the leading features of the first model on one scale, in percent of its width.
 
     The interval is that of the importance, carried to the scale with the model's error as it is: it reaches the line
     of nothing shuffled where the interval of the importance reaches 0.
     """
-    plain: PlainError | PlainScore
     score, place = summary["score"], {feature["name"]: k for k, feature in enumerate(summary["features"])}
-    if score is None:
-        plain = PlainError(summary["loss"]["told_as"], summary["loss"]["title"], summary["models"][0]["error"])
-    else:
-        plain = PlainScore(score["name"], score["models"][0]["base"], score["told_as"] == "score")
     shown = (summary if score is None else score)["features"][:LEADING]
+    entries = [(feature["name"], feature["models"][0]) for feature in shown]
+    pfi = [one["pfi"] for _, one in entries]
+    ends = [one[key] for _, one in entries for key in ("low", "high") if one[key] is not None]
+    plain: PlainError | PlainScore
+    if score is None:
+        loss = summary["loss"]
+        plain = scaled(PlainError(loss["told_as"], loss["title"], summary["models"][0]["error"]), pfi, ends)
+    else:
+        plain = scaled(PlainScore(score["name"], score["models"][0]["base"], score["told_as"] == "score"), pfi, ends)
     rows = []
-    for name, one in ((feature["name"], feature["models"][0]) for feature in shown):
-        ends = sorted([_end(plain, one["low"]), _end(plain, one["high"])], key=lambda end: (end is None, end))
-        row = {"name": name, "place": place[name], "value": plain.after(one["pfi"]), "low": ends[0], "high": ends[1]}
-        rows.append(row)
+    for name, one in entries:
+        low, high = sorted([_end(plain, one["low"]), _end(plain, one["high"])], key=lambda end: (end is None, end))
+        row = {"name": name, "place": place[name], "value": plain.after(one["pfi"]), "low": low, "high": high}
+        rows.append(row | {"sure": is_sure(one["p"]), "p": one["p"]})
     shown_values = [value for row in rows for value in (row["value"], row["low"], row["high"]) if value is not None]
     times = "×" if plain.times else ""
     first, last = min([plain.now, *shown_values]), max([plain.now, *shown_values])
@@ -236,17 +247,21 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
         return None if value is None else f"{1 + 98 * (value - first) / ((last - first) or 1):.2f}%"
 
     for row in rows:
-        row["text"] = plain.text(row["value"], last) + times
-        low, high = ("" if row[end] is None else plain.text(row[end], last) for end in ("low", "high"))
-        row["between"] = low and f"{low} to {high}"
-        row["sure"] = row["low"] is not None and not row["low"] <= plain.now <= row["high"]
+        row["text"] = plain.text(row["value"]) + times
+        between = [plain.text(row[end]) for end in ("low", "high") if row[end] is not None]
+        row["between"] = " to ".join(between)
         row["at"] = {key: at(row[key]) for key in ("value", "low", "high")}
     return {
         "rows": rows,
         "measure": plain.measure,
-        "now": "1×" if times else plain.text(plain.now, last),
+        "now": "1×" if times else plain.text(plain.now),
         "now_at": at(plain.now),
     }
+
+
+def is_sure(p: float | None) -> bool:
+    """The one rule of marks, sentences and tables: Holm's p-value of all features is at most 5%."""
+    return p is not None and p <= LEVEL
 
 
 def _end(plain: PlainError | PlainScore, end: float | None) -> float | None:

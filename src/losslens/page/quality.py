@@ -15,7 +15,7 @@ from losslens.results.importance import FeatureImportance
 from losslens.results.table import or_else
 from losslens.tables.constant import MEANS, losses_of_constant
 from losslens.tables.sample import effective_number
-from losslens.text import claim, in_digits, share_in_words
+from losslens.text import claim, in_digits, share_in_words, shares_in_words
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.standard_errors import Influence, influence_on_error, influence_on_mean, interval
 
@@ -35,6 +35,7 @@ def quality(one: FeatureImportance) -> dict[str, Any]:
     """Error and best constant, R² or accuracy, residuals or calibration and confusion, of one model."""
     of_classes = one.sample.classes is not None and one.loss.reads != "values"
     numbers: dict[str, Any] = {
+        "bound": rows_at_the_bound(one),
         "constant": or_else(lambda: against_constant(one), None),
         "score": accuracy(one) if of_classes else or_else(lambda: r_squared(one), None),
         "residuals": None if of_classes else residuals(one),
@@ -42,8 +43,8 @@ def quality(one: FeatureImportance) -> dict[str, Any]:
         "confusion": confusion(one) if of_classes else None,
     }
     sentences = [
-        worse_than_constant(numbers["constant"]), perhaps_no_better(numbers["constant"]),
-        no_more_often_right(numbers["score"]), off_in_a_range(numbers["residuals"], one.loss.name),
+        worse_than_constant(numbers["constant"]), no_more_often_right(numbers["score"]), at_the_bound(one),
+        off_in_a_range(numbers["residuals"], one.loss.name),
         misses_a_probability(numbers["calibration"]),
     ]  # fmt: skip
     return numbers | {"sentences": list(filter(None, sentences))}
@@ -91,7 +92,10 @@ def accuracy(one: FeatureImportance) -> dict[str, Any]:
     y, predicted, weight = _predicted_classes(one)
     share = float(weight @ (y == predicted))
     low, high = wilson(share, effective_number(weight), 1 - LEVEL)
-    return {"name": "accuracy", "value": share, "low": low, "high": high, "base": float(np.bincount(y, weight).max())}
+    base = float(np.bincount(y, weight).max())
+    text, of_base = shares_in_words(share, base, digits=1)
+    return {"name": "accuracy", "value": share, "low": low, "high": high, "base": base, "text": text,
+            "base_text": of_base}  # fmt: skip
 
 
 def residuals(one: FeatureImportance) -> list[Range]:
@@ -241,31 +245,46 @@ def _predicted_classes(one: FeatureImportance) -> tuple[Indices, Indices, Floats
 # What says that a model is bad. Preconditions are in the docstrings.
 
 
+@claim(level=0)
+def at_the_bound(one: FeatureImportance) -> str:
+    """Where the log loss of some rows is at the clipping bound: how much they decide."""
+    at = rows_at_the_bound(one)
+    if at is None:
+        return ""
+    whose, without = ("Its", "it") if at["rows"] == 1 else ("Their", "them")
+    text = (
+        f"For {at['rows']:,} of {at['n']:,} {'row' if at['n'] == 1 else 'rows'} the model gives the true class "
+        f"probability 0. {whose} {one.loss.title} is set to the clipping bound, {in_digits(at['bound'])}"
+    )
+    if at["without"] is None:
+        return f"{text}, and so is that of every row."
+    return (
+        f"{text}: without {without} that of the model would be {in_digits(at['without'])}, not {in_digits(one.error)}."
+    )
+
+
+def rows_at_the_bound(one: FeatureImportance) -> dict[str, Any] | None:
+    """Rows whose log loss is at the clipping bound, and the mean without them; None where there are none."""
+    bound, weight = one.loss.ceiling(one.sample.prediction.dtype), one.sample.weight[one.at]
+    if bound is None:
+        return None
+    there = (one._losses >= bound * (1 - 1e-9)) & (weight > 0)
+    if not there.any():
+        return None
+    left = np.where(there, 0.0, weight)
+    without = float(left @ one._losses / left.sum()) if left.any() else None
+    return {"rows": int(there.sum()), "n": int((weight > 0).sum()), "bound": bound, "without": without}
+
+
 @claim(level=LEVEL)
 def worse_than_constant(constant: dict[str, Any] | None) -> str:
     """Where the interval of the difference of the errors is above 0."""
     if constant is None or not constant["low"] > 0:
         return ""
     return (
-        f"The model is worse than always predicting {constant['predicts']}: its error is larger by "
-        f"{_with_ends(constant)}. Its importances say what a bad model rests on."
+        f"The model is worse than always predicting {constant['predicts']}: its importances say what a bad model rests "
+        "on."
     )
-
-
-@claim(level=0)
-def perhaps_no_better(constant: dict[str, Any] | None) -> str:
-    """Where that interval includes 0."""
-    if constant is None or not constant["low"] <= 0 <= constant["high"]:
-        return ""
-    return (
-        f"It is uncertain whether the model is better than always predicting {constant['predicts']}: the difference of "
-        f"the errors is {_with_ends(constant)}."
-    )
-
-
-def _with_ends(constant: dict[str, Any]) -> str:
-    value, low, high = (in_digits(constant[key]) for key in ("difference", "low", "high"))
-    return f"{value} (95% interval {low} to {high})"
 
 
 @claim(level=0)
@@ -273,10 +292,8 @@ def no_more_often_right(score: dict[str, Any] | None) -> str:
     """Where the accuracy on these rows is at most that of the most frequent class."""
     if score is None or score["base"] is None or score["value"] > score["base"] + ROUNDING:
         return ""
-    return (
-        f"Its predicted class is right for {share_in_words(score['value'])} of the rows; always predicting the most "
-        f"frequent class is right for {share_in_words(score['base'])}."
-    )
+    often = "is right as often" if score["value"] > score["base"] - ROUNDING else "is right more often"
+    return f"Its predicted class is right for {score['text']} of the rows; the most frequent class {often}."
 
 
 @claim(level=LEVEL)
@@ -289,15 +306,12 @@ def off_in_a_range(residuals: list[Range] | None, loss: str) -> str:
     if not off:
         return ""
     worst = max(off, key=lambda one: abs(one["mean"]))
-    way, ends = ("larger", (worst["off_low"], worst["off_high"])) if worst["mean"] > 0 else (
-        "smaller", (-worst["off_high"], -worst["off_low"])
-    )  # fmt: skip
-    others = f" Predictions are off in {len(off) - 1} of the other {len(residuals or []) - 1} ranges, too." * (
-        len(off) > 1
-    )
+    way, others = "larger" if worst["mean"] > 0 else "smaller", ""
+    if len(off) > 1:
+        others = f" Predictions are off in {len(off) - 1} of the other {len(residuals or []) - 1} ranges, too."
     return (
-        f"Where the model predicts {_between(worst)}, the target is {in_digits(abs(worst['mean']))} {way} on average "
-        f"(interval for all ranges together, 95%: {in_digits(ends[0])} to {in_digits(ends[1])}).{others}"
+        f"Where the model predicts {_between(worst)}, the target is {in_digits(abs(worst['mean']), digits=3)} {way} on "
+        f"average (95% confidence for all ranges together).{others}"
     )
 
 
@@ -308,14 +322,19 @@ def misses_a_probability(calibration: list[dict[str, Any]] | None) -> str:
     if not off:
         return ""
     label, worst = max(off, key=lambda pair: abs(pair[1]["observed"] - pair[1]["predicted"]))
+    ends = _probabilities(worst["low"], worst["high"])
     return (
-        f"Where the model gives class {label} a probability of {share_in_words(worst['low'])} to "
-        f"{share_in_words(worst['high'])}, on average "
-        f"{share_in_words(worst['predicted'])}, the class occurs in {share_in_words(worst['observed'])} of the rows "
-        f"(interval for all ranges together, 95%: {worst['off_low']:.0%} to {worst['off_high']:.0%})."
+        f"Where the model gives class {label} a probability of {ends}, on average "
+        f"{share_in_words(worst['predicted'], 1)}, the class occurs in {share_in_words(worst['observed'], 1)} of the "
+        "rows (95% confidence for all ranges together)."
     )
 
 
+def _probabilities(low: float, high: float) -> str:
+    ends = [share_in_words(end, 1) for end in (low, high)]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
 def _between(one: Range) -> str:
-    low, high = in_digits(one["low"]), in_digits(one["high"])
+    low, high = in_digits(one["low"], digits=3), in_digits(one["high"], digits=3)
     return low if low == high else f"{low} to {high}"

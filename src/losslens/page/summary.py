@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.page import sizes
+from losslens.page.baseline import baseline
 from losslens.page.cells import PackedGrid, grid_of, low_rank, low_rank_effect, measured_on, width_errors
 from losslens.page.compared import compared
 from losslens.page.expressions import expressions, literals, rows_in_python
@@ -21,7 +22,6 @@ from losslens.page.findings import (
     absence_words,
     clusters_dict,
     extrapolation_dict,
-    far_words,
     finding_words,
     pairs_dict,
     regions_dict,
@@ -30,9 +30,10 @@ from losslens.page.findings import (
 )
 from losslens.page.groups import LEADING, FeatureByGroup, Groups, by_group, for_whom, groups_by
 from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
-from losslens.page.opening import opening, question
+from losslens.page.opening import question, told
 from losslens.page.plain_error import PlainError, plain_kind
 from losslens.page.quality import error_ends, quality
+from losslens.page.ranking import Ranking
 from losslens.page.scored import how_score, score_dict
 from losslens.page.target import effect_of, predicted_labels, predictions, shown_class, target_dict, true_labels
 from losslens.page.words import words
@@ -88,41 +89,41 @@ def summarise(
     cells = sum(len(one.at) * one.layout.size for one in first.values())
     size = sizes.held(len(shown.index), len(first), len(models), cells)
     features, groups = [], _groups(shown, first._first.sample.weight)
+    tested = {name: Ranking.of(importances).p for name, importances in models.items()}
     by_groups: list[dict[str, FeatureByGroup]] = [{} for _ in models]
     for place, one in enumerate(first._ranked):
         done = complete(one)
-        features.append(_feature(done, shown, models, target, shares, findings, size, place, tick))
+        features.append(_feature(done, shown, models, target, shares, findings, size, place, tick, tested))
         if groups is not None and place < LEADING:
             results = [done, *(other[one.name] for other in list(models.values())[1:])]
             for by_feature, each in zip(by_groups, results, strict=True):
                 by_feature[one.name] = by_group(each, groups)
-    told = PlainError(plain_kind(first.loss), first.title, first.error)
+    plain = PlainError(plain_kind(first.loss), first.title, first.error)
     pairs, rows = pairs_dict(findings), rows_dict(findings.rows)
     numeric = {k: v for k, v in numbers.items() if k in first}
-    top = words(models, shares, ends, shown.n_given, numeric)
-    top |= {
-        "question": question(shown.target_name, target["classes"]),
-        "opening": opening(models, shown.target_name, shown.n_given, numeric, scores),
-    }
+    ranked = next(iter(scores.values()), first)
+    ranking = Ranking.of(ranked, first.extrapolation, baseline(ranked))
+    top = words(models, shares, ranking, ends, shown.n_given, numeric, shown.target_name, scores)
+    top["question"] = question(shown.target_name, target["classes"])
     top["sentences"] += finding_words(features, pairs, rows)
     top["computed"] += absence_words(findings, bool(shares))
     if scores:
         top["computed"].insert(0, how_score(next(iter(scores.values()))))
-    top["careful"] += filter(None, [far_words(first.extrapolation)])
     return {
         "format": FORMAT,
         "title": shown.title,
         "made": dt.date.today().isoformat(),  # local date
         "library": shown.library,
         "words": top,
+        "told": vars(told(scores or models)),
         "target": target,
         "loss": {
             "name": first.loss.name,
             "title": first.title,
             "least": None if first.loss.custom else 0.0,
-            "told_as": told.kind,
-            "measure": told.measure,
-            "unit": told.unit,
+            "told_as": plain.kind,
+            "measure": plain.measure,
+            "unit": plain.unit,
         },
         "score": score_dict(scores, first.title, groups),
         "n": len(shown.index),
@@ -198,7 +199,7 @@ def _column(column: Distinct) -> dict[str, Any]:
 def _feature(
     one: FeatureImportance, shown: ShownModel, models: Mapping[str, Importances], target: dict[str, Any],
     shares: Mapping[str, ShapleyImportance], findings: Findings, size: sizes.Held, place: int,
-    tick: Callable[[int], None],
+    tick: Callable[[int], None], tested: Mapping[str, Mapping[str, float]],
 ) -> dict[str, Any]:  # fmt: skip
     group = len(one.columns) > 1
     column = None if group else shown.columns[one.columns[0]]
@@ -218,6 +219,8 @@ def _feature(
     entries += [_entry(importances[one.name], shares.get(other), one, grid, target) for other, importances in others]
     far = models[name][one.name].extrapolation  # computed already for this result, not for `one`
     regions = regions_dict(findings.where(one), one.name)
+    for entry, p in zip(entries, tested.values(), strict=True):
+        entry["p"] = p.get(one.name, np.nan)  # Holm's, of all features
     tick(1)
     return {
         "name": one.name,
@@ -248,7 +251,7 @@ def _entry(
     """One feature of one model; curves are on the grid of the first model, or missing."""
     numbers = {name: number_of(one, name) for name in NUMBERS}
     entry: dict[str, Any] = {
-        "pfi": numbers.pop("importance"), **numbers, "p": or_else(lambda: one.p_value, np.nan),
+        "pfi": numbers.pop("importance"), **numbers,
         "caution": one.caution,
         **_share(one.name, share),
         "exact": one.exact, "design": repr(one.design), "engine": one.engine, "local": one.local,
@@ -302,7 +305,7 @@ def _band(result: FeatureImportance | FeatureEffect, grid: PackedGrid | None, cu
     rows = result.cells.rows
     if not result.complete and len(rows) < MIN_CURVES:
         raise ValueError("too few rows have curves")
-    single = grid.joined(result.ici if isinstance(result, FeatureImportance) else result.ice)
+    single = grid.joined(result._curves)
     return band(single, curve, result.sample.weight[rows], None, result.sample.units(result.at), 0.95)
 
 

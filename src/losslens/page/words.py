@@ -1,4 +1,4 @@
-"""The sentences at the top of the page, each made by one function.
+"""Sentences in the folds of the page: what shares divide, what was computed, and what to be careful about.
 
 A sentence is a claim like a number. Its function says when it is made and, as `claim(level)`, how often it may be
 false; each is tried on simulated data whose truth is the simulation (`benchmarks.sentences`).
@@ -13,9 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from losslens.page.baseline import SAME, always, no_better
 from losslens.page.labels import cut
-from losslens.page.plain_error import shuffled
-from losslens.page.quality import LEVEL
+from losslens.page.opening import how_well
+from losslens.page.plain_error import LEADING, LEVEL
+from losslens.page.quality import at_the_bound
+from losslens.page.ranking import OTHERS, Ranking, tested_features, what_matters
+from losslens.results.extrapolation import Extrapolations
 from losslens.results.importances import Importances
 from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
@@ -23,40 +27,42 @@ from losslens.results.table import or_else
 from losslens.text import Sentence, claim, in_digits, listed, share_in_words
 from losslens.typing import Floats
 from losslens.uncertainty.cautions import sentences
-from losslens.uncertainty.inference import Estimates, adjusted
 
 CORRELATED = 0.7  # absolute rank correlation from which on two features are named as correlated
 FEW_ROWS = 100  # with fewer, the page warns of wide intervals
-TESTED = "one-sided tests at 5%, Holm"
-SAME = 0.005  # skills below it are shown as none
 
 
 def words(
     models: Mapping[str, Importances],
     shares: Mapping[str, ShapleyImportance],
+    ranking: Ranking,
     ends: tuple[float, float],
     n_given: int,
     columns: Mapping[str, Floats],
+    target: str = "the target",
+    scores: Mapping[str, Scores] | None = None,
 ) -> dict[str, Any]:
-    """A headline, the most important features, what was computed, and cautions."""
-    name, first = next(iter(models.items()))
+    """The first screen, a headline, what surely matters, what was computed, and cautions.
+
+    `ranking` is by the score, if there is one, else by the loss.
+    """
+    (name, first), target = next(iter(models.items())), cut(target)
     share = shares.get(name)
     of_shares = [] if share is None else [from_other_rows(share), largest_shares(share), negative_shares(share)]
-    estimates = or_else(first.estimates, None)
-    tested = [ranks_first, first_is_uncertain, every_grows, uncertain, shrinks] if estimates is not None else []
-    sentences = [
-        at_the_bound(first), *of_shares, grows_most(first), *(make(first) for make in tested), unused(first),
-        errors_of_models(models),
-    ]  # fmt: skip
     computed = [how_importances(first, n_given), *([] if share is None else [how_shares(share)]), about_intervals()]
-    careful = [about_training_rows(), only_a_sample(first, n_given), few_rows(first), correlated(columns)]
+    careful = [
+        no_better(ranking.baseline, target), at_the_bound(first._first), few_rows(first), related(columns, ranking),
+        hardly_occurring(first.extrapolation), about_training_rows(), only_a_sample(first, n_given),
+    ]  # fmt: skip
     careful += [remark(note) for note in first.notes[1:]]
     careful += dict.fromkeys([*_doubts(first), *([] if share is None else _doubts_of_shares(share))])
+    careful = list(filter(None, careful))
     return {
+        "opening": [how_well(scores or models, target, n_given), *what_matters(ranking), *careful[:1]],
         "headline": headline(name, first, ends),
-        "sentences": list(filter(None, sentences)),
+        "sentences": list(filter(None, [*of_shares, *tested_features(ranking)])),
         "computed": list(filter(None, computed)),
-        "careful": list(filter(None, careful)),
+        "careful": careful,
     }
 
 
@@ -69,30 +75,15 @@ def headline(name: str, first: Importances, ends: tuple[float, float]) -> str:
     text = f"The {first.title} of {name} is {in_digits(first.error)}"
     if np.isfinite(ends).all():
         text += f" (95% interval {in_digits(ends[0])} to {in_digits(ends[1])})"
-    try:
-        constant, skill = first._first.best_constant, first.skill
-    except ValueError:
+    skill = or_else(lambda: first.skill, None)
+    if skill is None:
         return f"{text}."
-    square = f" (R² {round(skill, 2) + 0.0:.2f})" if first.loss.name == "squared_error" else ""
-    text += f"; always predicting {constant.words} has {in_digits(constant.error)}"
+    constant = first._first.best_constant
+    text += f"; {always(constant.words)} has {in_digits(constant.error)}"
     if abs(skill) < SAME:
-        return f"{text}, about the same{square}."
-    if skill < 0:
-        return f"{text}, less than the model{square}."
-    return f"{text}: the model's error is {share_in_words(skill)} smaller{square}."
-
-
-@claim(level=0)
-def at_the_bound(first: Importances) -> str:
-    """Where the log loss of some rows is at the clipping bound: the headline depends on it."""
-    one = first._first
-    bound, weight = one.loss.ceiling(one.sample.prediction.dtype), one.sample.weight[one.at]
-    part = 0.0 if bound is None else float(weight[one._losses >= bound * (1 - 1e-9)].sum() / weight.sum())
-    if bound is None or not part > 0:
-        return ""
+        return f"{text}, about the same."
     return (
-        f"For {share_in_words(part)} of the rows the model gives the true class probability 0: their log loss is set "
-        f"to the clipping bound, {in_digits(bound)}, on which the {first.title} above depends."
+        f"{text}, less than the model." if skill < 0 else f"{text}: the model's is {share_in_words(skill, 1)} smaller."
     )
 
 
@@ -123,123 +114,6 @@ def largest_shares(share: ShapleyImportance) -> str:
 def negative_shares(share: ShapleyImportance) -> str:
     """The meaning of shares below 0, and of those above 100% that come with them."""
     return f"{_capital(share.negative_in_words)}." if share.negative_in_words else ""
-
-
-# Single features, whose values come from other rows.
-
-
-@claim(level=0)
-def grows_most(first: Importances) -> str:
-    """The largest importance on these rows, with the interval for new ones."""
-    best = first._ranked[0]
-    if not best.pfi > 0:
-        return "With the values of any one feature taken from other rows, the error did not grow."
-    text = f"With the values of {best.name} taken from other rows, the error grows by {in_digits(best.pfi)}"
-    ends = or_else(best.interval, None)  # too few rows
-    return f"{text} (95% interval {in_digits(ends[0])} to {in_digits(ends[1])})." if ends else f"{text}."
-
-
-@claim(level=LEVEL)
-def ranks_first(first: Importances) -> str:
-    """Where the simultaneous 95% interval of a feature's rank among all of several features is 1 to 1."""
-    if not first_for_sure(first):
-        return ""
-    return f"{first._ranked[0].name} ranks first: no other importance is as large (simultaneous intervals at 95%)."
-
-
-@claim(level=0)
-def first_is_uncertain(first: Importances) -> str:
-    """Where that interval is wider, and some importance on these rows is above 0."""
-    unsure = len(first) > 1 and first._ranked[0].pfi > 0 and not first_for_sure(first)
-    return "Which feature ranks first is uncertain." if unsure else ""
-
-
-@claim(level=LEVEL)
-def every_grows(first: Importances) -> str:
-    """Where all features are tested, and Holm's tests find every importance above 0."""
-    if not all_tested(first) or len(not_significant(first.estimates())) > 0:
-        return ""
-    if len(first) == 1:
-        return "With its values taken from other rows, the error grows on new rows, too (one-sided test at 5%)."
-    return f"With the values of any one feature taken from other rows, the error grows ({TESTED})."
-
-
-@claim(level=0)
-def uncertain(first: Importances) -> str:
-    """Features whose importances are not significantly above 0, nor below, and that changed some error."""
-    without_doubt = {*unused_features(first), *_below_zero(first.estimates())}
-    names = [name for name in not_significant(first.estimates()) if name not in without_doubt]
-    if not names:
-        return ""
-    whose = f"{' or '.join(names)}" if len(names) < 3 else f"any of {listed(names)}"
-    return f"It is uncertain whether the error grows with the values of {whose} taken from other rows ({TESTED})."
-
-
-@claim(level=LEVEL)
-def shrinks(first: Importances) -> str:
-    """Features whose importances are below 0, by intervals that hold for all features together."""
-    names = _below_zero(first.estimates())
-    if not names:
-        return ""
-    return f"The error shrinks with the values of {listed(names)} taken from other rows (intervals at 95%, Bonferroni)."
-
-
-@claim(level=0)
-def unused(first: Importances) -> str:
-    """Features that change the mean error of no row: over all pairs of rows, or over those that were sampled."""
-    names = unused_features(first)
-    sampled = [name for name in names if not first[name].exact]
-    exact = [name for name in names if first[name].exact]
-    same = "rows, the error of every row is the same"
-    texts = [f"With the values of {listed(exact)} taken from other {same}."] if exact else []
-    if sampled:
-        texts.append(f"With the values of {listed(sampled)} taken from the sampled {same}; others were not tried.")
-    return " ".join(texts)
-
-
-def surely_most(first: Importances | Scores) -> str:
-    """The feature that is first for sure, by a loss or by a score; empty where none is."""
-    if or_else(first.estimates, None) is None or not first_for_sure(first):
-        return ""
-    name = cut(first._ranked[0].name)
-    return f"It depends most on {name}: {shuffled(first)}, and no other feature matters as much (95% confidence)."
-
-
-def first_for_sure(first: Importances | Scores) -> bool:
-    """Whether the simultaneous interval of the rank of the largest of several importances is 1 to 1."""
-    best, estimates = first._ranked[0], first.estimates()
-    if len(first) == 1 or not all_tested(first) or not best.pfi > 0:
-        return False
-    return int(estimates.ranks()[2][estimates.names.index(best.name)]) == 1
-
-
-def all_tested(first: Importances | Scores) -> bool:
-    """Whether every feature has a standard error: a claim about all must not rest on some."""
-    return len(first.estimates().names) == len(first)
-
-
-def not_significant(estimates: Estimates) -> list[str]:
-    """Features whose importances are not significantly above 0 (Holm)."""
-    p = adjusted(estimates.p_values(), "holm")
-    return [name for name, value in zip(estimates.names, p.tolist(), strict=True) if not value <= LEVEL]
-
-
-def _below_zero(estimates: Estimates) -> list[str]:
-    high = estimates.intervals(1 - LEVEL / len(estimates.names))[1]
-    return [name for name, end in zip(estimates.names, high.tolist(), strict=True) if end < 0]
-
-
-def unused_features(first: Importances) -> list[str]:
-    """Features that change the loss of no pair of rows that was evaluated."""
-    return [name for name, one in first.items() if not np.any(one.local) and not np.any(one.pi)]
-
-
-@claim(level=0)
-def errors_of_models(models: Mapping[str, Importances]) -> str:
-    """The errors of several models on these rows, the smallest first."""
-    errors = sorted((importances.error, name) for name, importances in models.items())
-    named = listed([f"{name} {in_digits(error)}" for error, name in errors], len(errors))
-    return f"Errors of the models: {named}." if len(models) > 1 else ""
 
 
 # What was computed.
@@ -313,16 +187,33 @@ def _doubts_of_shares(share: ShapleyImportance) -> list[Sentence]:
 
 
 @claim(level=LEVEL)
-def correlated(columns: Mapping[str, Floats]) -> str:
-    """Columns with a rank correlation of 0.7 or more on these rows that chance does not explain."""
+def related(columns: Mapping[str, Floats], ranking: Ranking) -> str:
+    """Columns with a rank correlation of 0.7 or more on these rows that chance does not explain.
+
+    Where a leading feature is one of them, its pair is named first.
+    """
     pairs = correlated_pairs(columns)
     if not pairs:
         return ""
-    named = listed([f"{a} and {b} ({value:.2f})" for value, a, b in pairs[:3]])
+    place = {name: k for k, name in enumerate(ranking.names[:LEADING])}
+    _, a, b = min(pairs, key=lambda pair: min(place.get(name, LEADING) for name in pair[1:]))
+    more = len(pairs) - 1
+    others = f", as do {more:,} other pairs" if more > 1 else ", as does 1 other pair" if more else ""
     return (
-        f"Some features are correlated ({named}, rank correlation): rows with one of them replaced may be unlike "
-        "any real row, and the model may use one in place of the other."
+        f"{cut(a)} and {cut(b)} go together in the data{others}: rows with one of them shuffled alone may be "
+        "unlike any real row, and its importance alone is not what the two do together."
     )
+
+
+@claim(level=LEVEL)
+def hardly_occurring(extrapolations: Extrapolations) -> str:
+    """The features that warn: a classifier tells their shuffled rows from real ones, and some of these are far."""
+    warned = [extrapolations[name] for name in extrapolations.warned]
+    warned.sort(key=lambda one: -one.share)
+    if not warned:
+        return ""
+    shares = listed([f"{cut(one.name)} {one.percent}" for one in warned], OTHERS)
+    return f"Shuffling makes rows that hardly occur, on which the numbers rest in part: {shares} of the shuffled rows."
 
 
 def correlated_pairs(columns: Mapping[str, Floats]) -> list[tuple[float, str, str]]:

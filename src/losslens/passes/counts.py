@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from math import ceil
 from typing import Any
 
@@ -12,9 +11,8 @@ from losslens.donors.conditional import BoundSampler
 from losslens.donors.designs import Design
 from losslens.donors.questions import FEW_VALUES, Subject, has_ties, pose
 from losslens.engines.choice import CHECKED
-from losslens.passes import ways
 from losslens.passes.task import FeatureDesign, Task
-from losslens.passes.ways import design_of, route
+from losslens.passes.ways import first_designs, route
 from losslens.results.plan import Plan
 
 MOST_DRAWN = 5_000_000  # donors of all rows that are drawn to count which of them have the same value
@@ -23,8 +21,7 @@ DRAWING = 0.5  # seconds after which samplers draw values for no more features
 
 def count_importances(task: Task) -> Plan:
     """The plan of `feature_importance` with the first draw of donors."""
-    rule = partial(ways.first_design, blocked=task.blocked)
-    return count(task, [(subject, design_of(task, subject, rule)) for subject in task.subjects])
+    return count(task, first_designs(task))
 
 
 def count(task: Task, designs: Sequence[FeatureDesign]) -> Plan:

@@ -1,19 +1,66 @@
-"""The mean of several outputs, from a pass for each of them: every mean over cells is linear in the losses."""
+"""Several losses and several outputs in one call: which share predictions, and the mean over outputs.
+
+Every mean over cells is linear in the losses: the mean over outputs follows from a pass for each of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from losslens.cells.matrix import Cells
+from losslens.donors.questions import Subjects
 from losslens.engines.choice import CHECKED
-from losslens.losses import OutputsLoss
-from losslens.passes.task import Outcome, Passed
+from losslens.losses import Loss, OutputsLoss
+from losslens.models import Model, one_output
+from losslens.passes.task import Options, Outcome, Passed, Task, prepare
+from losslens.tables.frames import as_table
 from losslens.tables.frozen import deferred
-from losslens.tables.sample import Sample
+from losslens.tables.sample import Sample, with_parts
+
+
+def tasks_by_response(
+    model: Model, X: Any, y: Any, losses: Mapping[str, Loss], options: Options, subjects: Subjects | None = None
+) -> list[tuple[list[str], Task]]:
+    """Checked calls, each with the names of its losses: without an exact engine, all that read the same response.
+
+    `subjects` are those of the table X, where calls with other models share them.
+    """
+    check = partial(prepare, options=options, subjects=Subjects(as_table(X)) if subjects is None else subjects)
+    by_response: dict[tuple[str, ...], dict[str, Task]] = {}
+    for name, loss in losses.items():
+        task = _with_outputs(model, X, check(model, X, y, loss=loss, response=loss.reads), check)
+        alone = task.exact is not None or task.outputs or is_alone(loss)
+        by_response.setdefault((loss.reads, name) if alone else (loss.reads,), {})[name] = task
+    return [(list(tasks), _with_losses(list(tasks.values()))) for tasks in by_response.values()]
+
+
+def is_alone(loss: Loss) -> bool:
+    """Whether a loss keeps y in a form of its own, and reads curves at times of its own."""
+    return isinstance(loss, OutputsLoss) and loss.encodes
+
+
+def _with_outputs(model: Model, X: Any, task: Task, check: Callable[..., Task]) -> Task:
+    """The task of a mean over several outputs with one for each of them, if exact engines take these."""
+    loss, y, outputs = task.loss, task.sample.y, list[Task]()
+    if not isinstance(loss, OutputsLoss) or y is None:
+        return task
+    for k, one in enumerate(loss.each):
+        output, target = one_output(model, k, len(loss.each)), loss.target(y, k)
+        outputs.append(check(output, X, target, loss=one, response="values"))
+        if outputs[-1].exact is None:
+            return replace(task, declined=outputs[-1].declined)
+    return replace(task, outputs=tuple(outputs))
+
+
+def _with_losses(tasks: Sequence[Task]) -> Task:
+    """One task with the losses of all."""
+    losses = tuple(loss for task in tasks for loss in task.losses)
+    return replace(tasks[0], losses=losses, budget=replace(tasks[0].budget, losses=len(with_parts(losses))))
 
 
 def mean_of_outputs(each: Sequence[Passed], loss: OutputsLoss) -> Passed:

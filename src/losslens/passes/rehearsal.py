@@ -39,14 +39,14 @@ def some_rows(table: Table, y: Any, arguments: Arguments, rows: int) -> tuple[Ta
     return table.at(positions), y, arguments | some
 
 
-def rehearse(few: OnFew, n: int, power: int = 1) -> float:
+def rehearse(few: OnFew, n: int, power: int = 1, first: int = FEW) -> float:
     """Seconds of a call on n rows; few(k) prepares the call on k of them, and only the call is timed.
 
     Where few rows are an error more are tried. Two rehearsals or more separate what does not depend on the rows from
     what grows with this power of their number.
     """
     timings: list[tuple[float, float]] = []
-    rows, began = min(FEW, n), time.perf_counter()
+    rows, began = min(first, n), time.perf_counter()
     while True:
         seconds = 0.0
         try:

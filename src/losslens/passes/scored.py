@@ -100,8 +100,9 @@ def score_importance(
     evaluated, n_predictions = _with_donors(task, [*new, *on_grid])
     predicted |= {one.name: one for one in evaluated[: len(new)]}
     curves = {one.name: one for one in evaluated[len(new) :]}
-    judged = _Judged(task, method)
+    judged, asked = _Judged(task, method), 0 if task.exact is None else task.exact.asked
     features = judged.of_steps(as_steps)
+    n_predictions += 0 if task.exact is None else task.exact.asked - asked
     if as_steps and all(one.engine == task.engine.name for one in evaluated):
         n_predictions += min(task.n, CHECKED)
     for name in (subject.feature.name for subject, _ in cells):
@@ -131,11 +132,11 @@ class _Judged:
     own: dict[str, Sample] = field(default_factory=dict)  # the rows, of each engine
     scored: dict[str, ScoredRows] = field(default_factory=dict)  # which share what they compute
 
-    def of_steps(self, asked: Sequence[FeatureDesign]) -> dict[str, FeatureScore]:
+    def of_steps(self, designs: Sequence[FeatureDesign]) -> dict[str, FeatureScore]:
         """Of exact curves."""
-        if not asked:
+        if not designs:
             return {}
-        task, questions = self.task, [pose(*one, self.task.n, self.task.entropy) for one in asked]
+        task, questions = self.task, [pose(*one, self.task.n, self.task.entropy) for one in designs]
         blank = replace(task.sample, y=self.method.y, block=self.method.block)
         sample, pools = step_curves.pools(task, task.exact, questions, blank)
         return {
@@ -145,7 +146,7 @@ class _Judged:
                 exact=design.is_exact(task.n), backend=task.table.backend, title=self.method.title,
                 scored=self._pooled(sample, pool, pool, question.values, _shares(question.layout, task.sample)),
             )
-            for (subject, design), question, pool in zip(asked, questions, pools, strict=True)
+            for (subject, design), question, pool in zip(designs, questions, pools, strict=True)
         }  # fmt: skip
 
     def of_cells(self, answer: FeatureResult, drawn: FeatureResult | None) -> FeatureScore:
@@ -259,14 +260,16 @@ def scored_features(task: Task, method: ScorerMethod) -> list[FeatureDesign]:
     return [(s, design_of(task, s, rule, all_exact=False)) for s in task.subjects]
 
 
-def curves_besides(task: Task, asked: Sequence[FeatureDesign]) -> list[FeatureDesign]:
+def curves_besides(task: Task, designs: Sequence[FeatureDesign]) -> list[FeatureDesign]:
     """The features that ``donors="auto"`` samples, without common values: with the grid of their curve."""
-    sampled = [subject for subject, design in asked if task.design is None and not design.common]
+    sampled = [subject for subject, design in designs if task.design is None and not design.common]
     return [(subject, Grid(min(CURVE, task.n), at="quantiles")) for subject in sampled]
 
 
-def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> tuple[ScorerMethod, Task]:
-    """Call the scorer once, to see which predictions it needs, and check the call."""
+def prepare_scored(
+    model: Model, X: Any, y: Any, scorer: Any, options: Options, *, exact: bool = True
+) -> tuple[ScorerMethod, Task]:
+    """Call the scorer once, to see which predictions it needs, and check the call; by the model unless `exact`."""
     if y is None:
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     scorer = as_scorer(scorer, model.native)
@@ -276,7 +279,7 @@ def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) 
     block = checks.group_numbers(options.groups, table.n, table.index)
     scored = ScorerMethod.of(model, table, truth, scorer, weight, block)
     cells = replace(options, groups=None)  # of all pairs; those inside groups are left out of the scores
-    task = prepare(model, table, None, cells, loss=None, response=scored.response)
+    task = prepare(model, table, None, cells, loss=None, response=scored.response, exact=exact)
     if truth.ndim == 2:  # a cell has all of them
         task = replace(task, budget=replace(task.budget, cell_bytes=8 * truth.shape[1] + 8))
     if task.design is not None and task.design.conditional:
@@ -312,7 +315,7 @@ def _target(model: Model, y: Any, table: Table) -> NDArray[Any]:
     return truth
 
 
-def wanted_sample(design: Design) -> str:
+def why_a_sample(design: Design) -> str:
     """Why some pairs of rows are scored, where the caller wants these."""
     return f"donors={design.remembered!r} asks for some of the pairs of rows"
 
@@ -322,5 +325,5 @@ def _why_sampled(task: Task, answer: FeatureResult) -> str:
     if answer.design.is_exact(task.n) or len(answer.values) == 2:
         return ""
     if task.design is not None:
-        return wanted_sample(answer.design)
+        return why_a_sample(answer.design)
     return f"sampled, as all pairs take longer than {SHIFTS} shifts: donors='all' takes them"

@@ -86,8 +86,7 @@ def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: T
         clipped = float(sum(chunk.clipped[k] for chunk in chunks))
         if loss is not None and question.layout.leaves_out_own and groups is None:  # the cells of rows with themselves
             clipped -= float(sample.weight**2 @ (losses >= _ceiling(loss, work.like)))
-        means = curves.of_sample if question.design.sampled_grid else curves.means
-        outcomes.append([Outcome.of(question, means(local[k], clipped), cells)])
+        outcomes.append([Outcome.of(question, curves.means(local[k], clipped), cells)])
     return Passed([sample], outcomes)
 
 
@@ -172,12 +171,8 @@ def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> 
     asks = [question.ask for question in questions]
     class_of, donor_mass = [engine.classes(ask) for ask in asks], []
     for question, of in zip(questions, class_of, strict=True):
-        layout, weight = question.layout, sample.weight
-        assert isinstance(layout, CommonGrid)  # designs in which all rows have the same donors
-        if question.design.sampled_grid:
-            weight = weight[layout.donors]
-            weight = weight / (weight.sum() or 1.0)
-        donor_mass.append(np.bincount(of.each[layout.own[layout.donors]], weight, of.size).astype(float))
+        assert isinstance(question.layout, CommonGrid)  # all rows are donors of all rows
+        donor_mass.append(np.bincount(of.each[question.layout.own], sample.weight, of.size).astype(float))
     return Axes(len(asks), class_of, donor_mass)
 
 
@@ -379,26 +374,6 @@ class ClassCurves:
             clipped=share_left(clipped, float(rows.mass.sum() if self.leaves_out else weight.sum())),
         )
 
-    def of_sample(self, local: Floats, clipped: float) -> Means:
-        """The same where only a grid's donors count; there are none if its values are the user's."""
-        layout, weight, has_loss = self.layout, self.sample.weight, self.sample.loss is not None
-        donor_weight, place = np.zeros(len(weight)), layout.own[layout.donors]
-        donor_weight[layout.donors] = weight[layout.donors]
-        total = donor_weight.sum()
-        with np.errstate(invalid="ignore"):  # 0 / 0: no donor has weight, hence NaN
-            share = donor_weight / total
-        shared: dict[str, Any] = {
-            "mass": weight * total,
-            "weights": deferred(np.bincount, place, share[layout.donors], layout.size) if layout.has_mass else None,
-            "pd": deferred(self.pd),
-            "pi": deferred(self.pi) if has_loss else None,
-        }
-        if not (has_loss and layout.has_mass):
-            return Means(local=None, **shared)
-        caused = deferred(_at_donors, deferred(self.pi), layout.donors, place, len(weight))
-        local = local if total else np.full(len(weight), np.nan)
-        return Means(local=local, **shared, caused=caused, donor_weight=share, square=0.0, clipped=clipped)
-
     def _value_mass(self) -> Floats:
         return self.rows.at_values(self.layout.own, self.layout.size, leaves_out=self.leaves_out)
 
@@ -430,13 +405,6 @@ class ClassCurves:
         """The sum of the changes that each row causes, (n,)."""
         changes = self.by_class[self.class_of.each[self.layout.own], 0]
         return np.asarray(changes if self.own_group is None else changes - self.own_group)
-
-
-def _at_donors(curve: Floats, donors: Indices, place: Indices, n: int) -> Floats:
-    """The numbers of a curve at the donors whose values these are, 0 for the other rows, (n,)."""
-    caused = np.zeros(n)
-    caused[donors] = curve[place]
-    return caused
 
 
 def spread_cells(

@@ -7,15 +7,17 @@ seconds: the same data give the same result on every machine.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from losslens.donors.designs import All, Design, Grid, Latin, Systematic
 from losslens.donors.questions import Subject
-from losslens.engines.base import AnswerWay, Declined, MixedRows
+from losslens.engines.base import AnswerWay, Declined
 from losslens.engines.choice import CHECKED
 from losslens.engines.curve_cells import CurveCells
 from losslens.losses import Loss, OutputsLoss
@@ -34,11 +36,13 @@ EFFECT_GRID = (20, 100)  # fewest and most grid values of an effect where all va
 FIXED_DONORS = 32  # donors a row where there is no standard error to compare the noise with
 NOISE_SHARE = 0.1  # of the sampling variance: below it, more donors hardly reduce the total variance
 LEAST_LEFT = 1e-6  # of the weight: subtraction keeps ten digits
+MIXED = "rows with donors of their own are predicted one by one, by the model as fast as in its trees"
 SAMPLED = "sampled, as all pairs take longer: donors='all' takes them"
 ONE_HOLDS_ALL = "one row or group holds nearly all weight, and little is left of the pairs if its own are left out"
 
 
 Way = AnswerWay | Literal["outputs"]
+ByFeature = dict[str, list[FeatureImportance]]  # by all losses of a task and their parts
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ def evaluate(task: Task, designs: Sequence[FeatureDesign]) -> tuple[list[list[An
     losses: Sequence[Loss | None] = with_parts(task.losses) or [None]
     results: dict[int, list[FeatureImportance | FeatureEffect]] = {}
     predicted = min(task.n, CHECKED) if any(r.exact for r in routes) else 0  # the exact engine was checked on these
+    asked = 0 if task.exact is None else task.exact.asked
     for engine, way in dict.fromkeys((r.engine, r.way) for r in routes):
         mine = [k for k, r in enumerate(routes) if (r.engine, r.way) == (engine, way)]
         passed = PASSES[way](task, engine, [designs[k] for k in mine])
@@ -84,6 +89,7 @@ def evaluate(task: Task, designs: Sequence[FeatureDesign]) -> tuple[list[list[An
             results[k] = [
                 _result(task, designs[k], of_route, *one) for one in zip(passed.samples, outcomes, losses, strict=True)
             ]
+    predicted += 0 if task.exact is None else task.exact.asked - asked
     return [results[k] for k in range(len(designs))], predicted
 
 
@@ -115,13 +121,12 @@ def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
         declined = SAMPLED
     elif task.exact is not None:
         try:
-            way = task.exact.way(subject, task.loss, blocked=task.blocked)
+            engine, way = task.exact, task.exact.way(subject, task.loss, blocked=task.blocked)
+            if design is not None and not design.all_pairs:
+                engine, way = _of_some_pairs(task, design, way)
         except Declined as why:
             declined = str(why)
         else:
-            engine = task.exact
-            if design is not None and not design.all_pairs:
-                engine, way = _of_some_pairs(task, design, way)
             if way == "cells" or task.loss is None or not _few_digits_left(task, design):
                 return Route(engine, way, task.exact.name, exact=True)
             declined = ONE_HOLDS_ALL
@@ -129,13 +134,16 @@ def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
 
 
 def _of_some_pairs(task: Task, design: Design, way: AnswerWay) -> tuple[Any, AnswerWay]:
-    """The exact engine, and its way, under a design of some pairs: cells are read off curves where there are curves."""
+    """The exact engine, and its way, under a design of some pairs: cells are read off curves where there are curves.
+
+    Raises `Declined` where it would predict row by row.
+    """
     exact = task.exact
     if way == "steps":
-        return (exact, way) if design.common and not task.blocked else (CurveCells(exact, task.n_jobs), "cells")
-    if design.common or exact.fills_own_donors:
-        return exact, "cells"
-    return MixedRows(exact, len(task.table.names)), "cells"
+        return CurveCells(exact, task.n_jobs), "cells"
+    if not design.common and not exact.fills_own_donors:
+        raise Declined(MIXED)
+    return exact, "cells"
 
 
 def is_sampled(task: Task, subject: Subject) -> bool:
@@ -153,6 +161,17 @@ def _few_digits_left(task: Task, design: Design | None) -> bool:
 
 
 # The donors.
+
+
+def first_designs(task: Task) -> list[FeatureDesign]:
+    """The donors of each feature's importance, to begin with."""
+    rule = partial(first_design, blocked=task.blocked)
+    return [(subject, design_of(task, subject, rule)) for subject in task.subjects]
+
+
+def effect_designs(task: Task) -> list[FeatureDesign]:
+    """The donors of each feature's effect."""
+    return [(subject, design_of(task, subject, effect_design)) for subject in task.subjects]
 
 
 def design_of(
@@ -193,6 +212,60 @@ def effect_design(subject: Subject, n: int) -> Design:
     return design if design.common else Grid(int(np.clip(EXACT_PREDICTIONS // n, *EFFECT_GRID)), at="quantiles")
 
 
+# Rounds of donors, more and more until their noise is negligible.
+
+
+def evaluate_until_precise(task: Task, designs: Sequence[FeatureDesign]) -> tuple[ByFeature, int]:
+    """Each feature's importance by each loss, first with these donors, and the number of predictions of the model."""
+    results: ByFeature = {}
+    n_predictions, of_feature = 0, Counter[str]()  # predictions of all rounds
+    while designs:
+        evaluated, predicted = evaluate(_with_memory_left(task, designs, results), designs)
+        n_predictions += predicted
+        next_designs: list[FeatureDesign] = []
+        for (subject, _), by_loss in zip(designs, evaluated, strict=True):
+            several, name = [one.trimmed() for one in by_loss], subject.feature.name
+            of_feature[name] += several[0].n_predictions
+            more = _more_donors(several, subject) if task.design is None else None
+            if more is not None:
+                next_designs.append((subject, more))
+            else:  # new results, without the influences that were computed for the decision
+                results[name] = [replace(one, n_predictions=of_feature[name]) for one in several]
+        designs = next_designs
+        del evaluated, by_loss, several  # the draws so far are not kept while the next are computed
+    if unsteady := task.engine.repeats.declined:  # predictions of a row differed, perhaps in a later round only
+        for name, several in results.items():
+            if several[0].engine == task.engine.name:
+                results[name] = [replace(one, exact=False, declined=unsteady) for one in several]
+    return {subject.feature.name: results[subject.feature.name] for subject in task.subjects}, n_predictions
+
+
+def _with_memory_left(task: Task, designs: Sequence[FeatureDesign], results: ByFeature) -> Task:
+    """The task with the memory that earlier features leave; these keep cells of no more rows than the next."""
+    cells = {name: one[0].layout.width for name, one in results.items() if one[0].engine == task.engine.name}
+    if not cells:
+        return task
+    budget = replace(task.budget, other_widths=tuple(cells.values()))
+    widths = [len(subject.distinct) if design.m is None else design.m for subject, design in designs]
+    kept = budget.rows_to_keep(widths, task.n, task.entropy)
+    results |= {name: [one.keeping(kept) for one in results[name]] for name in cells}
+    return replace(task, budget=budget)
+
+
+def _more_donors(by_loss: Sequence[FeatureImportance], subject: Subject) -> Design | None:
+    """The donors of the next round, or None if the noise of these is negligible by every loss.
+
+    Twice as many; or four, eight, ... times as many where the noise, which falls as 1/m, requires it.
+    """
+    design: Any = by_loss[0].design  # Latin or Systematic, if not common
+    ratios = np.array([0.0 if design.common else _noise_over_sampling(one) for one in by_loss])
+    if np.all(ratios <= NOISE_SHARE):
+        return None
+    doublings = np.ceil(np.log2(ratios[(ratios > NOISE_SHARE) & np.isfinite(ratios)] / NOISE_SHARE))
+    m = (design.m or 1) * 2 ** int(np.max(doublings, initial=1).clip(1, 16))
+    return All() if m >= len(subject.distinct) - 1 else replace(design, m=m)
+
+
 def _noise_over_sampling(importance: FeatureImportance) -> float:
     """Monte-Carlo variance over sampling variance; infinite where there are too few donors to estimate it."""
     if importance.sample.units() < 3:  # no standard error: a fixed number of donors
@@ -205,22 +278,3 @@ def _noise_over_sampling(importance: FeatureImportance) -> float:
     if not importance.design.ranked:
         sampling -= noise
     return 0.0 if noise == 0 else noise / sampling if sampling > 0 else np.inf
-
-
-def wants_more(importance: FeatureImportance) -> bool:
-    """Whether the noise of the sampled donors is not negligible yet."""
-    return not importance.design.common and _noise_over_sampling(importance) > NOISE_SHARE
-
-
-def more_donors(importance: FeatureImportance) -> int:
-    """Twice the donors, or four, eight, ... times where the noise, which falls as 1/m, requires it."""
-    ratio = _noise_over_sampling(importance)
-    doublings = int(np.clip(np.ceil(np.log2(ratio / NOISE_SHARE)), 1, 16)) if np.isfinite(ratio) else 1
-    return int((importance.design.m or 1) * 2**doublings)
-
-
-def next_design(importance: FeatureImportance, subject: Subject, n: int) -> Design:
-    """The design of the next round."""
-    design: Any = importance.design  # Latin or Systematic
-    m = more_donors(importance)
-    return All() if m >= len(subject.distinct) - 1 else replace(design, m=m)

@@ -11,14 +11,13 @@ if TYPE_CHECKING:
     # fmt: off
     from losslens.plots import (  # noqa: F401
         bands,
-        bars,
-        by_group,
         cells,
-        comparison,
         feature,
+        feature_data,
         interactions,
         notebook,
         outputs,
+        rankings,
         refits,
         rows,
         shapley,

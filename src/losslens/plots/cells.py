@@ -97,7 +97,9 @@ def _name_columns(ax: Axes, shown: FeaturePicture, columns: Indices) -> None:
 
 def plot_local(importances: Importances | ShapleyImportance, ax: Axes | None, look: Look) -> Axes:
     """Draw the importance of each feature for single rows: a line of dots each, the most important feature on top."""
-    every = _local(importances)
+    every = [(name, mean, local[np.isfinite(local)]) for name, mean, local in importances._lines if np.isfinite(mean)]
+    if not every:
+        raise ValueError("there are no local importances to draw: no row with a positive weight has a donor")
     names, own = name_features(look.labels, list(importances.features)), ax is None
     ranked = np.argsort([-mean for _, mean, _ in every], kind="stable")[: most_of(look.top, len(every))]
     check_scale(look.scale, np.concatenate([every[j][2] for j in ranked]))
@@ -126,26 +128,6 @@ def _names(ax: Axes, lines: Sequence[tuple[str, float, Floats]], names: Names) -
         return short_labels(shown, max(10, letters - 4))
     means = alike([mean for _, mean, _ in lines])
     return [f"{name} ({mean})" for name, mean in zip(short_labels(shown, letters - 8), means, strict=True)]
-
-
-def _local(importances: Importances | ShapleyImportance) -> list[tuple[str, float, Floats]]:
-    """Name, mean and local importances of each feature that has them."""
-    if isinstance(importances, ShapleyImportance):
-        means = importances.sfimp.tolist()
-        lines = list(zip(importances.features, means, importances.local.T, strict=True))
-    else:
-        lines, why = [], None
-        for feature in importances.values():
-            try:
-                lines.append((feature.name, feature.pfi, feature.local))
-            except ValueError as error:  # curves only, or a scorer
-                why = error
-        if why is not None and not lines:
-            raise why
-    lines = [(name, mean, local[np.isfinite(local)]) for name, mean, local in lines if np.isfinite(mean)]
-    if not lines:
-        raise ValueError("there are no local importances to draw: no row with a positive weight has a donor")
-    return lines
 
 
 def _draw_local(ax: Axes, lines: list[Floats], means: Floats, fill: Sequence[str]) -> int:

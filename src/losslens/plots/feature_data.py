@@ -35,7 +35,7 @@ MOST_VALUES = 1000  # grid values of such a curve: about as many as a figure has
 class Singles:
     """The single rows of a result: their cells, and the mean of each row's cells."""
 
-    result: FeatureResult
+    result: FeatureImportance | FeatureEffect
     cells: Floats  # (r, c)
     integral: Floats  # (r,): local importances; NaN for a row without a donor
     integral_name: str
@@ -194,17 +194,22 @@ class FeaturePicture:
 def show(result: FeatureImportance | FeatureScore | FeatureEffect, look: Look) -> FeaturePicture:
     """What there is to draw of a result."""
     name_features(look.labels, [result.name], result.columns)
-    if isinstance(result, FeatureScore):
-        if result.undefined:
-            raise ValueError(result.undefined)
-        return FeaturePicture(
-            result.name, result.columns, result.values, result.ordered, result.pi, "PI", result.scored.shares,
-            result.change, look,
-        )  # fmt: skip
-    return _importance(result, look) if isinstance(result, FeatureImportance) else _effect(result, look)
+    picture: FeaturePicture = result._picture(look)
+    return picture
 
 
-def _importance(result: FeatureImportance, look: Look) -> FeaturePicture:
+def of_score(result: FeatureScore, look: Look) -> FeaturePicture:
+    """The curve of a score; single rows have none."""
+    if result.undefined:
+        raise ValueError(result.undefined)
+    return FeaturePicture(
+        result.name, result.columns, result.values, result.ordered, result.pi, "PI", result.scored.shares,
+        result.change, look,
+    )  # fmt: skip
+
+
+def of_importance(result: FeatureImportance, look: Look) -> FeaturePicture:
+    """The PI curve, and ICI curves of single rows."""
     assert result.cells.changes is not None  # a FeatureImportance has losses
     local = result.means.local
     if local is not None:
@@ -223,7 +228,8 @@ def _importance(result: FeatureImportance, look: Look) -> FeaturePicture:
     )  # fmt: skip
 
 
-def _effect(result: FeatureEffect, look: Look) -> FeaturePicture:
+def of_effect(result: FeatureEffect, look: Look) -> FeaturePicture:
+    """The PD curve, and ICE curves of single rows."""
     cells = np.asarray(result.cells.predictions, float)
     return FeaturePicture(
         result.name, result.columns, result.values, result.ordered, result.pd, "PD", result.means.weights,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import matplotlib as mpl
@@ -13,15 +14,16 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import BLUE, INK, LINE
-from losslens.plots.importance_axis import bend, check_scale, importance_ticks
+from losslens.plots.canvas import BLUE, LINE
+from losslens.plots.importance_axis import check_scale
 from losslens.plots.look import Look, Names
+from losslens.plots.marked_rows import LINES, Row, draw_rows
 from losslens.plots.options import arrange, check_colours, colour_map, colours, most_of, name_features
 from losslens.plots.tables import MOST_TABLE, caption, draw_table
-from losslens.plots.wording import alike, not_shown
 from losslens.plots.wording import labels as short_labels
+from losslens.plots.wording import not_shown
 from losslens.results.interactions import Interactions, Part
-from losslens.typing import Floats, Indices, Sort
+from losslens.typing import Indices, Sort
 from losslens.uncertainty.cautions import noted
 
 FRAME = 2.5  # points between a frame and the edge of its cell
@@ -99,22 +101,16 @@ def plot_interaction_ranking(result: Interactions, ax: Axes | None, look: Look, 
     check_colours(look.colors, list(every.values()), "pair")
     ax, most = named_rows.open_rows(ax, most, below=4)
     shown = _sorted_pairs(ranked[:most], names.all(result.features), look.sort)
-    bend(ax.xaxis, look.scale, np.array([result.index[pair] for pair in shown]))
     fill = colours(look.colors, [every[pair] for pair in shown], [BLUE] * len(shown), "pair", list(every.values()))
-    ends = _draw_dots(ax, result, shown, fill)
     short = _pair_names(names.all(result.features), shown, named_rows.letters_beside(ax))
-    width = named_rows.name_rows(ax, short, own)
-    texts = [f" {text}" for text in alike([float(result.index[pair]) for pair in shown])]  # a blank after the dot
-    low = min(0.0, float(ends[0].min()))
-    if look.scale == "log":
-        low = float(min(result.index[pair] for pair in shown)) / 2
-    named_rows.write_numbers(ax, texts, np.maximum(ends[1], 0.0).tolist(), low, width, margin=low < 0)
-    importance_ticks(ax.xaxis, width)
+    columns = (*(matrix[tuple(np.array(shown).T)] for matrix in (result.index, *result.interval())),)
+    rows = [Row(*row) for row in zip(short, *columns, strict=True)]
+    sure = np.array([is_sure(result)[pair] for pair in shown]) | ~np.isfinite(columns[1]).any()
+    width = draw_rows(ax, rows, own, replace(look, colors=fill, labels=None), filled=sure)
     named_rows.label_across(ax, f"{result.kind}, {result.title}", width)
-    canvas.plain_frame(ax)
     notes = [*filter(None, [result.meaning])]
     if any(pair in result._with_error for pair in shown):
-        notes += ["lines: 95% intervals; filled: without 0", *_cautions(result, names)]
+        notes += [f"{LINES}; filled: without 0", *_cautions(result, names)]
     canvas.caption(ax, notes + not_shown(len(ranked) - len(shown), "weaker pair"))
     return ax
 
@@ -137,19 +133,3 @@ def _pair_names(features: Sequence[str], pairs: Sequence[tuple[int, int]], lette
         if max(map(len, names)) <= letters:
             break
     return names
-
-
-def _draw_dots(
-    ax: Axes, result: Interactions, pairs: Sequence[tuple[int, int]], edges: Sequence[str]
-) -> tuple[Floats, Floats]:
-    """Dots and lines, the first on top; returns both ends of each."""
-    at, (first, second) = np.arange(len(pairs)), np.array(pairs).T
-    low, high = (end[first, second] for end in result.interval())
-    value, sure = result.index[first, second], is_sure(result)[first, second]
-    finite = np.isfinite(low)
-    ax.hlines(at[finite], low[finite], high[finite], color=INK, linewidth=1.1, zorder=2)
-    filled = np.where(sure | ~finite.any(), np.array(edges), "white")
-    ax.scatter(value, at, s=36, c=filled, edgecolors=list(edges), linewidths=1.2, zorder=3)
-    if ax.get_xscale() != "log":
-        ax.axvline(0, color=INK, linewidth=0.8, zorder=1)
-    return np.fmin(value, low), np.fmax(value, high)

@@ -13,24 +13,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from losslens.results.base import Displayed
-from losslens.results.by_group import ByGroup
-from losslens.results.clusters import Clusters
-from losslens.results.comparison import Comparison
-from losslens.results.effects import Effects, FeatureEffect
-from losslens.results.interactions import Interactions
-from losslens.results.observations import Observations
-from losslens.results.outputs import Outputs
-from losslens.results.over_time import OverTime
-from losslens.results.permuted_target import PermutedTarget
-from losslens.results.regions import Regions
-from losslens.results.row_changes import RowChanges
-from losslens.results.row_influence import RowInfluence
-from losslens.results.shapley_effect import ShapleyEffect
 from losslens.results.table import ResultTable, more_not_shown
 
 MOST_BARS = 15  # rows of text in a plot
-MOST_EFFECTS = 6  # small plots of effects
-ACROSS = 3  # of these beside each other
+ACROSS = 3  # small plots beside each other
+CURVE = (5.2, 3.6)  # inches of a picture that is no list of rows
 DPI = 100
 SHOWN_LINES, FEW = 15, 2  # of a table before it folds, and lines that are too few to fold
 CLICKED = "cursor: pointer"  # to fold and unfold
@@ -45,13 +32,11 @@ def show(result: Displayed) -> str:
     >>> show(imp).startswith("<div>") and "data:image/png;base64," in show(imp)
     True
     """
-    if not isinstance(result, Displayed):
-        raise TypeError(f"there is no table for {type(result).__name__}")
-    table = result._table()
+    table: ResultTable = result._table()  # type: ignore[attr-defined]
     lines = table.lines()
     notes = [*more_not_shown(len(table) - len(lines)), *table.notes]
-    if isinstance(result, Effects) and len(result) > MOST_EFFECTS:
-        notes.append(f"{MOST_EFFECTS} of {len(result)} drawn")
+    if 0 < result._panels < len(result):
+        notes.append(f"{result._panels} of {len(result)} drawn")
     head = _line([heading for heading, _ in table.view], "th")
     style = "display: flex; flex-wrap: wrap; gap: 1.5em; align-items: flex-start"
     parts = f'<div style="{style}"><div>{_folded_table(head, lines)}</div>{_picture(result, table)}</div>'
@@ -108,44 +93,17 @@ def _picture(result: Displayed, table: ResultTable) -> str:
 
 
 def _draw(result: Any, figure: Figure) -> None:
-    if isinstance(result, Effects):
-        result.plot(figure, top=MOST_EFFECTS)
-    elif isinstance(result, Regions) and not result.found:  # the curve of all rows
-        result.plot(next(iter(result.features)), ax=figure.add_subplot())
+    if result._panels:
+        result.plot(figure, top=result._panels)
     else:
-        result.plot(ax=figure.add_subplot())
-
-
-def _tiles(result: Effects) -> tuple[int, int]:
-    """The numbers of rows and columns of small plots."""
-    drawn = min(len(result), MOST_EFFECTS)
-    columns = min(ACROSS, drawn)
-    return -(-drawn // columns), columns
+        result.plot(*result._plotted, ax=figure.add_subplot())
 
 
 def _size(result: Displayed, table: ResultTable) -> tuple[float, float]:
     """Size of the plot in inches: most have a row of text for each row of the table."""
-    rows = len(table)
-    match result:
-        case Effects():
-            rows, columns = _tiles(result)
-            return 3.6 * columns, 3.0 * rows
-        case Clusters():
-            return 6.4, 2.4 + 0.9 * result.k
-        case Observations() | OverTime() | RowInfluence() | Outputs():
-            return 5.2, 3.8
-        case Interactions():
-            return 5.6, 2.2 + 0.27 * min(len(result.features), MOST_BARS)
-        case Comparison():
-            rows *= 1 + len(result.names) // 2
-        case ByGroup() if isinstance(result.every, FeatureEffect):
-            return 5.2, 3.6
-        case ByGroup() if not result.every._of_one:
-            rows = len(result.features) * (1 + len(result) // 2)
-        case ShapleyEffect():
-            rows = int(1.5 * (rows + 2 * (len(result.local) == 1)))
-        case PermutedTarget() | RowChanges():
-            rows += 2
-    if isinstance(result, Regions) or not any(heading for heading, _ in table.view):  # a curve
-        return 5.2, 3.6
-    return 5.2, 1.7 + 0.27 * min(rows, MOST_BARS)
+    if result._panels:
+        drawn = min(len(result), result._panels)
+        columns = min(ACROSS, drawn)
+        return 3.6 * columns, 3.0 * -(-drawn // columns)
+    rows = result._rows_drawn(len(table))
+    return (CURVE[0], 1.7 + 0.27 * min(rows, MOST_BARS)) if rows else CURVE

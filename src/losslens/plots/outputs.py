@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.bands import draw_bands
-from losslens.plots.bars import interval_or_nan
 from losslens.plots.canvas import LOOKS
 from losslens.plots.lines import dress_curves
 from losslens.plots.look import Look
@@ -46,10 +45,7 @@ def plot_output_lines(outputs: Outputs, ax: Axes | None, look: Look) -> Axes:
     order = np.arange(len(names)) if words else np.argsort(names)
     places = scale_of(np.array(names, object if words else float)[order])
     ranked = _ranked(outputs)[: MOST_LINES if look.top is None else most_of(look.top, len(LOOKS))]
-    numbers, of_outputs = np.full((3, len(features), len(names)), np.nan), list(outputs.values())
-    numbers[0] = outputs.importance[:, order]
-    for j in ranked:
-        numbers[1:, j] = np.array([interval_or_nan(of_outputs[k][features[j]]) for k in order]).T
+    numbers = np.array([outputs.importance, *outputs.interval()])[..., order]
     ax, shown = draw_bands(ax, look, features, ranked, places.at, numbers)
     dress_curves(ax, places, outputs.noun, f"increase in {outputs.what}")
     notes = [f"bands: 95% intervals, each for one {outputs.noun}"]

@@ -105,11 +105,11 @@ def dress(ax: Axes, places: Scale, title: str) -> None:
 
 
 def _number_ticks(ax: Axes, places: Scale) -> None:
-    points, whole, at = SHRUNK * size_in_points(ax)[0], places.kind == "whole", places.at[places.present]
+    points, integers, at = SHRUNK * size_in_points(ax)[0], places.kind == "whole", places.at[places.present]
     at = at[np.isfinite(at)]
     ends = (float(at.min()), float(at.max())) if len(at) else (0.0, 1.0)
     locator: ticker.Locator = ticker.MaxNLocator(
-        canvas.ticks_that_fit(*ends, points, integer=whole), integer=whole, steps=canvas.TICK_STEPS, min_n_ticks=1
+        canvas.ticks_that_fit(*ends, points, integer=integers), integer=integers, steps=canvas.TICK_STEPS, min_n_ticks=1
     )
     formatter: ticker.Formatter = ticker.ScalarFormatter()
     if places.kind == "date":

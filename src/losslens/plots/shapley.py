@@ -1,83 +1,31 @@
-"""Shapley feature importance: the ranking, and the curve of a feature along its values."""
+"""Shapley importance of a feature along its values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas
-from losslens.plots.bars import Bar, draw_bars, ranked_bars
 from losslens.plots.canvas import BLUE, DASHED, INK, PALE, SINGLE, SKY
 from losslens.plots.feature import clipped_histogram, no_common_axis
 from losslens.plots.importance_axis import EVERYTHING, bend, beyond, check_scale, extent
 from losslens.plots.lines import draw_strip, dress_curves
 from losslens.plots.look import Look, Names
+from losslens.plots.marked_rows import Row, draw_rows
 from losslens.plots.named_rows import label_across, letters_beside, open_rows, rank_values, value_names
 from losslens.plots.options import name_features, one_colour
 from losslens.plots.scale import Scale
 from losslens.plots.scale import scale as scale_of
-from losslens.plots.wording import count, is_flag, not_shown, number, percent, shorten
-from losslens.results.shapley import ShapleyImportance
+from losslens.plots.wording import count, is_flag, number, shorten
 from losslens.results.shapley_curve import ShapleyCurve
 from losslens.typing import AxisScale, Floats
-from losslens.uncertainty.cautions import noted
 
-MOST_SHARE = 10.0  # shares beyond 1,000%, of features that nearly cancel out, are not shown: they say nothing
 FEW = 25  # values up to which the curve passes through each; of more, a running mean shows the shape
 WINDOW = 0.15  # of the running mean, as a share of the rows
 POINTS = 200  # of the running mean
-SAGE, STOPPED = "SAGE: predictions averaged over donors before the loss", "interrupted"
 HOLDERS = {"own": "rows that hold the value", "donor": "donors that hold the value"}
-
-
-def plot_shapley(result: ShapleyImportance, ax: Axes | None, look: Look) -> Axes:
-    """Draw the features' shares, the largest on top."""
-    names = name_features(look.labels, result.features)
-    low, high, what = _intervals(result)
-    bars = [Bar(*line) for line in zip(result.features, result.sfimp.tolist(), low, high, strict=True)]
-    bars = [bar for bar in bars if np.isfinite(bar.value)]
-    if not bars:
-        raise ValueError("no feature has an importance to rank by: no row with a positive weight has a donor")
-    ax, drawn, width = ranked_bars(ax, bars, look, shares=lambda bars: _shares(result, bars))
-    label_across(ax, result.headline.split(";")[0], width)
-    notes = _notes(result) + ([what] if any(np.isfinite(bars[j].low) for j in drawn) else [])
-    chosen = sorted((bars[j] for j in drawn), key=lambda bar: -bar.value)
-    cautions = [result.caution[result.features.index(bar.name)] for bar in chosen]
-    notes += noted([names.of(bar.name) for bar in chosen], cautions)
-    canvas.caption(ax, notes + not_shown(len(bars) - len(drawn)))
-    return ax
-
-
-def _intervals(result: ShapleyImportance) -> tuple[Floats, Floats, str]:
-    """The ends of each feature's interval, NaN where there is none, and what the caption says about them."""
-    what = "lines: 95% intervals"
-    try:
-        low, high = result.interval()
-    except ValueError:  # without importances of single rows, there is only the Monte-Carlo error
-        low, high = result.interval(target="sample")
-        what = "lines: 95% intervals of the Monte-Carlo error alone, not for new data"
-    visible = low < high
-    return np.where(visible, low, np.nan), np.where(visible, high, np.nan), what
-
-
-def _shares(result: ShapleyImportance, bars: Sequence[Bar]) -> list[str]:
-    """Percentages of the total decrease in error; none if there is no decrease, or if features nearly cancel out."""
-    total = result.error_none - result.error_all
-    if not total > 0 or max(abs(bar.value) for bar in bars) > MOST_SHARE * total:
-        return []
-    return [percent(bar.value / total) for bar in bars]
-
-
-def _notes(result: ShapleyImportance) -> list[str]:
-    what, sign = ("error", 1) if result.is_error else ("score", -1)
-    none, full = number(sign * result.error_none), number(sign * result.error_all)
-    notes = [f"{what} {none} with all values from other rows, {full} with their own"]
-    notes.append(f"sums to {number(float(result.sfimp.sum()))}")
-    notes += [f"below 0: values that {result.harm}"] if result.negative_in_words else []
-    return [*notes, *([SAGE] if result.aggregate == "prediction" else []), *([] if result.complete else [STOPPED])]
 
 
 def plot_shapley_curve(curve: ShapleyCurve, ax: Axes | None, look: Look) -> Axes:
@@ -174,8 +122,8 @@ def _draw_words(ax: Axes | None, curve: ShapleyCurve, names: Names, bent: AxisSc
     ax, most = open_rows(ax, all_values, below=2)
     order = rank_values(curve.grid, curve.importance, curve.weights, most)
     values = value_names(curve.grid, order, curve.weights, letters_beside(ax) - 6)
-    bars = [Bar(name, float(curve.importance[k])) for name, k in zip(values, order, strict=True)]
-    width = draw_bars(ax, bars, own, Look(scale=bent, colors=colour))
+    bars = [Row(name, float(curve.importance[k])) for name, k in zip(values, order, strict=True)]
+    width = draw_rows(ax, bars, own, Look(scale=bent, colors=colour))
     ax.axvline(curve.sfimp, **DASHED)
     for text in ax.texts:  # numbers remain legible where the dashed line crosses them
         text.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5})

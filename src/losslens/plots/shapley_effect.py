@@ -12,9 +12,9 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import Colormap
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.bars import THICKEST
 from losslens.plots.canvas import BLUE, INK, PALE, VERMILLION
 from losslens.plots.look import Look, Names
+from losslens.plots.marked_rows import THICKEST
 from losslens.plots.options import arrange, colour_map, colours, most_of, name_features
 from losslens.plots.wording import MINUS, alike, count, not_shown, number, shorten, value_label
 from losslens.plots.wording import labels as short_labels

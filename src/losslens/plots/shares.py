@@ -14,8 +14,8 @@ from losslens.plots.canvas import BLUE, GREEN, INK, LETTER, SKY, VERMILLION, fol
 from losslens.plots.look import Look, Names
 from losslens.plots.named_rows import letters_beside, open_rows
 from losslens.plots.options import arrange, colours, most_of, name_features
+from losslens.plots.rankings import MOST_SHARE, SAGE, STOPPED
 from losslens.plots.scale import word_ticks
-from losslens.plots.shapley import MOST_SHARE, SAGE, STOPPED
 from losslens.plots.shapley_effect import (
     RISE_FALL,
     Step,

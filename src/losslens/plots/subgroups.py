@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import COLOURS, INK, LINE, LOOKS, PALE
+from losslens.plots.canvas import COLOURS, INK, LINE, LOOKS
 from losslens.plots.feature_data import FeaturePicture, show
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.lines import MARKED, draw_strip, dress_curves, widened
 from losslens.plots.look import Look, Names
+from losslens.plots.marked_rows import separate_rows, shift_of
 from losslens.plots.options import check, check_colours, colours
 from losslens.plots.scale import Scale
 from losslens.plots.scale import scale as scale_of
@@ -33,7 +34,6 @@ LEGEND, LEGEND_OF_DOTS = 0.3, 0.45  # ... the legend takes at most this share of
 GROWN = 0.45  # the same in a new figure, which grows for long names
 MOST_NAME = 18  # letters of a column's name in a rule, in small axes
 IN_CAPTION = 0.6  # share of the axes up to which the caption holds names that don't fit into the legend
-SPREAD = 0.7  # height over which the dots of one row are spread, in rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,17 +255,6 @@ def _dots(ax: Axes, groups: Sequence[Group], names: Sequence[str], order: Indice
             hollow: dict[str, Any] = {"markeredgecolor": colour, "markerfacecolor": "white"}
             ax.plot(curve[finite][faded], at[faded], marker, markersize=5, zorder=4.5, **hollow)
     separate_rows(ax, len(order))
-
-
-def shift_of(k: int, groups: int) -> float:
-    """How far below the middle of its row the k-th of several dots is drawn."""
-    return SPREAD * ((k + 0.5) / groups - 0.5)
-
-
-def separate_rows(ax: Axes, rows: int) -> None:
-    """Thin lines between rows that hold several dots each."""
-    for row in range(1, rows):
-        ax.axhline(row - 0.5, color=PALE, linewidth=0.4, zorder=0)
 
 
 def _notes(ax: Axes, parts: int, shown: int, groups: Sequence[Group], common: FeaturePicture) -> list[str]:

@@ -27,8 +27,10 @@ from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import ShapleyCurve
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.results.time_blocks import TimeBlocks
+from losslens.results.together import Block, Together
 
 __all__ = [
+    "Block",
     "ByGroup",
     "Clusters",
     "Comparison",
@@ -59,5 +61,6 @@ __all__ = [
     "ShapleyEffect",
     "ShapleyImportance",
     "TimeBlocks",
+    "Together",
     "WeakSegments",
 ]

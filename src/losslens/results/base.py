@@ -57,6 +57,9 @@ class Stored(Frozen):
             Stored.kinds[cls.__name__] = cls
 
 
+# What methods do that predict: verbs put it here, which results cannot import. They take the model, results hold none.
+WITH_MODEL: dict[str, Callable[..., Any]] = {}
+
 # Methods that every result has a name for, and why a result may have none.
 NO_ERRORS = "its numbers have no standard errors on new rows"
 WORDS = dict.fromkeys(("estimates", "interval", "test"), NO_ERRORS)
@@ -73,6 +76,15 @@ class Displayed(Stored):
     _of_one: ClassVar[bool] = False  # whether it is the result of one feature
     _refused: ClassVar[Mapping[str, str]] = {}  # why one of `WORDS` makes no sense for it
     _errors_elsewhere: ClassVar[str] = ""  # where the errors are that `estimates`, `interval` and `test` would be of
+
+    # -- its picture in a notebook --------------------------------------------------------------------------------
+
+    _panels: ClassVar[int] = 0  # how many small plots it has at most; 0: it has one
+    _plotted: ClassVar[tuple[str, ...]] = ()  # which part of it that one is of
+
+    def _rows_drawn(self, lines: int) -> int:
+        """How many rows of text the picture has, if its table has so many lines; 0: it is no list of rows."""
+        return 0 if self._of_one else lines
 
     def _why_absent(self, name: str) -> str:
         """Why the result lacks an attribute that others have, in one sentence; "" for a name that no result has."""

@@ -195,6 +195,11 @@ class ByGroup(Result, Mapping[Any, T], Generic[T]):
         lines = [numbers[feature] for numbers in self._numbers.values() for feature in self._ranked]
         return self._frame(data | {key: [line[key] for line in lines] for key in lines[0]})
 
+    def _rows_drawn(self, lines: int) -> int:
+        if self.every._of_one:
+            return lines if self.every._is_ranked else 0
+        return len(self.features) * (1 + len(self) // 2)
+
     @draws("rows")
     def plot(
         self, *, top: int | None = None, sort: Sort = "importance", scale: AxisScale = "linear",
@@ -218,7 +223,7 @@ class ByGroup(Result, Mapping[Any, T], Generic[T]):
         """
         if self.every._of_one and not self.every._is_ranked:
             return self.plot_curves(colors=colors, labels=labels, ax=ax)
-        return plots.by_group.plot_by_group(self, ax, Look(top, sort, scale, colors, labels))
+        return plots.rankings.plot_by_group(self, ax, Look(top, sort, scale, colors, labels))
 
     @draws("curve")
     def plot_curves(

@@ -121,6 +121,9 @@ class Clusters(Result):
         largest = np.argsort(-np.abs(profile), kind="stable")[:LEADING]
         return ", ".join(f"{self.features[j]} {in_digits(float(profile[j]))}" for j in largest)
 
+    def _rows_drawn(self, lines: int) -> int:
+        return 3 * (1 + lines)
+
     @draws("map")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",

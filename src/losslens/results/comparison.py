@@ -233,6 +233,9 @@ class Comparison(Result):
                 data.setdefault(column, []).extend(values)
         return self._frame(data)
 
+    def _rows_drawn(self, lines: int) -> int:
+        return lines * (1 + len(self.names) // 2)
+
     @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
@@ -256,7 +259,7 @@ class Comparison(Result):
         >>> [label.get_text() for label in comparison.plot().get_yticklabels()]
         ['x1', 'x0']
         """
-        return plots.comparison.plot_comparison(self, ax, Look(top, sort, scale, colors, labels))
+        return plots.rankings.plot_comparison(self, ax, Look(top, sort, scale, colors, labels))
 
     @draws("rows")
     def plot_moved(
@@ -288,7 +291,7 @@ class Comparison(Result):
         base = self.names[0] if against is None else against
         self._model(base)
         name = next(n for n in self.names if n != base) if name is None else name
-        return plots.comparison.plot_moved(self, ax, Look(top, sort, scale, colors, labels), name, base)
+        return plots.rankings.plot_moved(self, ax, Look(top, sort, scale, colors, labels), name, base)
 
     @draws("rows")
     def plot_shares(

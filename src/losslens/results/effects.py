@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,11 @@ class FeatureEffect(FeatureResult, Tabular):
         'prediction, less that at x0 = 1'
         """
         return plots.feature.plot_effect(self, ax, Look(colors=colors, labels=labels, curves=curves), center)
+
+    _curves = property(attrgetter("ice"))
+
+    def _picture(self, look: Look) -> Any:
+        return plots.feature_data.of_effect(self, look)
 
     _is_ranked = False
     _heading, _why_no_error = "smallest to largest of the PD curve", "is a curve"
@@ -207,7 +213,7 @@ class Effects(ResultMapping[FeatureEffect]):
     """
 
     _errors_elsewhere = "its curves have bands: effects[name].band()"
-    _is_ranked, _why_no_error = False, "is a curve"
+    _is_ranked, _why_no_error, _panels = False, "is a curve", 6
     _axis = "predictions, from the smallest to the largest of each PD curve"
 
     def _table(self) -> ResultTable:

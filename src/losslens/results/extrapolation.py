@@ -210,7 +210,7 @@ class Extrapolations(Result, Mapping[str, Extrapolation]):
         >>> imp.extrapolation.plot(top=1).get_xlabel()
         'share of replaced rows that are unlike any real one'
         """
-        return plots.bars.plot_extrapolation(self, ax, Look(top, sort, colors=colors, labels=labels))
+        return plots.rankings.plot_extrapolation(self, ax, Look(top, sort, colors=colors, labels=labels))
 
     def __getitem__(self, name: str) -> Extrapolation:
         position_of(name, tuple(self.features))

@@ -21,6 +21,7 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.results.extrapolation import Extrapolation
 from losslens.results.replaced_rows import ReplacedRows
 from losslens.results.selection import Grouped, positions
+from losslens.tables.column_scores import CodedRows
 from losslens.tables.frozen import Deferred, deferred, lazy
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
@@ -67,7 +68,7 @@ class FeatureResult(OneFeature):
     conditioning: Conditioning | None = None  #: what conditional samplers condition on; None: donors from all rows
     extrapolated: ReplacedRows | Extrapolation | None = None  # of all rows, also where some are selected
 
-    _internal = ("influence", "whole")
+    _internal = ("influence", "totals")
 
     @property
     def _why_sampled(self) -> str:
@@ -100,7 +101,12 @@ class FeatureResult(OneFeature):
         return None if isinstance(rows, ReplacedRows) and not rows.is_computed else self.extrapolation
 
     @property
-    def whole(self) -> Totals | None:
+    def _real_rows(self) -> CodedRows | None:
+        """Some rows of the table, which all features share; None where none are kept."""
+        return self.extrapolated.among if isinstance(self.extrapolated, ReplacedRows) else None
+
+    @property
+    def totals(self) -> Totals | None:
         """Totals over all rows of files, of which `at` and `local` hold some; None for data in memory."""
         return self.sample.totals
 
@@ -108,7 +114,7 @@ class FeatureResult(OneFeature):
     def rows(self) -> Indices:
         """The rows whose single curves are kept, as positions in `local`: all unless the result was streamed.
 
-        Of data in files, `local` is that of a sample of the rows; ``whole.rows`` are their positions in the files.
+        Of data in files, `local` is that of a sample of the rows; ``totals.rows`` are their positions in the files.
         """
         return np.searchsorted(self.at, self.cells.rows)
 
@@ -252,9 +258,9 @@ class FeatureResult(OneFeature):
         return 2 * n * m * per_cell + besides_cells(n, 1) + drawn
 
     def _need_rows(self, what: str) -> None:
-        if self.whole is not None:
+        if self.totals is not None:
             raise ValueError(
-                f"{what} needs the values of every row, but this result comes from files ({self.whole.n:,} rows) and "
+                f"{what} needs the values of every row, but this result comes from files ({self.totals.n:,} rows) and "
                 "keeps a sample of the rows; filter the files and call feature_importance again"
             )
 

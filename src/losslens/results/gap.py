@@ -227,7 +227,7 @@ class Gap(Result, Estimated):
         >>> [label.get_text() for label in shares.gap(X[:, 0] > 0).plot().get_yticklabels()]
         ['whole difference', '(without any feature)', 'x1', 'x0']
         """
-        return plots.bars.plot_gap(self, ax, Look(top, sort, scale, colors, labels))
+        return plots.rankings.plot_gap(self, ax, Look(top, sort, scale, colors, labels))
 
 
 def gap_between(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -339,6 +340,11 @@ class FeatureImportance(FeatureResult, OneNumber):
         return plots.feature.plot_importance(
             self, ax, Look(scale=scale, colors=colors, labels=labels, curves=curves, limits=limits)
         )
+
+    _curves = property(attrgetter("ici"))
+
+    def _picture(self, look: Look) -> Any:
+        return plots.feature_data.of_importance(self, look)
 
     @draws("map")
     def plot_cells(

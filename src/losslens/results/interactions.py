@@ -241,6 +241,9 @@ class Interactions(Result, Estimated):
         """What numbers above 0, or other than 0, say, and what they don't."""
         return next((words for start, words in MEANINGS.items() if self.kind.startswith(start)), "")
 
+    def _rows_drawn(self, lines: int) -> int:
+        return len(self.features) + 2
+
     @draws("map")
     def plot(
         self, part: Part | None = None, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",

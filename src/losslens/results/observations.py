@@ -116,6 +116,9 @@ class Observations(Result):
             most=ROWS_IN_NOTEBOOK,
         )  # fmt: skip
 
+    def _rows_drawn(self, lines: int) -> int:
+        return 0
+
     @draws("rows")
     def plot(self, ax: Axes | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None) -> Axes:
         """Draw each row's importance (decrease in loss by all features) over its loss; suspicious rows are numbered.

@@ -19,6 +19,7 @@ from losslens.uncertainty.standard_errors import Influence, Target, check_target
 class OneNumber(Grouped, Tabular, Inference):
     """What importances of a feature by a loss and by a scorer have in common: `pfi`, `unbiased` and its `influence`."""
 
+    _is_score: ClassVar[bool] = False  # by a scorer
     _sampled: ClassVar[bool] = True  # whether donors may be sampled, and add noise
 
     name: str
@@ -112,7 +113,7 @@ def together(features: Mapping[str, Any]) -> Estimates:
     first = next(iter(results))
     return Estimates.of_influences(
         tuple(with_error), [f.pfi for f in results], [f.influence for f in results], first._units, first._unit,
-        0.0 if first.whole is None else first.whole.units, centre=np.array([f.unbiased for f in results]),
+        0.0 if first.totals is None else first.totals.units, centre=np.array([f.unbiased for f in results]),
         doubts=tuple(f._doubts for f in results), absent=absent, scale=first.base, sampled=first._sampled,
     )  # fmt: skip
 

@@ -86,6 +86,9 @@ class Outputs(Tabular, Mapping["str | float", "Importances"], Inference):
         loss = self._first.loss
         return loss.of.noun if isinstance(loss, OutputLoss) else "output"
 
+    def _rows_drawn(self, lines: int) -> int:
+        return 0
+
     @draws("map")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",

@@ -15,7 +15,7 @@ from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.selection import row_order
 from losslens.results.table import FEATURE, IMPORTANCE, ResultTable, or_else
-from losslens.tables.checks import check_whole
+from losslens.tables.checks import check_count
 from losslens.tables.row_labels import check_order
 from losslens.tables.times import Times, read_length, read_times, time_text
 from losslens.text import in_digits
@@ -120,6 +120,9 @@ class OverTime(Result):
             digits = 2 - int(np.floor(np.log10((end - start).min())))
             start, end = (np.round(times, max(digits, 0)) for times in (start, end))
         return [time_text(time) for time in start], [time_text(time) for time in end]
+
+    def _rows_drawn(self, lines: int) -> int:
+        return 0
 
     @draws("curve")
     def plot(
@@ -247,7 +250,7 @@ def _periods(times: Times, bins: Any, width: Any, first: Any) -> tuple[Indices, 
     if bins is None:
         each = ROWS_EACH if first.sample.block is None else GROUPS_EACH
         bins = int(np.clip(first.sample.units(first.at) // each, 2, MOST_BINS))
-    check_whole(bins, "bins", 2)
+    check_count(bins, "bins", 2)
     start, end = times.at.min(), times.at.max()
     if start == end:
         raise ValueError("all times are the same: there is no importance over time")

@@ -33,7 +33,7 @@ class PermutedTarget(Ranked):
     what: str  #: what the numbers are, such as "increase in squared error"
     backend: str
 
-    _picture = "refits.plot_permuted_target"
+    _picture = "rankings.plot_permuted_target"
     _errors_elsewhere = "its p-values come from permuted targets: test()"
 
     def _part(self, name: str) -> PermutedTarget:

@@ -221,7 +221,7 @@ class Refits(Ranked, Inference):
         estimates = Estimates.of_folds(self.features, per_fold, self.correction)
         return replace(estimates, value=self.importance, centre=estimates.value, doubts=self.caution)
 
-    _picture = "refits.plot_refits"
+    _picture = "rankings.plot_refits"
     _tested = property(attrgetter("_corrected"))
 
     def _cautions_of(self, names: Sequence[str]) -> list[str]:

@@ -63,6 +63,17 @@ class Region(Stored):
         """The number of rows."""
         return len(self.rows)
 
+    @property
+    def contrast(self) -> str:
+        """How the importance compares with that of the other side, by the test; "" for all rows."""
+        if self.ratio_low > 1:
+            return f"{_times(self.ratio)} times (95% interval {_times(self.ratio_low)} to {_times(self.ratio_high)})"
+        if not np.isfinite(self.difference):
+            return ""
+        numbers = (self.difference, self.difference_low, self.difference_high)
+        apart, low, high = (in_digits(number, self.difference) for number in numbers)
+        return f"{apart} more (95% interval {low} to {high})"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Regions(Result):
@@ -105,13 +116,13 @@ class Regions(Result):
     @property
     def sentences(self) -> list[str]:
         """The first splits whose sides surely differ in importance (p of at most 0.05), as sentences."""
-        return list(self._told.values())
+        return list(self._sentences.values())
 
     @property
-    def _told(self) -> dict[str, str]:
+    def _sentences(self) -> dict[str, str]:
         """The sentence on each feature that has one."""
-        told = {name: self._matters_more(self.of(name)) for name in self.found}
-        return {name: text for name, text in told.items() if text}
+        sentences = {name: self._matters_more(self.of(name)) for name in self.found}
+        return {name: text for name, text in sentences.items() if text}
 
     @claim(level=CONFIRMED)
     def _matters_more(self, regions: tuple[Region, ...]) -> str:
@@ -121,21 +132,15 @@ class Regions(Result):
         if not (more.p <= CONFIRMED and more.low > 0 and more.difference_low > 0 and _by_model(root, more, less)):
             return ""
         where = f"where {more.rule} ({more.n:,} row{'s' if more.n > 1 else ''})"
-        if more.ratio_low > 1:
-            ends = f"95% interval {_times(more.ratio_low)} to {_times(more.ratio_high)}"
-            return f"{more.feature} matters {_times(more.ratio)} times as much ({ends}) {where} as elsewhere."
-        numbers = (more.difference, more.difference_low, more.difference_high)
-        apart, low, high = (in_digits(number, more.difference) for number in numbers)
-        return (
-            f"{more.feature} matters more {where} than elsewhere: the increase in "
-            f"{self.features[more.feature].loss.title} is larger by {apart} (95% interval {low} to {high})."
-        )
+        numbers = f"{in_digits(more.pfi)} against {in_digits(less.pfi)}"
+        sides = " on sides chosen without each row" if self.target == "interaction" else ""
+        return f"{more.feature} matters more {where} than elsewhere: {numbers}; {more.contrast}{sides}."
 
     @property
     def _unexplained(self) -> dict[str, str]:
         """A sentence on each further feature whose importance surely differs, not because the model's effect does."""
-        told = {name: self._differs(self.of(name)) for name in self.found if name not in self._told}
-        return {name: text for name, text in told.items() if text}
+        sentences = {name: self._differs(self.of(name)) for name in self.found if name not in self._sentences}
+        return {name: text for name, text in sentences.items() if text}
 
     def _differs(self, regions: tuple[Region, ...]) -> str:
         """How the importance of a feature differs, and that the model's effect does not explain it; "" unless sure."""
@@ -150,7 +155,7 @@ class Regions(Result):
 
     def _shown(self, feature: str) -> list[Region]:
         """The regions of a feature with a sentence that differ from their other side, all rows first; else none."""
-        return self._confirmed(feature) if feature in self._told else []
+        return self._confirmed(feature) if feature in self._sentences else []
 
     def _confirmed(self, feature: str) -> list[Region]:
         """The regions of a feature that surely differ from their other side, all rows first."""
@@ -166,7 +171,7 @@ class Regions(Result):
         contrasts = [name + end for name in ("difference", "ratio") for end in ("", "_low", "_high")]
         names = ("feature", "rule", "n", "pfi", "low", "high", "p", *contrasts)
         columns = {name: [getattr(region, name) for region in self.regions] for name in names}
-        kept = {id(region) for name in self._told | self._unexplained for region in self._confirmed(name)}
+        kept = {id(region) for name in self._sentences | self._unexplained for region in self._confirmed(name)}
         rows = [k for k, region in enumerate(self.regions) if id(region) in kept]
         whole = [k for k, region in enumerate(self.regions) if not region.rule]
         return ResultTable(
@@ -191,16 +196,14 @@ class Regions(Result):
     @property
     def _notes(self) -> list[str]:
         """What p allows for, and how many features have no region that is shown."""
-        told, many = self._told | self._unexplained, len(self.features)
-        notes, rest, only_found = [], many - len(told), len(self.found) - len(told)
-        if told:
+        sentences, many = self._sentences | self._unexplained, len(self.features)
+        notes, rest, only_found = [], many - len(sentences), len(self.found) - len(sentences)
+        if sentences:
             allowed = "the choice of the rule" + (f" and for {_count(many)}" if many > 1 else "")
             notes.append(f"p: of no difference from the other side, allowing for {allowed}")
-            if self._told and self.target == "interaction":
-                notes.append("sentences are about sides that are chosen without each row: not quite those of the table")
-        if told and rest:
+        if sentences and rest:
             notes.append(f"no region of {_count(rest)} is sure")
-        if told and len(self._unexplained) and self._told:
+        if sentences and len(self._unexplained) and self._sentences:
             notes += self._unexplained.values()
         if only_found:
             what = "the model's effect differs" if self.target == "interaction" else "a split was found"
@@ -209,6 +212,13 @@ class Regions(Result):
 
     def _frame(self, columns: Mapping[str, Any]) -> Any:
         return make_frame(columns, next(iter(self.features.values())).backend)
+
+    def _rows_drawn(self, lines: int) -> int:
+        return 0
+
+    @property
+    def _plotted(self) -> tuple[str, ...]:  # type: ignore[override]
+        return () if self.found else (next(iter(self.features)),)  # the curve of all rows
 
     @draws("curve")
     def plot(
@@ -238,7 +248,7 @@ class Regions(Result):
         """
         if feature is None and not self.found:
             raise ValueError("no feature has regions; draw the result of feature_importance instead")
-        name = next(iter(self._told), self.found[0]) if feature is None else feature
+        name = next(iter(self._sentences), self.found[0]) if feature is None else feature
         leaves = {region.rule or "all rows": region.rows for region in self.of(name) if region.leaf}
         shown = plots.subgroups.name_rules(list(leaves), list(self.features), labels, own=ax is None)
         if isinstance(colors, Mapping):

@@ -64,22 +64,25 @@ class ReplacedRows(Stored):
     columns: tuple[int, ...]
     among: CodedRows = lazy()  # the real rows, shared by all features of one call; coded on first access
     drawn: tuple[NDArray[Any], ...] | None = None  # values of each column, where they do not come from all donors
+    computed: Extrapolation | None = None  # of a result that was read from a file
 
     @cached_property
     def extrapolation(self) -> Extrapolation:
         """How far the replaced rows are from real ones."""
+        if self.computed is not None:
+            return self.computed
         with one_thread():
             return self._of_donors() if self.drawn is None else self._of_drawn(self.drawn)
 
     @property
     def is_computed(self) -> bool:
         """Whether the extrapolation has been computed."""
-        return "extrapolation" in self.__dict__
+        return self.computed is not None or "extrapolation" in self.__dict__
 
     @property
     def stored(self) -> Any:
-        """Files contain the extrapolation if it has been computed, otherwise these arrays."""
-        return self.extrapolation if self.is_computed else self
+        """Files contain these arrays, and the extrapolation if it has been computed."""
+        return replace(self, computed=self.extrapolation) if self.is_computed else self
 
     def _of_donors(self) -> Extrapolation:
         """The extrapolation of rows with values of donors from all rows."""

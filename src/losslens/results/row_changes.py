@@ -37,7 +37,7 @@ class RowChanges(Ranked, Inference):
     `to_frame()` has one row a feature, the most important first.
     """
 
-    _picture = "refits.plot_impact"
+    _picture = "rankings.plot_row_changes"
     _notes: ClassVar[Sequence[str]] = ("p is not adjusted; .test() adjusts for the number of features",)
     _without: ClassVar[str]  # what it is the increase without
     untouched: ClassVar[str]  # the condition under which `error` was computed

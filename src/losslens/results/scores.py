@@ -55,14 +55,16 @@ class FeatureScore(OneFeature, OneNumber):
     scored: Any  # how the score is computed: MeanScore, ColumnScore
     clipped: ClassVar[float] = 0.0
     complete: ClassVar[bool] = True
+    _is_score: ClassVar[bool] = True
     _sampled: ClassVar[bool] = False  # every column of the design is scored
     _is_streamed: ClassVar[bool] = False
     computed_extrapolation: ClassVar[None] = None
+    _real_rows: ClassVar[None] = None
     errorless: ClassVar[bool] = False
     conditioning: ClassVar[None] = None
 
-    _internal = ("clipped", "complete", "conditioning", "errorless", "influence", "scored", "whole")
-    whole: ClassVar[None] = None  # scorers need all rows at once
+    _internal = ("clipped", "complete", "conditioning", "errorless", "influence", "scored", "totals")
+    totals: ClassVar[None] = None  # scorers need all rows at once
 
     values = property(attrgetter("scored.values"), doc="The values of the curve: one array, or two for a pair.")
     at = property(attrgetter("scored.at"), doc="The rows that are scored, as positions.")
@@ -212,6 +214,9 @@ class FeatureScore(OneFeature, OneNumber):
         ('speed (m/s)', 'decrease in r2_score')
         """
         return plots.feature.plot_importance(self, ax, Look(scale=scale, colors=colors, labels=labels))
+
+    def _picture(self, look: Look) -> Any:
+        return plots.feature_data.of_score(self, look)
 
     def _table(self) -> ResultTable:
         low, high = (number_of(self, name) for name in ("low", "high"))

@@ -12,7 +12,7 @@ from losslens import plots
 from losslens.plots.look import Look, draws
 from losslens.results.base import Result, Stored
 from losslens.results.selection import positions
-from losslens.results.table import INTERVAL, ResultTable
+from losslens.results.table import ResultTable
 from losslens.tables.row_labels import Labels
 from losslens.text import in_digits, share_in_words
 from losslens.typing import Axes, AxisScale, Colors, Mask
@@ -21,7 +21,9 @@ from losslens.uncertainty.inference import Estimated, Estimates
 
 @dataclass(frozen=True, eq=False)
 class Segment(Stored):
-    """Rows that fulfil a rule. The segment's numbers are of rows that were not used to choose the rule.
+    """Rows that fulfil a rule: `error` and `other` are of all rows, what is tested of `judged` rows.
+
+    These had no part in choosing the rule, so that their error is not large only because the rule was chosen for it.
 
     Examples
     --------
@@ -30,7 +32,7 @@ class Segment(Stored):
     >>> X, noise = rng.normal(size=(1000, 4)), rng.normal(size=1000)
     >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3.0, 1.0) * noise
     >>> worst = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error").segments[0]
-    >>> worst.columns, bool(worst.low > worst.other), bool(worst.p < 0.05)
+    >>> worst.columns, bool(worst.judged_low > worst.judged_other), bool(worst.p < 0.05)
     (('x1',), True, True)
     """
 
@@ -38,10 +40,13 @@ class Segment(Stored):
     columns: tuple[str, ...]  #: columns that the rule reads
     rows: NDArray[Any]  #: labels of all rows that fulfil it, or positions where there are none
     share: float  #: share of all rows, by weight
-    error: float  #: error of its rows
-    low: float  #: low end of its 95% interval
-    high: float  #: high end
-    other: float  #: error of the other rows
+    error: float  #: error of all its rows
+    other: float  #: error of all other rows
+    judged: int  #: rows of the segment that had no part in choosing the rule; all that follows is of such rows
+    judged_error: float  #: their error
+    judged_low: float  #: low end of its 95% interval
+    judged_high: float  #: high end
+    judged_other: float  #: error of the other rows that had no part in it
     difference: float  #: of the two errors, with its 95% interval
     difference_low: float  #: low end of that interval
     difference_high: float  #: high end
@@ -49,7 +54,6 @@ class Segment(Stored):
     ratio_low: float  #: low end of that interval
     ratio_high: float  #: high end
     p: float  #: one-sided, of no larger error there; allows for all rules that were tested
-    judged: int  #: rows of the segment that the numbers are of
     std_error: float = np.nan  #: standard error of the difference
     units: float = np.nan  # the rows, or groups, of the side that has fewer, as so many of equal weight
     skewness: float = 0.0  # of the difference
@@ -59,13 +63,26 @@ class Segment(Stored):
         """The number of rows."""
         return len(self.rows)
 
+    @property
+    def judgement(self) -> str:
+        """What the rows say that had no part in choosing the rule, as a sentence."""
+        error, low, high, other = (
+            in_digits(number, self.error)
+            for number in (self.judged_error, self.judged_low, self.judged_high, self.judged_other)
+        )
+        return (
+            f"On the {self.judged:,} of these rows that had no part in finding the rule it is {error} (95% interval "
+            f"{low} to {high}), against {other}."
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WeakSegments(Result, Estimated):
     """Where the model's error is larger: rules that a search on half of the rows gives, judged on the other half.
 
-    `to_frame()` has one row a segment, the clearest first: rule, n, share, error, low, high, other (the error of the
-    other rows), difference and ratio with their intervals, p, judged.
+    `to_frame()` has one row a segment, the clearest first: rule, n, share, error and other (of all rows), judged (how
+    many had no part in finding the rule) and, of those, judged_error with its interval, judged_other, difference and
+    ratio with their intervals, p.
 
     Examples
     --------
@@ -132,25 +149,28 @@ class WeakSegments(Result, Estimated):
     def _sentence(self, one: Segment) -> str:
         rule = f"where {one.rule} ({one.n:,} rows, {share_in_words(one.share)})"
         error, other = in_digits(one.error), in_digits(one.other, one.error)
-        return f"The {self.title} is {error} {rule}, and {other} elsewhere."
+        return f"The {self.title} is {error} {rule}, and {other} elsewhere. {one.judgement}"
 
     def _table(self) -> ResultTable:
         ends = ("", "_low", "_high")
         contrasts = [name + end for name in ("difference", "ratio") for end in ends]
-        names = ("rule", "n", "share", "error", "low", "high", "other", *contrasts, "p", "judged")
+        judged = [f"judged{end}" for end in ("", "_error", "_low", "_high", "_other")]
+        names = ("rule", "n", "share", "error", "other", *judged, *contrasts, "p")
         overall = f"{self.title} {in_digits(self.error)} of {self.n:,} rows"
         number = f"{len(self.segments)} segment{'s' * (len(self.segments) != 1)}" if self.segments else "none"
         notes = [self.why] if self.why else []
         if self.segments:
-            notes.append("numbers are of rows that had no part in finding the rule; n and share are of all rows")
+            notes.append("intervals and p are of the rows that had no part in finding the rule (judged)")
             notes.append(f"p allows for all rules that were tested: any false finding in {self.level:.0%} of the cases")
         return ResultTable(
             f"Weak segments: {number}; {overall}",
             {name: [getattr(one, name) for one in self.segments] for name in names},
-            ("{rule}", "{error} ({low} to {high}), elsewhere {other}, n = {n} ({share}), p = {p}"),
-            (("rule", "{rule}"), ("rows", "{n} ({share})"), ("error", "{error}"), INTERVAL, ("elsewhere", "{other}"),
-             ("p", "{p}")),
-            notes, like="error", alike=("low", "high", "other"),
+            ("{rule}", "{error}, elsewhere {other}, n = {n} ({share}); {judged} judged: {judged_error} ({judged_low} "
+             "to {judged_high}), p = {p}"),
+            (("rule", "{rule}"), ("rows", "{n} ({share})"), ("error", "{error}"), ("elsewhere", "{other}"),
+             ("rows judged", "{judged}"), ("their error", "{judged_error}"),
+             ("95% interval", "{judged_low} to {judged_high}"), ("p", "{p}")),
+            notes, like="error", alike=("other", "judged_error", "judged_low", "judged_high", "judged_other"),
         )  # fmt: skip
 
     @draws("rows")
@@ -178,4 +198,4 @@ class WeakSegments(Result, Estimated):
         >>> weak.plot().get_yticklabels()[0].get_text()
         'all 400 rows'
         """
-        return plots.bars.plot_segments(self, ax, Look(top, scale=scale, colors=colors))
+        return plots.rankings.plot_segments(self, ax, Look(top, scale=scale, colors=colors))

@@ -177,10 +177,10 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
     complete: bool = True  #: False: the run was interrupted
     covers_table: bool = False  # whether every column belongs to a feature; False in older files
 
-    _internal = ("absent", "both", "gains", "index", "remarks", "shares", "values", "whole")
+    _internal = ("absent", "both", "gains", "index", "remarks", "shares", "values", "totals")
 
     @property
-    def whole(self) -> Totals | None:
+    def totals(self) -> Totals | None:
         """Totals over all rows of files; None for data in memory."""
         return self.sample.totals
 
@@ -272,6 +272,11 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
             return errors
         others = sample.n - 1 - int(shares.leaves_out_own)  # donors are drawn without replacement: all leave no error
         return np.asarray(errors * np.sqrt(max(0.0, 1 - (m - 1) / max(1, others))))
+
+    @property
+    def _lines(self) -> list[tuple[str, float, Floats]]:
+        """Name, importance and local importances of each feature."""
+        return list(zip(self.features, self.sfimp.tolist(), self.local.T, strict=True))
 
     @property
     def observations(self) -> Floats:
@@ -532,6 +537,8 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         """
         from losslens.rows.observations import rank_rows
 
+        if not isinstance(importances, Importances | None):
+            raise TypeError(f"importances must be a result of feature_importance; got {type(importances).__name__}")
         return rank_rows(self, importances)
 
     def clusters(
@@ -714,7 +721,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
             rounding=noise,
         ).ordered(self._order)  # fmt: skip
 
-    _picture = "shapley.plot_shapley"
+    _picture = "rankings.plot_shapley"
 
     @draws("rows")
     def plot_waterfall(

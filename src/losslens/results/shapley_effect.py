@@ -122,6 +122,9 @@ class ShapleyEffect(Grouped, Result):
             frame = frame.set_axis(self.row_labels, axis=0)
         return frame
 
+    def _rows_drawn(self, lines: int) -> int:
+        return int(1.5 * (lines + 2 * (len(self.local) == 1)))
+
     @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",

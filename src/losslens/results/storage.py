@@ -38,6 +38,7 @@ from losslens.tables.distribution_shift import DistributionShift
 from losslens.tables.row_labels import plain_label
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
+from losslens.uncertainty.inference import Estimates
 from losslens.uncertainty.pooled_scores import PooledScore
 from losslens.uncertainty.prediction_scores import PredictionScore
 from losslens.uncertainty.scored_cells import ColumnScore, ScoredCells, ScoredRows
@@ -55,7 +56,7 @@ Stored.kinds |= {
     NAMES_IN_FILES.get(kind, kind.__name__): kind
     for kind in (
         Sample, Totals, CodedRows, Cells, Means, InfluenceSums, CommonGrid, OwnDonors, Conditioning,
-        DistributionShift, Shifts,
+        DistributionShift, Estimates, Shifts,
         PredictionScore, TableScore, Pool, PooledScore, ColumnScore, ScoredRows, ScoredCells, *DESIGNS,
     )
 }  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from losslens.results.clusters import Clusters, Tried
 from losslens.results.shapley import ShapleyImportance
 from losslens.rows import kmeans, rule_tree
-from losslens.tables.checks import check_whole, entropy
+from losslens.tables.checks import check_count, entropy
 from losslens.tables.columns import Distinct
 from losslens.tables.frames import Table, explained_table
 from losslens.typing import Floats, Indices
@@ -27,10 +27,10 @@ def find_clusters(
     shapley: ShapleyImportance, X: Any, k: int | None, depth: int, starts: int, random_state: Any
 ) -> Clusters:
     """The clusters of the rows by their shares, described by rules on the columns of the table."""
-    check_whole(depth, "depth")
-    check_whole(starts, "starts")
+    check_count(depth, "depth")
+    check_count(starts, "starts")
     if k is not None:
-        check_whole(k, "k")
+        check_count(k, "k")
     local, weight = shapley.local, shapley.sample.weight[shapley.at]
     table = explained_table(X, len(local), shapley.row_labels)
     counted = np.flatnonzero(np.isfinite(local).all(axis=1) & (weight > 0))

@@ -60,8 +60,6 @@ def shown_prediction(sample: Sample, at: Indices, labels: bool) -> NDArray[Any] 
 
 def largest_influence(importances: Importances, n: int, target: NDArray[Any]) -> tuple[Floats, NDArray[Any]]:
     """The influence of each row that is largest over the features, and the feature."""
-    if not isinstance(importances, Importances):
-        raise TypeError(f"importances must be a result of feature_importance; got {type(importances).__name__}")
     first = next(iter(importances.values()))
     rows = len(first.at)
     if rows != n:

@@ -15,7 +15,7 @@ from losslens.results.table import or_else
 from losslens.rows import splits
 from losslens.rows.divergence import divergence, is_constant
 from losslens.rows.splits import PermutationTest, SplitRule, in_words, smaller_side, with_rule
-from losslens.tables.checks import check_whole, entropy, is_one_of
+from losslens.tables.checks import check_count, entropy, is_one_of
 from losslens.tables.columns import Distinct
 from losslens.tables.frames import Table, explained_table
 from losslens.tables.row_labels import row_names
@@ -35,8 +35,8 @@ def find_regions(
     """The regions of these features, which share the level, by rules on the columns of the table."""
     if not is_one_of(target, ("interaction", "importance")):
         raise ValueError(f"target is 'interaction' or 'importance'; got {target!r}")
-    check_whole(depth, "depth")
-    check_whole(permutations, "permutations")
+    check_count(depth, "depth")
+    check_count(permutations, "permutations")
     if not 1 / (1 + permutations) <= check_level(level):
         raise ValueError(f"{permutations} permutations cannot give a p-value of {level} or less; use more")
     first = next(iter(features.values()))

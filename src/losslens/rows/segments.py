@@ -176,7 +176,7 @@ class SegmentSearch:
         return test(self._loss[at], self.sample.weight[at], inside, block, most, rng)
 
     def _segment(self, one: _Confirmed) -> Segment:
-        """The numbers of a confirmed rule, computed from the rows that judged it."""
+        """The numbers of a confirmed rule: of all its rows, and of those that judged it."""
         sample, at = self.sample, np.flatnonzero(one.judged_on)
         block = None if sample.block is None else sample.block[at]
         inside, loss, weight = one.rows[at], self._loss[at], sample.weight[at]
@@ -190,11 +190,17 @@ class SegmentSearch:
             of_log = Influence(moved.moved / here - moved_other.moved / other)
             ends = interval(float(np.log(here / other)), of_log.std_error, fewer, LEVEL, of_log.skewness)
             times = (here / other, float(np.exp(ends[0])), float(np.exp(ends[1])))
+        named, rest = (self.counted[side] for side in (one.rows[self.counted], ~one.rows[self.counted]))
         return Segment(
             one.rule.words, one.rule.columns, row_names(sample.row_labels, np.flatnonzero(one.rows)),
-            float(sample.weight[one.rows].sum()), here, low if self.signed else max(low, 0.0), high, other,
-            gap.value, gap.low, gap.high, *times, one.p, int(inside.sum()), gap.std_error, fewer, moved_gap.skewness,
+            float(sample.weight[one.rows].sum()), self._error(named), self._error(rest), int(inside.sum()), here,
+            low if self.signed else max(low, 0.0), high, other, gap.value, gap.low, gap.high, *times, one.p,
+            gap.std_error, fewer, moved_gap.skewness,
         )  # fmt: skip
+
+    def _error(self, rows: Indices) -> float:
+        """The mean loss of these rows."""
+        return float(np.average(self._loss[rows], weights=self.sample.weight[rows]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,9 +64,9 @@ def closed_form(request: Request, setup: GameSetup, progress: ProgressBar) -> Sh
         cells = gaps * (reach[:, None] - total)[:, :, None]
     local = parts * reach[:, None]
     local += (weight * total) @ parts
-    sfimp, lent = weight @ local, (weight * reach) @ parts
+    sfimp, as_donor = weight @ local, (weight * reach) @ parts
     parts *= (total - weight @ reach)[:, None]  # from here on what a row causes as a donor: not held twice
-    parts += lent
+    parts += as_donor
     np.fill_diagonal(index, 0.0)
     shares = Shares(local, parts, all_pairs(setup.n), cells)
     return result(setup, sfimp, "closed form", shares=shares, index=index)

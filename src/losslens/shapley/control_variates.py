@@ -35,7 +35,7 @@ def gather(
 ) -> Gathered:
     """SFIMP and the shares of rows, donors and pairs, with as little noise as the walks' controls allow.
 
-    The shares of a row or donor sum to its gain over all pairs, where that is known. xp: the library of the sweeps'
+    The shares of a row or donor sum to its gain over all pairs, if that is given. xp: the library of the sweeps'
     arrays, and of the pairs'.
     """
     if gain is not None:
@@ -44,19 +44,19 @@ def gather(
     if sweeps[0].back is not None:
         return _gather_both_ways(walks, gain)
     cells = xp.stack([one.shares for one in sweeps], axis=1)
-    lent = np.stack([one.donors for one in sweeps], axis=1)
+    donors = np.stack([one.donors for one in sweeps], axis=1)
     if walks.has_controls:
-        _subtract_explained(walks, {0: cells}, xp.asarray(lent), _fold_parts(walks))
-    by_row, by_donor = _sums(walks, cells, xp.asarray(lent), gain)
+        _subtract_explained(walks, {0: cells}, xp.asarray(donors), _fold_parts(walks))
+    by_row, by_donor = _sums(walks, cells, xp.asarray(donors), gain)
     local = fetched(by_row.means())
     sfimp = mean_of(local, walks.mass)
     caused = with_mean(fetched(by_donor.means()), walks.mass, sfimp)
-    pairs = own_donors(lent, repeats=True, fresh=True, leaves_out_own=leaves_out_own)
+    pairs = own_donors(donors, repeats=True, fresh=True, leaves_out_own=leaves_out_own)
     return sfimp, Shares(local, caused, pairs), cells
 
 
 class _Walks:
-    """Sweeps, with what is known of the rows, as arrays of their library."""
+    """Sweeps, and weights of the rows, as arrays of the sweeps' library."""
 
     def __init__(self, setup: GameSetup, sweeps: list[Sweep], xp: Any, leaves_out_own: bool) -> None:
         self.setup, self.sweeps, self.xp, self.leaves_out_own = setup, sweeps, xp, leaves_out_own
@@ -87,16 +87,16 @@ def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> Gathered:
     sweeps, xp, n, p = walks.sweeps, walks.xp, walks.n, walks.p
     R = len(sweeps)
     parts = _fold_parts(walks) if walks.has_controls else None  # before the cells take memory
-    cells, lent = xp.empty((n, 2 * R, p)), np.empty((n, 2 * R), np.intp)
+    cells, partners = xp.empty((n, 2 * R, p)), np.empty((n, 2 * R), np.intp)
     mean, half_gap = cells[:, :R], cells[:, R:]
     for r, one in enumerate(sweeps):
-        lent[:, r], lent[one.donors, R + r] = one.donors, np.arange(n)  # every row is a donor once a sweep
+        partners[:, r], partners[one.donors, R + r] = one.donors, np.arange(n)  # every row is a donor once a sweep
     blocks = _blocks(R, n * p, xp)
     for some in blocks:
         there = xp.stack([one.shares for one in sweeps[some]], axis=1)
         back = xp.stack([one.back for one in sweeps[some]], axis=1)
         mean[:, some], half_gap[:, some] = (there + back) / 2, (there - back) / 2
-    sent = xp.asarray(lent)
+    sent = xp.asarray(partners)
     donors = sent[:, :R]
     if parts is not None:
         _subtract_explained(walks, {1: mean, -1: half_gap}, donors, parts)
@@ -114,7 +114,7 @@ def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> Gathered:
     for some in blocks:
         there, back = mean[:, some] + half_gap[:, some], mean[:, some] - half_gap[:, some]
         mean[:, some], half_gap[:, some] = there, back[sent[:, R:][:, some], xp.arange(back.shape[1])]
-    pairs = own_donors(lent, repeats=True, fresh=True, leaves_out_own=walks.leaves_out_own, mirrored=True)
+    pairs = own_donors(partners, repeats=True, fresh=True, leaves_out_own=walks.leaves_out_own, mirrored=True)
     return sfimp, Shares(one_role[0] + half_gaps, one_role[0] - half_gaps, pairs), cells
 
 
@@ -124,15 +124,15 @@ def _sums(walks: _Walks, cells: Any, donors: Any, gain: FullGain | None) -> tupl
     slopes = None if gain is None else _slopes(walks, cells, donors, gain)
     by_row, by_donor = _Means(n, p, xp), _Means(n, p, xp)
     for rows in walks.blocks(4 * R * p):
-        some, lent = cells[rows], weight[donors[rows]]
-        by_row.mass[rows] = lent.sum(axis=1)
+        some, donor_weight = cells[rows], weight[donors[rows]]
+        by_row.mass[rows] = donor_weight.sum(axis=1)
         if gain is None or slopes is None:
-            by_row.total[rows] = xp.einsum("irp,ir->ip", some, lent)
+            by_row.total[rows] = xp.einsum("irp,ir->ip", some, donor_weight)
             by_donor.add(some, donors[rows], weight[rows])
             continue
         walked, excess = _excess(some, donors[rows], gain, weight, rows)
         of_row = some - (walked - gain.by_row[rows, None])[:, :, None] * slopes
-        by_row.total[rows] = xp.einsum("irp,ir->ip", of_row, lent)
+        by_row.total[rows] = xp.einsum("irp,ir->ip", of_row, donor_weight)
         by_donor.add(some - (walked - gain.by_donor[donors[rows]])[:, :, None] * slopes, donors[rows], weight[rows])
         cells[rows] = some - excess[:, :, None] * slopes
     return by_row, by_donor
@@ -244,13 +244,13 @@ def _subtract_explained(walks: _Walks, cells: dict[int, Any], donors: Any, parts
 
     def controls(k: int, rows: slice, some: slice) -> Iterator[tuple[int, Any]]:
         """Of some sweeps, for each of the cells, (p, controls, b, sweeps), with the parts of the k-th fold."""
-        lent, orders = donors[rows][:, some], xp.stack([one.orders[rows] for one in sweeps[some]], axis=1)
-        at, terms = xp.arange(n)[rows, None], _by_player(_order_terms(parts[k], lent, orders, rows, xp))
-        there = variables[k].of(terms, at, lent)
+        others, orders = donors[rows][:, some], xp.stack([one.orders[rows] for one in sweeps[some]], axis=1)
+        at, terms = xp.arange(n)[rows, None], _by_player(_order_terms(parts[k], others, orders, rows, xp))
+        there = variables[k].of(terms, at, others)
         if 0 in cells:
             yield 0, there
             return
-        back = variables[k].of(-terms, lent, at)  # in reverse, a term of the order changes its sign
+        back = variables[k].of(-terms, others, at)  # in reverse, a term of the order changes its sign
         there /= 2
         back /= 2
         yield 1, there + back
@@ -396,8 +396,8 @@ class _LeastSquares:
 
     def slopes(self) -> Floats:
         """(p, k); 0 for controls that are 0 throughout."""
-        found = [fetched(sums) for sums in (self.squares, self.gram, self.pull)]
-        return np.stack([self._solved(*of_player) for of_player in zip(*found, strict=True)])
+        every = zip(*(fetched(sums) for sums in (self.squares, self.gram, self.pull)), strict=True)
+        return np.stack([self._solved(*of_player) for of_player in every])
 
     def _solved(self, squares: Floats, all_gram: Floats, pull: Floats) -> Floats:
         size = np.sqrt(squares / max(self.count, 1))
@@ -419,10 +419,10 @@ def additive_parts(setup: GameSetup, sweeps: list[Sweep], rows: Indices | None =
     own = xp.asarray(np.tile(np.arange(setup.n) if rows is None else rows, len(sweeps)))
     donors = xp.asarray(np.concatenate([one.donors for one in sweeps]))
     steps = xp.concatenate([one.steps for one in sweeps])
-    met = _MetBins(own, donors, xp)
-    same = met.same_column(setup.bins, steps)
+    together = _BinPairs(own, donors, xp)
+    same = together.same_column(setup.bins, steps)
     for j, bins in enumerate(setup.bins):
-        gram, pull = met.normal_equations(bins, [next(same) for _ in range(bins.shape[1])])
+        gram, pull = together.normal_equations(bins, [next(same) for _ in range(bins.shape[1])])
         gram += np.eye(len(gram)) * (1e-3 * np.trace(gram) / len(gram) + 1e-300)
         values = np.linalg.solve(gram, pull)[bins].sum(axis=1)
         parts[:, j] = values - weight @ values
@@ -430,7 +430,7 @@ def additive_parts(setup: GameSetup, sweeps: list[Sweep], rows: Indices | None =
 
 
 @dataclass(frozen=True, eq=False)
-class _MetBins:
+class _BinPairs:
     """How often bins of values occur together in the pairs of walks."""
 
     own: Any  # (pairs,): the row
@@ -452,9 +452,9 @@ class _MetBins:
         """Normal equations of step = sum of the row's bins - sum of the donor's bins, of a player's columns."""
         size = int(bins.max()) + 1
         gram, pull = np.zeros((size, size)), np.zeros(size)
-        for met, moved in ((met[:size, :size], moved[:size, :size]) for met, moved in same):
+        for together, moved in ((together[:size, :size], moved[:size, :size]) for together, moved in same):
             pull += moved.sum(axis=1) - moved.sum(axis=0)
-            gram += np.diag(met.sum(axis=1) + met.sum(axis=0)) - met - met.T
+            gram += np.diag(together.sum(axis=1) + together.sum(axis=0)) - together - together.T
         for a in range(bins.shape[1]):
             for b in range(a):
                 gram += self._two_columns(self.xp.asarray(bins[:, a]), self.xp.asarray(bins[:, b]), size)

@@ -207,7 +207,9 @@ def run_trees(stream: Stream) -> ShapleyImportance:
     work = replace(work, counts=donors.counts, mean=donors.b / counted.total)
     sums: BothRoles = sum_over_parts(stream, counted, partial(summed, share_rows), work, "Shapley values")
     engine = work.trees.engine
-    return sums.result(stream, counted, engine.name, *engine.games(()).range_of_sums(), work.trees.like)
+    of_trees: Any = engine.games(())  # which have such a range
+    low, high = of_trees.range_of_sums()
+    return sums.result(stream, counted, engine.name, low, high, work.trees.like)
 
 
 def _tree_work(stream: Stream, counted: Counted, trees: TreeWork) -> TreeShareWork:

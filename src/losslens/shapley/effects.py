@@ -231,8 +231,8 @@ def by_linked_walks(request: EffectRequest, setup: GameSetup, progress: Progress
     if request.budget is not None:
         a_stratum = 2 * FIRST_SWEEPS * request.steps
         strata = max(1, min(STRATA, (request.budget - setup.counter.rows) // a_stratum))
-    known = vars(walk) | {"cost": 2 * strata * request.steps}
-    kind = LinkedWalk(**known, strata=strata, pick=request.pick, tick=progress)
+    fields = vars(walk) | {"cost": 2 * strata * request.steps}
+    kind = LinkedWalk(**fields, strata=strata, pick=request.pick, tick=progress)
     sweeps, complete, _ = walks.run(kind, progress)
     local, error = kind.summary(sweeps)
     return EffectShares(local, f"{2 * strata * len(sweeps)} walks a row", error, complete)
@@ -281,7 +281,7 @@ def explain_by(way: EffectWay, steps: int, request: EffectRequest) -> ShapleyEff
     base = prediction[rows] - shares.local.sum(axis=1)
     if setup.covers_table:
         base = np.full(len(rows), request.weight @ prediction[request.donors])
-    whole = len(rows) == setup.n and np.array_equal(rows, task.every)
+    explains_all = len(rows) == setup.n and np.array_equal(rows, task.every)
     values = values_of(setup.players, task.table.names)
     return ShapleyEffect(
         features=tuple(player.feature.name for player in setup.players),
@@ -296,7 +296,7 @@ def explain_by(way: EffectWay, steps: int, request: EffectRequest) -> ShapleyEff
         exact=shares.std_error is None and not task.engine.repeats.declined,
         n_donors=len(request.donors),
         n_predictions=setup.counter.rows,
-        values=values if whole else replace(values, codes=values.codes[rows]),
+        values=values if explains_all else replace(values, codes=values.codes[rows]),
         backend=task.table.backend,
         complete=shares.complete,
         row_labels=request.row_labels,

@@ -9,38 +9,36 @@ from typing import Any
 import numpy as np
 
 from losslens.losses import OutputsLoss
-from losslens.models import as_model, one_output
+from losslens.models import Model, one_output
 from losslens.passes.outputs import several_samples
 from losslens.passes.task import Options
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import ways
 from losslens.shapley.request import Request, check_request
+from losslens.shapley.way import Way
 
 
-def result_of(model: Any, X: Any, request: Request, options: Options) -> ShapleyImportance:
-    """The result by any loss; by the mean over outputs from each of them, if engines compute all."""
-    loss, y, known = request.loss, request.task.sample.y, as_model(model)
-    if not isinstance(loss, OutputsLoss) or not loss.each or y is None:
-        return ways.result_of(request)
-    chosen = []
+def result_of(model: Model, X: Any, request: Request, options: Options) -> ShapleyImportance:
+    """The result by the mean loss of several outputs: that of each, if engines compute all; else by the model."""
+    loss, y, each = request.loss, request.task.sample.y, list[tuple[Way, Request]]()
+    assert isinstance(loss, OutputsLoss)
+    assert y is not None
     for k, one in enumerate(loss.each):
-        output = one_output(known, k, len(loss.each))
-        part = check_request(output, X, loss.target(y, k), one, request.settings, options)
-        if part.task.exact is None:
-            return ways.result_of(replace(request, task=replace(request.task, declined=part.task.declined)))
-        way = ways.choose(part)[0]
-        if way.by_model:
-            why = ways.why_asked(part, way)
-            return ways.result_of(replace(request, task=replace(request.task, declined=why)))
-        chosen.append((way, part))
-    found = [ways.result_by(way, part) for way, part in chosen]
-    return _mean(found, loss) or ways.result_of(request)
+        output = one_output(model, k, len(loss.each))
+        of_output = check_request(output, X, loss.target(y, k), one, request.settings, options)
+        way = None if of_output.task.exact is None else ways.choose(of_output)[0]
+        if way is None or way.by_model:
+            declined = of_output.task.declined if way is None else ways.why_by_model(of_output, way)
+            return ways.result_of(replace(request, task=replace(request.task, declined=declined)))
+        each.append((way, of_output))
+    mean = _mean([ways.result_by(*one) for one in each], loss) if each else None
+    return mean or ways.result_of(request)
 
 
-def _mean(found: Sequence[ShapleyImportance], loss: OutputsLoss) -> ShapleyImportance | None:
+def _mean(results: Sequence[ShapleyImportance], loss: OutputsLoss) -> ShapleyImportance | None:
     """The weighted mean of shares; None where outputs were computed in different ways."""
-    first = found[0]
-    if len({(one.shares is None, one.both is None) for one in found}) > 1:
+    first = results[0]
+    if len({(one.shares is None, one.both is None) for one in results}) > 1:
         return None
 
     def mean(of: Sequence[Any]) -> Any:
@@ -50,7 +48,7 @@ def _mean(found: Sequence[ShapleyImportance], loss: OutputsLoss) -> ShapleyImpor
 
     shares = None
     if first.shares is not None:
-        parts = [one.shares for one in found if one.shares is not None]
+        parts = [one.shares for one in results if one.shares is not None]
         shares = replace(
             first.shares,
             **{name: mean([getattr(part, name) for part in parts]) for name in ("local", "caused", "cells")},
@@ -58,13 +56,13 @@ def _mean(found: Sequence[ShapleyImportance], loss: OutputsLoss) -> ShapleyImpor
     arrays = ("sfimp", "both", "gains", "table", "index")
     return replace(
         first,
-        **{name: mean([getattr(one, name) for one in found]) for name in arrays},
-        error_all=float(mean([one.error_all for one in found])),
-        error_none=float(mean([one.error_none for one in found])),
+        **{name: mean([getattr(one, name) for one in results]) for name in arrays},
+        error_all=float(mean([one.error_all for one in results])),
+        error_none=float(mean([one.error_none for one in results])),
         title=loss.title,
         loss=loss,
         shares=shares,
-        sample=several_samples([one.sample for one in found], loss)[0],
-        n_predictions=sum(one.n_predictions for one in found),
-        remarks=(*dict.fromkeys(remark for one in found for remark in one.remarks), "one output after another"),
+        sample=several_samples([one.sample for one in results], loss)[0],
+        n_predictions=sum(one.n_predictions for one in results),
+        remarks=(*dict.fromkeys(remark for one in results for remark in one.remarks), "one output after another"),
     )

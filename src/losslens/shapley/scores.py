@@ -28,6 +28,7 @@ from losslens.typing import Floats, Indices, Mask
 
 DEFAULT_DONORS = 10  # of a row
 MIN_ROUNDS, MAX_ROUNDS = 6, 100  # of 2 p orders each
+BY_MODEL = "a score needs rows that mix the columns of two rows, which the model predicts as fast as an exact engine"
 ORDERS_ONLY = "the Monte-Carlo error is that of the orders; the draw of donors adds to it"
 PRECISE = 0.01  # of the total: no more orders are drawn once the Monte-Carlo error is below it
 
@@ -39,31 +40,27 @@ def score_shapley(
     request = check_scores(model, X, y, scorer, settings, options)
     method, task, cost, budget = request.method, request.task, request.cost, settings.budget
     with bar(int(min(cost.amount, cost.limit)), "Shapley values", task.progress) as progress:
-        setup = set_up(task, request.exact, progress, mixes=True)
+        setup = set_up(task, None, progress)
         setup.counter.rows += method.probed
-        asked = setup.counter.rows
         repeats = task.design is not None and task.design.repeats
-        game = ScoreGame(PairGame(setup, _donors(task)), method, request.exact is not None, repeats)
+        game = ScoreGame(PairGame(setup, _donors(task)), method, repeats)
         if request.by_coalitions:
-            found = _by_coalitions(setup, game)
+            importance = _by_coalitions(setup, game)
         else:
-            found = _by_orders(setup, game, np.random.default_rng([task.entropy, 4]), budget, progress)
+            importance = _by_orders(setup, game, np.random.default_rng([task.entropy, 4]), budget, progress)
     absent = f"the scorer {method.title} gives one number for all rows together; use a loss, such as 'log_loss'"
-    engine, declined = task.engine.name, task.declined or "ties between labels of coalitions are broken by rounding"
-    if request.exact is not None:  # it has predicted the rest
-        engine, setup.counter.rows = request.exact.name, asked
-        declined = "" if found.exact else _why_sampled(request)
-    return stated(found, setup, declined=declined, title=method.title, engine=engine, absent=absent)
+    declined = BY_MODEL if importance.exact else _why_sampled(request)
+    return stated(importance, setup, declined=declined, title=method.title, engine=task.engine.name, absent=absent)
 
 
 def _why_sampled(request: ScoreRequest) -> str:
-    """Why the exact engine predicted a sample."""
+    """Why not all coalitions of all pairs were predicted."""
     design = request.task.design
     if not request.by_coalitions:
         return "all coalitions are too many, or were not wanted: some orders of the features are drawn"
     if design is None:
         return f"each row has {donors_a_row(request.task, request.task.n)} donors; donors='all' takes all of them"
-    return scored.wanted_sample(design)
+    return scored.why_a_sample(design)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +72,6 @@ class ScoreRequest:
     cost: Cost  # of all coalitions
     by_coalitions: bool  # or else along some orders
 
-    @property
-    def exact(self) -> Any:
-        """The exact engine, or None; not of labels, in which coalitions may have ties that are broken by rounding."""
-        return None if self.method.response == "labels" else self.task.exact
-
 
 def check_scores(
     model: Model, X: Any, y: Any, scorer: Any, settings: ShapleySettings, options: Options
@@ -87,7 +79,7 @@ def check_scores(
     """Check all arguments."""
     wants_exact = settings.method == "exact"
     _check(settings)
-    method, task = scored.prepare_scored(model, X, y, scorer, options)
+    method, task = scored.prepare_scored(model, X, y, scorer, options, exact=False)
     check_players(task)
     m, budget = donors_a_row(task, task.n), settings.budget
     cost = cost_by_model(task.subjects, task.n, m, covers_table(task), budget, wants_exact)
@@ -133,7 +125,6 @@ class ScoreGame:
 
     pairs: PairGame
     method: ScorerMethod
-    exact: bool  # predicted by an exact engine
     repeats: bool  # pairs may be drawn twice
     columns: list[Floats] = field(
         default_factory=list
@@ -143,7 +134,6 @@ class ScoreGame:
         """Coalition by coalition."""
         for S in self.pairs.in_batches(kept):
             cells = np.concatenate([predictions for _, _, predictions in self.pairs.cells(S)])
-            cells = self.method.tied(cells, exact=self.exact)
             scores = np.array([self._score(cells[:, r], r) for r in range(cells.shape[1])])
             self.columns.append(-scores)
             yield Value(float(self.column_weights @ -scores))

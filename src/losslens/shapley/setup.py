@@ -168,11 +168,8 @@ def fetched(array: Any) -> NDArray[Any]:
     return host(array)
 
 
-def set_up(task: Task, exact: Any, tick: Tick, *, mixes: bool = False) -> GameSetup:
-    """Predict the rows as they are, by an exact engine or else (None) by the model, and compute their losses.
-
-    mixes: an exact engine predicts mixed rows one by one, too; it has no other way.
-    """
+def set_up(task: Task, exact: Any, tick: Tick) -> GameSetup:
+    """Predict the rows as they are, by an exact engine or else (None) by the model, and compute their losses."""
     columns = {j: column for s in task.subjects for j, column in zip(s.feature.columns, s.columns, strict=True)}
     counter, every, mixer = PredictionCounter(tick), task.every, None
     players = [s.feature.columns for s in task.subjects]
@@ -181,7 +178,6 @@ def set_up(task: Task, exact: Any, tick: Tick, *, mixes: bool = False) -> GameSe
         base = mixer.predict(every, every, np.ones((task.n, len(players)), bool), counter)
     else:
         base = exact.predict(every)
-        mixer = replace(task.engine.mixer(players, columns), exact=exact, n_jobs=1) if mixes else None
         counter.rows += min(task.n, CHECKED)  # rows on which the engine was compared with the model
     sample = replace(task.sample, prediction=base)
     if task.loss is not None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from losslens.tables.checks import check_whole, is_one_of
+from losslens.tables.checks import check_count, is_one_of
 from losslens.typing import Floats
 
 NOISE_SHARE = 0.1  # of the sampling variance: with less Monte-Carlo variance more draws hardly help
@@ -62,8 +62,8 @@ class Paper:
     m_obs: int = 50  # permutations of the rows, for the error of each coalition
 
     def __post_init__(self) -> None:
-        check_whole(self.m_feat, "m_feat")
-        check_whole(self.m_obs, "m_obs")
+        check_count(self.m_feat, "m_feat")
+        check_count(self.m_obs, "m_obs")
 
 
 Method = Literal["auto", "exact", "walk"] | Paper
@@ -127,7 +127,7 @@ def check(precision: Any, budget: Any) -> None:
                 f"precision is a share of the total, between 0 and 1, or Absolute(value); got {precision!r}"
             )
     if budget is not None:
-        check_whole(budget, "budget of predictions")
+        check_count(budget, "budget of predictions")
 
 
 def stein(variance: Floats, half_width: float, freedom: float) -> int:

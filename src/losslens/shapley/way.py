@@ -65,12 +65,12 @@ def all_pairs(n: int, leaves_out_own: bool = False) -> CommonGrid:
     return CommonGrid(np.arange(n), np.arange(n), n, leaves_out_own)
 
 
-def own_donors(donors: Indices, **known: bool) -> OwnDonors:
+def own_donors(donors: Indices, **fields: bool) -> OwnDonors:
     """Each row has its own donors, (n, m)."""
-    return OwnDonors(donors, np.arange(len(donors)), len(donors), **known)
+    return OwnDonors(donors, np.arange(len(donors)), len(donors), **fields)
 
 
-def without_own_pairs(found: ShapleyImportance, sample: Sample) -> ShapleyImportance:
+def without_own_pairs(importance: ShapleyImportance, sample: Sample) -> ShapleyImportance:
     """The U-statistic: without the pairs of a row with itself, in which every share is 0."""
     weight, error_all = sample.weight, sample.error
     others = weight_of_others(weight)
@@ -80,15 +80,15 @@ def without_own_pairs(found: ShapleyImportance, sample: Sample) -> ShapleyImport
         )
     up = 1 / float(weight @ others)
     new = replace(
-        found, sfimp=found.sfimp * up, monte_carlo_error=found.monte_carlo_error * up,
-        error_none=error_all + up * (found.error_none - error_all),
-        design="all pairs of different rows" if found.exact else f"{found.design}, pairs of different rows",
-        index=None if found.index is None else found.index * up,
-        table=None if found.table is None else error_all + up * (found.table - error_all),
-        gains=None if found.gains is None else found.gains / others,
-        both=None if found.both is None else found.both / others[:, None],
+        importance, sfimp=importance.sfimp * up, monte_carlo_error=importance.monte_carlo_error * up,
+        error_none=error_all + up * (importance.error_none - error_all),
+        design="all pairs of different rows" if importance.exact else f"{importance.design}, pairs of different rows",
+        index=None if importance.index is None else importance.index * up,
+        table=None if importance.table is None else error_all + up * (importance.table - error_all),
+        gains=None if importance.gains is None else importance.gains / others,
+        both=None if importance.both is None else importance.both / others[:, None],
     )  # fmt: skip
-    shares = found.shares
+    shares = importance.shares
     if shares is None or shares.caused is None:
         return new
     pairs = all_pairs(sample.n, leaves_out_own=True)
@@ -100,30 +100,30 @@ def without_own_pairs(found: ShapleyImportance, sample: Sample) -> ShapleyImport
     )
 
 
-def without_own_groups(found: ShapleyImportance, sample: Sample) -> ShapleyImportance:
+def without_own_groups(importance: ShapleyImportance, sample: Sample) -> ShapleyImportance:
     """Without the pairs of rows of the same group, from the shares of all pairs."""
-    shares, block = found.shares, sample.block
+    shares, block = importance.shares, sample.block
     assert shares is not None  # of a way with shares of pairs, which
     assert shares.cells is not None
     assert block is not None
-    others, apart = donor_mass(sample), (block[:, None] != block) * sample.weight
+    others, pairs = donor_mass(sample), (block[:, None] != block) * sample.weight
     others = np.where(others > ROUNDING, others, np.nan)[:, None]  # the only group with weight has no donors
-    local = np.einsum("ik,ikj->ij", apart, shares.cells) / others
-    caused = np.einsum("ki,ikj->kj", apart, shares.cells) / others
+    local = np.einsum("ik,ikj->ij", pairs, shares.cells) / others
+    caused = np.einsum("ki,ikj->kj", pairs, shares.cells) / others
     mass = np.where(np.isnan(others[:, 0]), 0.0, sample.weight * donor_mass(sample))
     if not mass.sum() > 0:
         raise ValueError("one group has all the weight, so no pair of rows of different groups has any; weight others")
     sfimp = mean_of(local, mass)
     return replace(
-        found, sfimp=sfimp, design="all pairs of rows of different groups", gains=local.sum(axis=1), table=None,
+        importance, sfimp=sfimp, design="all pairs of rows of different groups", gains=local.sum(axis=1), table=None,
         index=None, both=None, error_none=sample.error + float(sfimp.sum()),
         shares=replace(shares, local=local, caused=caused),
     )  # fmt: skip
 
 
-def result(setup: GameSetup, sfimp: Floats, method: str, **known: Any) -> ShapleyImportance:
+def result(setup: GameSetup, sfimp: Floats, method: str, **fields: Any) -> ShapleyImportance:
     """What a way computed; by default nothing was drawn, and every row gains the sum of its shares."""
-    task, loss, sample, shares = setup.task, setup.loss, setup.sample, known.get("shares")
+    task, loss, sample, shares = setup.task, setup.loss, setup.sample, fields.get("shares")
     usual: dict[str, Any] = {
         "design": "all pairs", "exact": True, "error_all": sample.error, "monte_carlo_error": np.zeros(setup.p),
         "error_none": sample.error + float(sfimp.sum()), "gains": None if shares is None else shares.local.sum(axis=1),
@@ -132,12 +132,12 @@ def result(setup: GameSetup, sfimp: Floats, method: str, **known: Any) -> Shaple
     return ShapleyImportance(
         features=tuple(player.feature.name for player in setup.players), sfimp=sfimp, method=method, loss=loss,
         n_predictions=setup.counter.rows, sample=sample, at=task.every, covers_table=setup.covers_table,
-        values=values_of(setup.players, task.table.names), backend=task.table.backend, **usual | known,
+        values=values_of(setup.players, task.table.names), backend=task.table.backend, **usual | fields,
     )  # fmt: skip
 
 
-def stated(found: ShapleyImportance, setup: GameSetup, *, declined: str, **more: Any) -> ShapleyImportance:
+def stated(importance: ShapleyImportance, setup: GameSetup, *, declined: str, **more: Any) -> ShapleyImportance:
     """The result with what a way doesn't know: how much was predicted, and whether the model repeats its answers."""
     unsteady = setup.task.engine.repeats.declined
-    exact, n_predictions = found.exact and not unsteady, setup.counter.rows
-    return replace(found, exact=exact, n_predictions=n_predictions, declined=unsteady or declined, **more)
+    exact, n_predictions = importance.exact and not unsteady, setup.counter.rows
+    return replace(importance, exact=exact, n_predictions=n_predictions, declined=unsteady or declined, **more)

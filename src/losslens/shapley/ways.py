@@ -139,7 +139,7 @@ def engine_name(request: Request, way: Way) -> str:
     return ", ".join([*names, task.engine.name] if way.by_model else names)
 
 
-def why_asked(request: Request, way: Way) -> str:
+def why_by_model(request: Request, way: Way) -> str:
     """Why mixed rows are predicted by the model; empty if an exact engine computes everything."""
     task, method = request.task, request.settings.method
     if not way.by_model or task.declined:
@@ -150,7 +150,7 @@ def why_asked(request: Request, way: Way) -> str:
     return f"the engine {task.exact.name!r} has no closed form of {what}, or one that gives less or takes longer"
 
 
-def _wanted(request: Request) -> bool:
+def _by_design(request: Request) -> bool:
     """Whether the model is asked because the caller wants this design."""
     design = request.task.design
     return design is not None and bool(request.task.declined == design.declined)
@@ -167,16 +167,16 @@ def result_by(way: Way, request: Request) -> ShapleyImportance:
     exact = None if way.by_model else task.exact
     with bar(request.n, "Shapley values", task.progress, way.unit) as progress:
         setup = set_up(task, exact, progress)
-        found = way.run(request, setup, progress)
+        importance = way.run(request, setup, progress)
     if task.blocked and way.pairs:
-        found = without_own_groups(found, setup.sample)
+        importance = without_own_groups(importance, setup.sample)
     u_statistic = request.leaves_out_own and not task.blocked
     if request.all_pairs and u_statistic and way not in (WALKS, WALKS_FOR_ROWS):  # walks never draw these pairs
-        found = without_own_pairs(found, setup.sample)
-    remarks, declined = found.remarks, why_asked(request, way)
-    if not found.exact and declined and declined == task.declined and not _wanted(request):
+        importance = without_own_pairs(importance, setup.sample)
+    remarks, declined = importance.remarks, why_by_model(request, way)
+    if not importance.exact and declined and declined == task.declined and not _by_design(request):
         remarks = (*remarks, f"no exact engine: {declined}")
     return stated(
-        found, setup, declined=declined, engine=engine_name(request, way), aggregate=request.settings.aggregate,
+        importance, setup, declined=declined, engine=engine_name(request, way), aggregate=request.settings.aggregate,
         leaves_out_own=request.leaves_out_own, remarks=remarks,
     )  # fmt: skip

@@ -9,15 +9,18 @@ category and ranks, Cramér's V squared of two categories (as Bergsma corrects i
 from __future__ import annotations
 
 from math import ceil, factorial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from losslens.blas import one_thread
-from losslens.tables.column_scores import CodedRows
 from losslens.tables.columns import count_missing
 from losslens.typing import Floats, Indices, Mask
 
+if TYPE_CHECKING:
+    from losslens.tables.column_scores import CodedRows
+
+GOES_TOGETHER = 0.7  # average association within a group of columns, by default
 LEVEL = 0.05  # how often some columns of independent values may seem to go together
 MOST_VALUES = 30  # of a category: the rarest beyond them count as one
 TIES = 3  # columns that a remark names
@@ -82,7 +85,7 @@ def _compare_where_present(scores: RankScores, found: Floats) -> None:
     found[np.ix_(numbers, missing)] = found[np.ix_(missing, numbers)].T
 
 
-def groups_of(rows: CodedRows, threshold: float) -> list[list[int]]:
+def groups_of(rows: CodedRows, threshold: float = GOES_TOGETHER) -> list[list[int]]:
     """Columns whose average association within a group is the threshold at least; a group each for all others.
 
     Average linkage of the distance 1 - association. With few rows more is required: what independent columns reach in
@@ -95,7 +98,7 @@ def groups_of(rows: CodedRows, threshold: float) -> list[list[int]]:
     least = max(threshold, by_chance(rows.n, p))
     if p < 2 or least > 1:
         return [[j] for j in range(p)]
-    distance = 1 - associations(rows)
+    distance = 1 - rows.association
     tree = linkage(squareform((distance + distance.T) / 2, checks=False), method="average")
     groups: dict[int, list[int]] = {}
     for j, number in enumerate(fcluster(tree, 1 - least + 1e-9, criterion="distance").tolist()):

@@ -206,7 +206,7 @@ def number_labels(labels: list[Any], name: str) -> dict[Any, int]:
         raise TypeError(f"{name} has labels such as lists, which can't be compared; use numbers or text") from error
 
 
-def check_whole(number: Any, name: str, least: int = 1) -> None:
+def check_count(number: Any, name: str, least: int = 1) -> None:
     """Raise ValueError unless this is a whole number from `least` on; `name` may end with what it counts."""
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
         name, _, of = name.partition(" ")

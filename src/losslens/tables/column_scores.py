@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.tables.associations import associations, determined, groups_of
 from losslens.tables.columns import count_missing, distinct_values, places_of
 from losslens.tables.frames import Table, as_one_array
 from losslens.typing import Floats, Indices
@@ -91,6 +92,21 @@ class CodedRows:
     def scores(self) -> Floats:
         """All scores side by side, (n, D)."""
         return np.hstack([column.scores for column in self.scored])
+
+    @cached_property
+    def association(self) -> Floats:
+        """How strongly every two columns go together, (p, p)."""
+        return associations(self)
+
+    @cached_property
+    def blocks(self) -> list[list[int]]:
+        """The columns that go together, two or more."""
+        return [columns for columns in groups_of(self) if len(columns) > 1]
+
+    @cached_property
+    def determined(self) -> Floats:
+        """How far the other columns determine each, (p,)."""
+        return determined(self)
 
     @cached_property
     def column_of(self) -> Indices:

@@ -79,7 +79,7 @@ def shift_of(
     present, noise = len(values) - count_missing(values), 1 / units[0] + 1 / units[1]
     missing, apart = shares[:, present:].sum(axis=1), shares[1] - shares[0]
     most = int(np.argmax(np.abs(apart)))
-    told = "missing" if is_missing(values[most]) else str(values[most])
+    value = "missing" if is_missing(values[most]) else str(values[most])
     if ordered:  # Kolmogorov's bound
         distance, by_chance = np.abs(np.cumsum(apart)).max(), np.sqrt(np.log(2 / CHANCE) / 2 * noise)
     else:
@@ -89,7 +89,7 @@ def shift_of(
         mean = np.sqrt(pooled * (1 - pooled) * noise / (2 * np.pi)).sum()
         distance, by_chance = np.abs(apart).sum() / 2, mean + np.sqrt(np.log(1 / CHANCE) / 2 * noise)
     found = DistributionShift(
-        name, float(distance), min(1.0, float(by_chance)), told, float(shares[1, most]), float(shares[0, most]),
+        name, float(distance), min(1.0, float(by_chance)), value, float(shares[1, most]), float(shares[0, most]),
         float(missing[1]), float(missing[0]),
     )  # fmt: skip
     numbers = values[:present]

@@ -53,7 +53,7 @@ class Opened:
         """X, y and the weights in memory, of all rows or of those at these positions."""
         more = [name for name in (self.target, self.weight) if name is not None and name not in self.columns]
         source = self.source if rows is None else self.source.cut(HEAD)
-        table = frame_table(source.whole([*self.columns, *dict.fromkeys(more)], rows))
+        table = frame_table(source.in_memory([*self.columns, *dict.fromkeys(more)], rows))
         y = self.y if self.y is None or rows is None else self.y[rows]
 
         def column(name: str | None) -> Any:

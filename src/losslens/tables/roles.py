@@ -92,7 +92,7 @@ def _of_files(X: Any, fitted: Names | None, roles: Mapping[str, Any]) -> tuple[A
     assert source is not None  # checked by callers
     if groups not in source.names:
         raise ValueError(f"groups={groups!r} is no column of X: {unknown_feature(groups, source.names)}")
-    labels = frame_table(source.whole([groups])).column(0).array
+    labels = frame_table(source.in_memory([groups])).column(0).array
     names = tuple(name for name in source.names if name != groups or name in (fitted or ()))
     return replace(source, names=names), {**roles, "groups": labels}
 

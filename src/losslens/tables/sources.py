@@ -63,7 +63,7 @@ class Source:
         """These columns of a part, as a data frame in memory."""
         return next(self.reader.each([part], columns))
 
-    def whole(self, columns: Sequence[str], rows: Indices | None = None) -> Any:
+    def in_memory(self, columns: Sequence[str], rows: Indices | None = None) -> Any:
         """These columns of all parts, or of the rows at these ascending positions, as one data frame in memory."""
         import narwhals as nw
 

@@ -60,7 +60,7 @@ def doubted_draws(conditioning: Conditioning | None) -> str:
     """The caution if values drawn given other columns differ from real ones, else empty."""
     if conditioning is None or not conditioning.in_doubt:
         return ""
-    how = f"told apart in {share_in_words(conditioning.told)} of the rows, p = {conditioning.told_p:.2g}"
+    how = f"told apart in {share_in_words(conditioning.recognised)} of the rows, p = {conditioning.recognised_p:.2g}"
     given = conditioning.condition
     return f"Drawn values differ from real ones {given} ({how}): the p-value and the interval may be wrong."
 

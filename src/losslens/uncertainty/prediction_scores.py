@@ -70,13 +70,13 @@ class PredictionScore:
         """A score of some rows, and "" or why they have none; NaN also where scikit-learn warns of it."""
         if not self.kind:
             self._scorer()  # raises where a file doesn't hold it
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             try:
                 found = score()
             except Exception as error:  # noqa: BLE001 - whatever a scorer raises for some rows, such as those of a class
                 return np.nan, str(error)
-        said = [str(one.message) for one in told if issubclass(one.category, UserWarning)]
+        said = [str(one.message) for one in warned if issubclass(one.category, UserWarning)]
         if said or not np.isfinite(found):
             return np.nan, said[0] if said else "a class is missing among them"
         return found, ""
@@ -189,9 +189,9 @@ def call_scorer(
             raise
         raise ValueError(f"the scorer {title_of(scorer)} is for other models: {error} Pass another loss") from error
     except ValueError as error:
-        if (told := _advice(scorer, str(error))) is None:
+        if (advice := _advice(scorer, str(error))) is None:
             raise
-        raise ValueError(f"{str(error).rstrip('.')}. {told}") from error
+        raise ValueError(f"{str(error).rstrip('.')}. {advice}") from error
     except TypeError as error:
         if weight is None or "sample_weight" not in str(error):
             raise

@@ -1,17 +1,33 @@
-"""Features that go together: `feature_groups` of a table."""
+"""Features that go together: `feature_groups` of a table, and `Importances.together`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from losslens.donors.designs import Design
+from losslens.engines.blackbox import differ
+from losslens.models import Model, as_model
+from losslens.passes.blocks import block_of
+from losslens.passes.task import Options, Task, opened, prepare
+from losslens.passes.ways import FIXED_DONORS
+from losslens.progress import bar
+from losslens.results.base import WITH_MODEL
+from losslens.results.importances import Importances
+from losslens.results.scores import Scores
+from losslens.results.together import Together
 from losslens.tables.associations import groups_of
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
-from losslens.tables.frames import as_table
+from losslens.tables.features import unknown_feature
+from losslens.tables.frames import Batch, as_table
 from losslens.tables.sources import in_files
+from losslens.verbs.running import in_own_words
 
 MOST_ROWS = 5000  # that groups are found from
+COMPARED = 64  # rows on which the model is compared with the one of the result
 
 
 def feature_groups(X: Any, threshold: float = 0.7) -> dict[str, list[Any]]:
@@ -53,3 +69,111 @@ def feature_groups(X: Any, threshold: float = 0.7) -> dict[str, list[Any]]:
             name += " "
         groups[name] = [table.labels[j] for j in columns]
     return groups
+
+
+def together(
+    imp: Importances, model: Any, X: Any, y: Any, blocks: Mapping[str, Any] | None, running: Mapping[str, Any],
+    donors: int = FIXED_DONORS,
+) -> Together:  # fmt: skip
+    """`Importances.together`; `donors` of a row, at most, where they are sampled."""
+    options = Options(**running)
+    check_result(imp)
+    chosen = imp.blocks if blocks is None else _checked(imp, blocks)
+    if not chosen:
+        raise ValueError(
+            "no features of this result go together (an average rank correlation of 0.7 or more), so there is no "
+            "block; name features to replace together: blocks={'name': [features]}"
+        )
+    wanted = {name: dict.fromkeys(c for one in members for c in imp[one].columns) for name, members in chosen.items()}
+    wanted |= {one: dict.fromkeys(imp[one].columns) for members in chosen.values() for one in members}
+    task = same_task(imp, model, X, y, wanted, options)
+    with bar(len(chosen), "replacing blocks", options.progress, "blocks") as tick:
+        results = []
+        for name, members in chosen.items():
+            results.append(block_of(task, name, {one: imp[one] for one in members}, donors))
+            tick(1)
+    joint = [one for _, one, _ in results]
+    return Together.of(
+        [block for block, _, _ in results], title=imp.title, error=imp.error,
+        design=", ".join(dict.fromkeys(repr(one.design) for one in joint)), exact=all(one.exact for one in joint),
+        engine=", ".join(dict.fromkeys(one.engine for one in joint)), n_predictions=sum(count for *_, count in results),
+        backend=imp.backend,
+    )  # fmt: skip
+
+
+def _checked(imp: Importances, blocks: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Blocks that the caller names, of features of the result."""
+    if not isinstance(blocks, Mapping) or not blocks:
+        raise TypeError(f"blocks is a mapping from names to lists of features, {{'name': [features]}}; got {blocks!r}")
+    checked = {}
+    for name, members in blocks.items():
+        listed = [members] if isinstance(members, str) else [str(one) for one in members]
+        for one in listed:
+            if one not in imp:
+                raise ValueError(unknown_feature(one, list(imp), "features"))
+        columns = [column for one in listed for column in imp[one].columns]
+        if len(set(listed)) < 2 or len(set(columns)) < len(columns) or str(name) in imp:
+            raise ValueError(
+                f"a block is two or more features with different columns, under a name that no feature has; got "
+                f"{name!r}: {listed!r}"
+            )
+        checked[str(name)] = tuple(listed)
+    return checked
+
+
+def check_result(imp: Importances) -> None:
+    """Raise ValueError, in one sentence, for results to which no further features can be added."""
+    if isinstance(imp, Scores):
+        raise ValueError(
+            f"a score has no change of loss of a row: explain with a loss, not {imp.title}, and call this of its result"
+        )
+    first = imp._first
+    if first.totals is not None:
+        raise ValueError(
+            f"this result comes from files ({first.totals.n:,} rows) and keeps some of the rows; call "
+            "feature_importance with rows that fit into memory"
+        )
+    if len(first.at) < first.sample.n:
+        raise ValueError("this result is of some rows, with donors from all: call this of the result for all rows")
+    if any(one.conditioning is not None for one in imp.values()):
+        raise ValueError("these values were drawn given the other columns; call this of the result with donors='auto'")
+
+
+def same_task(imp: Importances, model: Any, X: Any, y: Any, features: Mapping[str, Any], options: Options) -> Task:
+    """The task of further features with the rows, weights, groups and donors of a result, after a check that the model
+    and the rows are those of the result.
+    """
+    first = imp._first
+    given = in_own_words({"model": model, "X": X, "y": y}, "model")
+    wrapped: Model = as_model(given["model"])
+    design: Any = {repr(one.design): one.design for one in imp.values()}
+    alike = next(iter(design.values())) if len(design) == 1 else None
+    usable = isinstance(alike, Design) and not (alike.common and not alike.all_pairs) and not alike.ranked
+    options = replace(
+        options, sample_weight=first.sample.weight, groups=first.sample.block,
+        donors=alike if usable and repr(alike) != "All()" else "auto",
+    )  # fmt: skip
+    X, y, options, files = opened(wrapped, given["X"], given["y"], options)
+    if files is not None:
+        raise ValueError("these rows are in files that don't fit into memory; pass the rows of the result")
+    table = as_table(X)
+    if table.n != first.sample.n:
+        raise ValueError(
+            f"X has {table.n:,} rows, and the result is of {first.sample.n:,}: pass the rows of the result"
+        )
+    label = dict(zip(table.names, table.labels, strict=True))
+    unknown = [column for columns in features.values() for column in columns if column not in label]
+    if unknown:
+        raise ValueError(f"X has no column {unknown[0]!r}, which the result has: pass the rows of the result")
+    named = {name: [label[column] for column in columns] for name, columns in features.items()}
+    task = prepare(wrapped, X, y, replace(options, features=named), loss=imp.loss, response=imp.loss.reads)
+    some = np.unique(np.linspace(0, task.n - 1, COMPARED).astype(np.intp))
+    predicted, before = task.engine.respond(Batch(task.table).fill(some, [])), first.sample.prediction
+    if predicted.shape != before[some].shape or differ(before[some], predicted, before):
+        raise ValueError("the model predicts other values than those of the result: pass the model and the rows of it")
+    if task.sample.y is None or not np.array_equal(task.sample.y, np.asarray(first.sample.y)):
+        raise ValueError("y has other values than those of the result: pass the rows of the result")
+    return task
+
+
+WITH_MODEL["together"] = together

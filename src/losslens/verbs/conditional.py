@@ -17,7 +17,7 @@ from losslens.progress import Tick, bar
 from losslens.results.row_changes import ConditionalImpact
 from losslens.shapley.conditional import draw_weights, drawn_losses
 from losslens.shapley.setup import GameSetup, set_up
-from losslens.tables.checks import check_whole
+from losslens.tables.checks import check_count
 from losslens.tables.leakage import warn_of_target
 from losslens.typing import Floats
 from losslens.verbs.running import verb
@@ -103,10 +103,10 @@ def checked_task(model: Any, X: Any, y: Any, sampler: Sampler, loss: Any, draws:
     """Every argument checked."""
     if not callable(sampler) or isinstance(sampler, type):
         raise TypeError(f"sampler must be a function (X, columns, rng) -> a table like X; got {type(sampler).__name__}")
-    check_whole(draws, "draws")
-    known = as_model(model)
-    chosen = default_loss(known, loss, y)
-    return prepare(known, X, y, options, loss=chosen, response=chosen.reads, exact=False)
+    check_count(draws, "draws")
+    wrapped = as_model(model)
+    chosen = default_loss(wrapped, loss, y)
+    return prepare(wrapped, X, y, options, loss=chosen, response=chosen.reads, exact=False)
 
 
 def mean_changes(
@@ -115,10 +115,10 @@ def mean_changes(
     """The mean change of each row's loss over the draws, (n,), and how values were drawn."""
     columns, base = subject.feature.columns, setup.sample.loss
     assert base is not None
-    lent = design.draw_values(columns, subject.generator(task.entropy), m=draws)
-    losses = drawn_losses(setup, columns, lent, tick)
-    counted = draw_weights(lent, setup.sample.weight)
+    drawn = design.draw_values(columns, subject.generator(task.entropy), m=draws)
+    losses = drawn_losses(setup, columns, drawn, tick)
+    counted = draw_weights(drawn, setup.sample.weight)
     with np.errstate(invalid="ignore"):  # a row without a donor: NaN
         # Changes, not losses, are averaged: where nothing changes the mean is 0, not rounding.
         changes = np.asarray((counted * (losses - base)).sum(axis=0) / counted.sum(axis=0))
-    return changes, design.conditioning(subject.feature.name, columns, lent)
+    return changes, design.conditioning(subject.feature.name, columns, drawn)

@@ -1,49 +1,37 @@
 """`feature_importance` and `feature_effect`: permutation importance, and partial dependence.
 
-`by_each_loss` and `feature_effect` are the steps, one line each:
+The steps of either, one line each, the first in `_by_losses_of_rows`, the others in `importances_of`:
 
-- check every argument against the table: `prepare` in passes/task;
-- donors: the design of each feature, `design_of` in passes/ways; its draw is `pose` in donors/questions;
+- check every argument against the table: `prepare` in passes/task, of several losses `tasks_by_response`;
+- donors: `first_designs` in passes/ways; the draw from a design is `pose` in donors/questions;
 - predictions, losses, means: `evaluate` in passes/ways, by the pass that fits the engine: passes/cells for any model;
-- again with more donors until their noise is negligible, `wants_more` in passes/ways; then the result.
+- again with more donors until their noise is negligible: `evaluate_until_precise` in passes/ways;
+- the result: results/importances, by each loss, and results/importance, of each feature.
 
 Files that don't fit into memory take the same steps part by part (passes/parts).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, overload
 
 from losslens.donors.designs import Design
-from losslens.donors.questions import Subject, Subjects
+from losslens.donors.questions import Subjects
 from losslens.losses import Loss, OutputsLoss, as_scorer, is_scorer, names_of, title_of
-from losslens.models import Model, as_model, one_output
+from losslens.models import Model, as_model
+from losslens.passes.outputs import is_alone, tasks_by_response
 from losslens.passes.parts import call
 from losslens.passes.scored import as_scores, mean_score, score_importance
 from losslens.passes.task import Options, Task, class_of, default_loss, effect_of, opened, prepare
-from losslens.passes.ways import (
-    design_of,
-    effect_design,
-    evaluate,
-    first_design,
-    more_donors,
-    next_design,
-    wants_more,
-)
+from losslens.passes.ways import effect_designs, evaluate, evaluate_until_precise, first_designs
 from losslens.results.effects import Effects, of_class
-from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
-from losslens.tables.frames import as_table
 from losslens.tables.leakage import training_rows, warn_of_target
 from losslens.tables.sample import with_parts
 from losslens.tables.sources import as_source
 from losslens.verbs.running import verb
-
-ByFeature = dict[str, list[FeatureImportance]]  # by all losses of a task and their parts
 
 
 @overload
@@ -166,17 +154,17 @@ def importances_by_loss(
     few calls of the scorer.
     """
     model = as_model(model)
-    means = {name: mean for name, loss in losses.items() if (mean := mean_score(model, loss, y)) is not None}
-    scorers = {name: loss for name, loss in losses.items() if is_scorer(loss) and name not in means}
-    of_rows = {
-        name: means[name][0] if name in means else default_loss(model, loss, y)
-        for name, loss in losses.items() if name not in scorers
-    }  # fmt: skip
+    scorers = {name: loss for name, loss in losses.items() if is_scorer(loss)}
+    means = {name: mean for name, scorer in scorers.items() if (mean := mean_score(model, scorer, y)) is not None}
+    of_rows = {name: default_loss(model, loss, y) for name, loss in losses.items() if name not in scorers}
+    of_rows |= {name: loss for name, (loss, _) in means.items()}
     results = _by_losses_of_rows(model, X, y, of_rows, options, subjects) if of_rows else {}
-    predicted = [one for name, several in results.items() if not asks_alone(of_rows[name]) for one in several.values()]
-    results |= {name: score_importance(model, X, y, scorer, options, predicted) for name, scorer in scorers.items()}
-    for name, (_, scale) in means.items():
-        results[name] = as_scores(results[name], title_of(as_scorer(losses[name], model.native)), scale)
+    predicted = [one for name, several in results.items() if not is_alone(of_rows[name]) for one in several.values()]
+    for name, scorer in scorers.items():
+        if name in means:
+            results[name] = as_scores(results[name], title_of(as_scorer(scorer, model.native)), means[name][1])
+        else:
+            results[name] = score_importance(model, X, y, scorer, options, predicted)
     remark = "" if as_source(X) is not None else training_rows(model.native, X, y)
     return {name: replace(results[name], remarks=(remark,)) if remark else results[name] for name in losses}
 
@@ -188,8 +176,8 @@ def _by_losses_of_rows(
     X, y, options, files = opened(model, X, y, options)
     results: dict[str, Importances] = {}
     if files is None:
-        for names, task in _tasks(model, X, y, losses, options, subjects):
-            results |= zip(names, by_each_loss(task), strict=True)
+        for names, task in tasks_by_response(model, X, y, losses, options, subjects):
+            results |= zip(names, importances_of(task), strict=True)
         return results
     results = call.importances(model, files, losses, options)
     if others := {name: loss for name, loss in losses.items() if name not in results}:
@@ -199,91 +187,16 @@ def _by_losses_of_rows(
     return results
 
 
-def _tasks(
-    model: Model, X: Any, y: Any, losses: Mapping[str, Loss], options: Options, subjects: Subjects | None
-) -> list[tuple[list[str], Task]]:
-    """Checked calls, each with the names of its losses: those of one response share a call without an exact engine."""
-    check = partial(prepare, options=options, subjects=Subjects(as_table(X)) if subjects is None else subjects)
-    together: dict[tuple[str, ...], dict[str, Task]] = {}
-    for name, loss in losses.items():
-        task = _by_output(model, X, check(model, X, y, loss=loss, response=loss.reads), check)
-        alone = task.exact is not None or task.outputs or asks_alone(loss)
-        together.setdefault((loss.reads, name) if alone else (loss.reads,), {})[name] = task
-    return [(list(tasks), _joint(list(tasks.values()))) for tasks in together.values()]
-
-
-def asks_alone(loss: Loss) -> bool:
-    """Whether a loss keeps y in a form of its own, and asks for curves at times of its own."""
-    return isinstance(loss, OutputsLoss) and loss.encodes
-
-
-def _by_output(model: Model, X: Any, task: Task, check: Callable[..., Task]) -> Task:
-    """The task of a mean over several outputs with one for each of them, if exact engines take these."""
-    loss, y, outputs = task.loss, task.sample.y, list[Task]()
-    for k, one in enumerate(loss.each if isinstance(loss, OutputsLoss) and y is not None else ()):
-        target = loss.target(y, k)  # type: ignore[union-attr]
-        outputs.append(check(one_output(model, k, len(loss.each)), X, target, loss=one, response="values"))  # type: ignore[union-attr]
-        if outputs[-1].exact is None:
-            return replace(task, declined=outputs[-1].declined)
-    return replace(task, outputs=tuple(outputs))
-
-
-def _joint(tasks: Sequence[Task]) -> Task:
-    """One task of the losses of several."""
-    losses = tuple(loss for task in tasks for loss in task.losses)
-    return replace(tasks[0], losses=losses, budget=replace(tasks[0].budget, losses=len(with_parts(losses))))
-
-
-def by_each_loss(task: Task) -> list[Importances]:
-    """All features by each loss of a task: donors, predictions, losses, means, and again until these are precise."""
-    designs = {s: design_of(task, s, partial(first_design, blocked=task.blocked)) for s in task.subjects}
-    results: ByFeature = {}
-    spent: Counter[str] = Counter()  # predictions of each feature
-    total = 0
-    while designs:
-        evaluated, predicted = evaluate(_with_memory_left(task, designs, results), list(designs.items()))
-        total += predicted
-        next_designs: dict[Subject, Design] = {}
-        for subject, by_loss in zip(designs, evaluated, strict=True):
-            several, name = [one.trimmed() for one in by_loss], subject.feature.name
-            spent[name] += several[0].n_predictions
-            more = [one for one in several if wants_more(one)] if task.design is None else []
-            if more:  # the draw so far is not kept while the next is computed
-                next_designs[subject] = next_design(max(more, key=more_donors), subject, task.n)
-            elif several[0].design.common and spent[name] == several[0].n_predictions:  # computed at once
-                results[name] = several
-            else:  # new results, without the influences that were computed for the decision
-                results[name] = [replace(one, n_predictions=spent[name]) for one in several]
-        designs = next_designs
-        del evaluated, by_loss, several, more
-    if unsteady := task.engine.repeats.declined:  # predictions of a row differed, perhaps in a later round only
-        for name, several in results.items():
-            if several[0].engine == task.engine.name:
-                results[name] = [replace(one, exact=False, declined=unsteady) for one in several]
-    return _by_loss(task, results, total)
-
-
-def _with_memory_left(task: Task, designs: dict[Subject, Design], results: ByFeature) -> Task:
-    """The task with the memory that earlier features leave; these keep cells of no more rows than the next."""
-    cells = {name: one[0].layout.width for name, one in results.items() if one[0].engine == task.engine.name}
-    if not cells:
-        return task
-    budget = replace(task.budget, other_widths=tuple(cells.values()))
-    widths = [len(s.distinct) if design.m is None else design.m for s, design in designs.items()]
-    kept = budget.rows_to_keep(widths, task.n, task.entropy)
-    results |= {name: [one.keeping(kept) for one in results[name]] for name in cells}
-    return replace(task, budget=budget)
-
-
-def _by_loss(task: Task, results: ByFeature, n_predictions: int) -> list[Importances]:
-    """The features in the order of the task, by each loss, with those of its outputs."""
-    names = [subject.feature.name for subject in task.subjects]
-    each = iter([
-        Importances({name: results[name][k] for name in names}, n_predictions)
+def importances_of(task: Task) -> list[Importances]:
+    """The features of a checked call, by each of its losses; those of several outputs also by each of these."""
+    designs = first_designs(task)
+    by_feature, n_predictions = evaluate_until_precise(task, designs)
+    by_loss = iter([
+        Importances({name: several[k] for name, several in by_feature.items()}, n_predictions)
         for k in range(len(with_parts(task.losses)))
     ])  # fmt: skip
     outputs = [loss.outputs if isinstance(loss, OutputsLoss) else () for loss in task.losses]
-    return [replace(next(each), by_output=dict(zip(parts, each, strict=False))) for parts in outputs]
+    return [replace(next(by_loss), by_output=dict(zip(names, by_loss, strict=False))) for names in outputs]
 
 
 @verb
@@ -331,7 +244,6 @@ def feature_effect(
         return call.effects(checked, files, response, target, options)
     task = prepare(checked, X, None, options, loss=None, response=response)
     k, label = class_of(task.sample, target, response)
-    designs = [(subject, design_of(task, subject, effect_design)) for subject in task.subjects]
-    evaluated, n_predictions = evaluate(task, designs)
+    evaluated, n_predictions = evaluate(task, effect_designs(task))
     effects = [(one if k is None else of_class(one, k)).trimmed() for (one,) in evaluated]
     return Effects({one.name: replace(one, target=label) for one in effects}, n_predictions)

@@ -37,7 +37,7 @@ from losslens.tables.features import resolve
 from losslens.tables.frames import Table, as_table
 from losslens.tables.leakage import warn_of_target
 from losslens.uncertainty.standard_errors import Influence
-from losslens.verbs.features import by_each_loss, feature_importance
+from losslens.verbs.features import feature_importance, importances_of
 from losslens.verbs.running import verb
 
 KIND = "PFI_j + PFI_l - PFI_jl"
@@ -84,21 +84,21 @@ def pair_interactions(
     >>> import numpy as np, losslens as ll
     >>> X = np.array([[a, b, c] for a in (-1.0, 1.0) for b in (-1.0, 1.0) for c in (-1.0, 1.0)])
     >>> f = lambda X: X[:, 0] * X[:, 1] + X[:, 2]
-    >>> found = ll.pair_interactions(f, X, f(X), loss="squared_error")
-    >>> found["x0", "x1"], found.shared["x0", "x1"], found.interaction["x0", "x1"]
+    >>> pairs = ll.pair_interactions(f, X, f(X), loss="squared_error")
+    >>> pairs["x0", "x1"], pairs.shared["x0", "x1"], pairs.interaction["x0", "x1"]
     (2.0, 0.0, 2.0)
     """
     table = as_table(X)
-    wanted = wanted_pairs(table, features, pairs)
+    chosen = chosen_pairs(table, features, pairs)
     signature(feature_importance).bind(model, X, y, **options)  # refuses unknown options
     options.pop("executor", None)
-    asked = Options(features=wanted.features, **options)
     warn_of_target(table, y)
-    found = in_common(as_model(model), table, y, loss, asked, wanted.together)
-    return _result(tuple(wanted.alone), found, table.backend)
+    checked = Options(features=chosen.features, **options)
+    shared = in_common(as_model(model), table, y, loss, checked, chosen.together)
+    return _result(tuple(chosen.alone), shared, table.backend)
 
 
-class WantedPairs(NamedTuple):
+class ChosenPairs(NamedTuple):
     """The columns of the features of all pairs, and for each pair a name and the columns of both."""
 
     alone: dict[str, list[Any]]
@@ -111,25 +111,25 @@ class WantedPairs(NamedTuple):
         return self.alone | self.columns
 
 
-def wanted_pairs(table: Table, features: Any, pairs: Sequence[tuple[Any, Any]] | None) -> WantedPairs:
+def chosen_pairs(table: Table, features: Any, pairs: Sequence[tuple[Any, Any]] | None) -> ChosenPairs:
     """The pairs to replace, checked."""
     named = resolve(features, table.labels, by_position=table.backend == "numpy")
     if any(feature.kind == "pair" for feature in named):
         raise ValueError("features must be columns or groups of columns; name the pairs in pairs=[(a, b), ...]")
     columns = {feature.name: [table.labels[j] for j in feature.columns] for feature in named}
-    wanted = _pairs(list(columns), pairs)
-    for a, b in wanted:
+    chosen = _pairs(list(columns), pairs)
+    for a, b in chosen:
         shared = [label for label in columns[a] if label in columns[b]]
         if shared:
             raise ValueError(
                 f"{a!r} and {b!r} share column {str(shared[0])!r}; features of a pair must have different columns"
             )
-    alone = {name: columns[name] for pair in wanted for name in pair}
+    alone = {name: columns[name] for pair in chosen for name in pair}
     between = " and "
-    while any(f"{a}{between}{b}" in columns for a, b in wanted):  # the name is taken
+    while any(f"{a}{between}{b}" in columns for a, b in chosen):  # the name is taken
         between += " "
-    together = {(a, b): f"{a}{between}{b}" for a, b in wanted}
-    return WantedPairs(alone, together, {name: [*columns[a], *columns[b]] for (a, b), name in together.items()})
+    together = {(a, b): f"{a}{between}{b}" for a, b in chosen}
+    return ChosenPairs(alone, together, {name: [*columns[a], *columns[b]] for (a, b), name in together.items()})
 
 
 def in_common(
@@ -153,7 +153,7 @@ def in_common(
     if design is None:
         drawn = None if task.design is None else task.design.remembered
         absent = f"the features must have the same donors, and {drawn!r} draws others for each; use Latin(m)"
-    result = _from_importances(by_each_loss(task)[0], chosen.title, together, absent)
+    result = _from_importances(importances_of(task)[0], chosen.title, together, absent)
     if design is None or ways != {"sums"}:
         return result
     none = dict.fromkeys(together, PairMean(0.0, 0.0, 0.0))  # the model only adds
@@ -185,35 +185,35 @@ def _total(first: _One, second: _One, both: _One) -> PairMean:
         return PairMean(value, unbiased, absent=str(error))
     moved = parts[0].moved + parts[1].moved - parts[2].moved
     of_pair = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
-    if isinstance(first, FeatureScore):
-        return PairMean(value, unbiased, of_pair.std_error, 0.0 if first.units == "blocks" else of_pair.skewness)
-    compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
+    if first._is_score:
+        return PairMean(value, unbiased, of_pair.std_error, 0.0 if first._unit == "blocks" else of_pair.skewness)
+    compared = first.base + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
     return without_rounding(PairMean(value, unbiased, of_pair.std_error, of_pair.skewness), compared, first.sample)
 
 
-def _result(names: tuple[str, ...], found: InCommon, backend: str) -> Interactions:
+def _result(names: tuple[str, ...], shared: InCommon, backend: str) -> Interactions:
     def matrices(kind: str, title: str, of: Mapping[Pair, PairMean], absent: str, **more: Any) -> Interactions:
         return Interactions(
             names, _matrix(of, "value", names, 0.0), kind, title, backend,
-            unbiased=_matrix(of, "unbiased", names), std_error=_matrix(of, "std_error", names), units=found.units,
-            absent=absent, skewness=_matrix(of, "skewness", names), grouped=found.grouped, **more,
+            unbiased=_matrix(of, "unbiased", names), std_error=_matrix(of, "std_error", names), units=shared.units,
+            absent=absent, skewness=_matrix(of, "skewness", names), grouped=shared.grouped, **more,
         )  # fmt: skip
 
-    missing = dict.fromkeys(found.total, PairMean(np.nan, np.nan))
-    scale = "" if found.scale is None else f"of {found.scale.value}"
+    missing = dict.fromkeys(shared.total, PairMean(np.nan, np.nan))
+    scale = "" if shared.scale is None else f"of {shared.scale.value}"
     kinds = {
-        "shared": ("shared information" if found.quadratic else "overlap", found.part_title),
-        "interaction": (INTERACTION, found.part_title),
+        "shared": ("shared information" if shared.quadratic else "overlap", shared.part_title),
+        "interaction": (INTERACTION, shared.part_title),
         "strength": ("strength of the interaction", scale),
     }
     parts = {}
     for part in PARTS:
-        of = found.parts.get(part, missing)
+        of = shared.parts.get(part, missing)
         kind, title = kinds[part]
-        parts[part] = matrices(kind, title or found.title, of, _absent(of) or found.absent)
-    kind = f"{KIND}, values drawn {found.condition}" if found.condition else KIND
+        parts[part] = matrices(kind, title or shared.title, of, _absent(of) or shared.absent)
+    kind = f"{KIND}, values drawn {shared.condition}" if shared.condition else KIND
     return matrices(
-        kind, found.title, found.total, _absent(found.total), n_predictions=found.n_predictions, parts=parts
+        kind, shared.title, shared.total, _absent(shared.total), n_predictions=shared.n_predictions, parts=parts
     )
 
 
@@ -223,12 +223,12 @@ def _absent(of: Mapping[Pair, PairMean]) -> str:
 
 def _matrix(of: Mapping[Pair, PairMean], what: str, names: Sequence[str], diagonal: float = np.nan) -> Any:
     """A symmetric matrix; NaN for pairs that were not requested."""
-    found = np.full((len(names), len(names)), np.nan)
-    np.fill_diagonal(found, diagonal)
+    matrix = np.full((len(names), len(names)), np.nan)
+    np.fill_diagonal(matrix, diagonal)
     for (a, b), one in of.items():
         j, k = names.index(a), names.index(b)
-        found[j, k] = found[k, j] = getattr(one, what)
-    return found
+        matrix[j, k] = matrix[k, j] = getattr(one, what)
+    return matrix
 
 
 def _pairs(names: list[str], pairs: Any) -> list[tuple[str, str]]:
@@ -241,12 +241,12 @@ def _pairs(names: list[str], pairs: Any) -> list[tuple[str, str]]:
     pairs = list(pairs)
     if not pairs:
         raise ValueError("pairs is empty: name at least one pair, or leave it out for all pairs")
-    found: dict[frozenset[str], tuple[str, str]] = {}  # a pair that is named twice counts once
+    distinct: dict[frozenset[str], tuple[str, str]] = {}  # a pair that is named twice counts once
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2 or pair[0] == pair[1]:
             raise ValueError(f"pairs must be a list of pairs of different names, such as [('a', 'b')]; got {pair!r}")
         unknown = [name for name in map(str, pair) if name not in names]
         if unknown:
             raise ValueError(f"unknown feature {unknown[0]!r} in pairs; the features are {', '.join(names)}")
-        found.setdefault(frozenset(map(str, pair)), (str(pair[0]), str(pair[1])))
-    return list(found.values())
+        distinct.setdefault(frozenset(map(str, pair)), (str(pair[0]), str(pair[1])))
+    return list(distinct.values())

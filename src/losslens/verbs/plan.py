@@ -20,13 +20,14 @@ from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED
 from losslens.losses import OutputsLoss, is_scorer, names_of
 from losslens.models import Model, as_model, one_output
-from losslens.passes import in_common, ways
+from losslens.passes import in_common
 from losslens.passes.counts import count, count_importances
 from losslens.passes.parts import call
+from losslens.passes.parts.counts import plan_stream
 from losslens.passes.rehearsal import FEW, TIME_LIMIT, Arguments, OnFew, rehearse, some_rows
 from losslens.passes.scored import check_budget, curves_besides, in_steps, mean_score, prepare_scored, scored_features
 from losslens.passes.task import Options, Task, default_loss, effect_of, opened, picked, prepare
-from losslens.passes.ways import design_of, route
+from losslens.passes.ways import FIXED_DONORS, effect_designs, route
 from losslens.progress import silent
 from losslens.refits.learner import Learner
 from losslens.refits.learner import learner as checked_learner
@@ -43,10 +44,11 @@ from losslens.tables import checks, loading
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
 from losslens.verbs import refits
+from losslens.verbs.blocks import feature_groups
 from losslens.verbs.compare import checked_cases, compare, options_of_each
 from losslens.verbs.conditional import checked_task, conditional_predictive_impact
 from losslens.verbs.features import feature_effect, feature_importance
-from losslens.verbs.interactions import pair_interactions, wanted_pairs
+from losslens.verbs.interactions import chosen_pairs, pair_interactions
 from losslens.verbs.report import affordable_pairs, checked_report, report
 from losslens.verbs.running import in_own_words, refuse_foreign
 from losslens.verbs.segments import checked_segments, weak_segments
@@ -72,7 +74,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     ----------
     verb
         Any verb that takes a model or an estimator, such as `losslens.shapley_importance`, `losslens.report` or
-        `losslens.feature_importance_cv`; `time_blocks` predicts nothing, and has no plan.
+        `losslens.feature_importance_cv`; `time_blocks` and `feature_groups` predict nothing, and have no plan.
     model, X, y, options
         The arguments of that verb, `executor` included; for `shapley_effect` the rows in place of `y`.
 
@@ -91,8 +93,8 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
 
 
 def _refusal(verb: Any) -> str:
-    if verb is time_blocks:
-        return "time_blocks makes no predictions: there is nothing to plan"
+    if verb in (time_blocks, feature_groups):
+        return f"{verb.__name__} makes no predictions: there is nothing to plan"
     names = ", ".join(one.__name__ for one in PLANNED)
     return f"the first argument of plan is one of {names}; got {verb!r}"
 
@@ -140,7 +142,7 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
     model, loss = as_model(model), arguments["loss"]
     if isinstance(loss, (list, tuple)):  # those that share predictions take fewer
         plans = {name: _by_loss(verb, model, X, y, arguments | {"loss": one}) for name, one in names_of(loss).items()}
-        return _kept_together(plans, upper=True)
+        return _sum(plans, kept=True, upper=True)
     in_memory, by_score = PLANNED_BY_LOSS[verb]
     mean = mean_score(model, loss, y) if verb is feature_importance else None
     if is_scorer(loss) and mean is None:
@@ -158,7 +160,7 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
     if verb is feature_importance:
         options = picked(Options, arguments)
         try:
-            return _in_parts(call.importance_stream(model, data, chosen, options), data, call.summed)
+            return plan_stream(call.importance_stream(model, data, chosen, options), data, call.summed)
         except Declined:  # a sample that fits into memory, of which the first rows stand for all
             rows = len(data.sample(options.memory, options.random_state))
             read = min(rows, loading.HEAD)
@@ -168,7 +170,7 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
     from losslens.shapley import parts  # imports compiled engines
 
     settings = picked(ShapleySettings, arguments)
-    return _in_parts(parts.share_stream(model, data, chosen, settings, picked(Options, arguments)), data, parts.run)
+    return plan_stream(parts.share_stream(model, data, chosen, settings, picked(Options, arguments)), data, parts.run)
 
 
 def _importances(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
@@ -211,24 +213,24 @@ def _effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     X, _, arguments, data = _data(wrapped, X, None, arguments)
     if data is not None:
         stream = call.effect_stream(wrapped, data, response, arguments["target"], picked(Options, arguments))
-        return _in_parts(stream, data, call.curves)
+        return plan_stream(stream, data, call.curves)
     task = prepare(wrapped, X, None, picked(Options, arguments), loss=None, response=response)
-    counted = count(task, [(s, design_of(task, s, ways.effect_design)) for s in task.subjects])
+    counted = count(task, effect_designs(task))
     return _of_cells(task, counted, _on_few(feature_effect, wrapped, task, None, arguments))
 
 
 def _pairs(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     table, wrapped = as_table(X), as_model(model)
-    chosen_pairs = wanted_pairs(table, arguments["features"], arguments["pairs"])
-    every = arguments | {"features": chosen_pairs.features}
+    of_pairs = chosen_pairs(table, arguments["features"], arguments["pairs"])
+    every = arguments | {"features": of_pairs.features}
     if is_scorer(arguments["loss"]):
         return _scores(wrapped, table, y, every)
-    chosen, pairs = default_loss(wrapped, arguments["loss"], y), list(chosen_pairs.together)
+    chosen, pairs = default_loss(wrapped, arguments["loss"], y), list(of_pairs.together)
     options = picked(Options, every)
     task = in_common.by_cells(prepare(wrapped, table, y, options, loss=chosen, response=chosen.reads, all_pairs=True))
     counted = count_importances(task)
     if counted.grows:  # the pairs have a fixed number of donors
-        counted = count_importances(replace(task, design=Latin(ways.FIXED_DONORS)))
+        counted = count_importances(replace(task, design=Latin(FIXED_DONORS)))
     some = pairs[:: ceil(len(pairs) / SOME_PAIRS)]
     few = _on_few(pair_interactions, wrapped, task, y, arguments | {"pairs": some})
     return _of_cells(task, counted, few, len(pairs) / len(some))
@@ -239,12 +241,11 @@ def _conditional(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     task = checked_task(model, X, y, sampler, arguments["loss"], draws, picked(Options, arguments))
     p, n, words = len(task.subjects), task.n, f"{sampler!r}, {draws} draw{'s' * (draws != 1)}"
     few = _on_few(conditional_predictive_impact, model, task, y, arguments | {"features": _first(task, 1)})
-    counted = _counted(
-        task, n * (1 + draws * p), kept_bytes=8 * n * (p + 3 * draws),
+    return _of_predictions(
+        task, n * (1 + draws * p), None, few, p, draws=True, kept_bytes=8 * n * (p + 3 * draws),
         designs=(words,) * p, predictions=(n * draws,) * p, kept=n, complete=True, grows=(),
         calls=ceil(n / task.engine.rows_a_call(n)) * (1 + draws * p),  # each feature and draw has its own
     )  # fmt: skip
-    return _timed(task, counted, few, p, draws=True)
 
 
 def _weak_segments(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
@@ -252,11 +253,8 @@ def _weak_segments(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     loss, level, depth = (arguments[name] for name in ("loss", "level", "depth"))
     task = checked_segments(model, X, y, loss, level, depth, picked(Options, arguments))
     kept, way = task.n * (8 * (len(task.subjects) + 6) + 64), "found on one half, judged on the other"
-    counted, few = (
-        _counted(task, task.n, None, kept, exact=False, way=way),
-        _on_few(weak_segments, model, task, y, arguments),
-    )
-    return _timed(task, counted, few, draws=True, n=min(task.n, 2 * MOST_ROWS))
+    few, n = _on_few(weak_segments, model, task, y, arguments), min(task.n, 2 * MOST_ROWS)
+    return _of_predictions(task, task.n, None, few, draws=True, n=n, kept_bytes=kept, exact=False, way=way)
 
 
 # Shapley values.
@@ -274,19 +272,18 @@ def _shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
         few = check_request(model, X, y, arguments["loss"], settings, picked(Options, arguments))
         return result_by(way, few)
 
-    counted = _counted(
-        task, *way.predictions(request), way.kept_bytes(request), way=way.words, exact=way.exact and request.all_pairs,
-        engines=(engine_name(request, way),) * request.p,
+    return _of_predictions(
+        task, *way.predictions(request), _on_few(in_this_way, model, task, y, arguments), times,
+        power=1 + way.pairs, draws=way is CONDITIONAL, kept_bytes=way.kept_bytes(request), way=way.words,
+        exact=way.exact and request.all_pairs, engines=(engine_name(request, way),) * request.p,
     )  # fmt: skip
-    few = _on_few(in_this_way, model, task, y, arguments)
-    return _timed(task, counted, few, times, power=1 + way.pairs, draws=way is CONDITIONAL)
 
 
 def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
     """All coalitions, or those along orders: at most as many different ones as the orders pass."""
     settings = picked(ShapleySettings, arguments)
     request = check_scores(model, X, y, arguments["loss"], settings, picked(Options, arguments))
-    task, exact, p, n = request.task, request.exact, len(request.task.subjects), request.task.n
+    task, p, n = request.task, len(request.task.subjects), request.task.n
     m, a_round, first = donors_a_row(task, n), max(1, p * (p - 1)), n + request.method.probed
     least = most = coalition_count(p) - 2
     if not request.by_coalitions:
@@ -296,17 +293,12 @@ def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
     some = _first(task, SOME_PLAYERS)
     few = _on_few(shapley_importance, model, task, y, arguments | {"features": some, "method": "exact", "budget": None})
     times = max(1.0, least / (coalition_count(len(some)) - 2 or 1))
-    if exact is None:
-        least, most = (int(first + many * n * m) for many in (least, most))
-    else:
-        least = most = min(n, CHECKED) + first - n
-    counted = _counted(
-        task, least, most, 16 * n * m,
+    least, most = (int(first + many * n * m) for many in (least, most))
+    return _of_predictions(
+        task, least, most, few, times, power=1 + (m == n), draws=True, kept_bytes=16 * n * m,
         exact=request.by_coalitions and m == n, upper=not request.by_coalitions,
-        way=f"all coalitions{', by the model' * (exact is None)}" if request.by_coalitions else "orders",
-        engines=((exact or task.engine).name,) * p,
+        way="all coalitions, by the model" if request.by_coalitions else "orders",
     )  # fmt: skip
-    return _timed(task, counted, few, times, power=1 + (m == n), draws=True)
 
 
 def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
@@ -328,12 +320,11 @@ def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
         of_few = replace(request, rows=at, row_labels=None, budget=None, task=replace(task, progress=False))
         return partial(effects.explain_by, way, rows, of_few)
 
-    counted = _counted(
-        task, least, most, 8 * r * len(request.players), exact=not walks,
+    return _of_predictions(
+        task, least, most, few, n=r, kept_bytes=8 * r * len(request.players), exact=not walks,
         way="walks" if walks else "all coalitions, by the model" if by_model else "by the engine",
         engines=((task.engine if by_model else task.exact).name,) * len(request.players),
     )  # fmt: skip
-    return _timed(task, counted, few, n=r)
 
 
 # What planners share.
@@ -344,12 +335,6 @@ def _data(model: Model, X: Any, y: Any, arguments: Arguments) -> tuple[Any, Any,
     options = picked(Options, arguments)
     X, y, loaded, data = opened(model, X, y, options)
     return X, y, arguments if loaded is options else arguments | {"sample_weight": loaded.sample_weight}, data
-
-
-def _in_parts(stream: Any, data: loading.Opened, run: Callable[..., Any]) -> Plan:
-    from losslens.passes.parts.counts import plan_stream  # imports compiled engines
-
-    return plan_stream(stream, data, run)
 
 
 def _on_few(verb: Callable[..., Any], model: Any, task: Task, y: Any, arguments: Arguments) -> OnFew:
@@ -384,25 +369,29 @@ def _timed(
     `few` is called for what an engine computes, and where a sampler, a scorer or a search (`draws`) takes longer than
     predictions; not with a slow model. If predictions go on until the result is precise, they are those in the middle.
     """
-    seconds, call = 0.0, 0.0
+    seconds, short = 0.0, True
     if by_model := any(task.engine.name in engine.split(", ") for engine in counted.engines):
         predictions = ceil((counted.n_predictions * max(counted.n_predictions, counted.most or 0)) ** 0.5)
         batch = min(predictions, task.engine.rows_a_call(task.n))
-        model = task.engine.timed(batch, TIME_LIMIT)
-        seconds = model.seconds(ceil(predictions / batch), predictions) + OWN_WORK * predictions
-        call = model.call + FEW * model.row
-    if (draws or not by_model or set(counted.engines) != {task.engine.name}) and call < TIME_LIMIT / 2:
+        a_batch = rehearse(lambda rows: partial(task.engine.respond, task.engine.replaced_rows(rows)), batch, first=1)
+        seconds = predictions * (a_batch / batch + OWN_WORK)
+        short = a_batch * FEW / batch < TIME_LIMIT / 2
+    if short and (draws or not by_model or set(counted.engines) != {task.engine.name}):
         seconds = max(seconds, times * rehearse(few, n or task.n, power))
     return replace(counted, seconds=seconds)
 
 
-def _counted(task: Task, least: int, most: int | None = None, kept_bytes: int = 0, **fields: Any) -> Plan:
-    """The plan of so many predictions in full batches; `kept_bytes` are of the result."""
+def _of_predictions(
+    task: Task, least: int, most: int | None, few: OnFew, times: float = 1.0, *, power: int = 1, draws: bool = False,
+    n: int | None = None, kept_bytes: int = 0, **fields: Any,
+) -> Plan:  # fmt: skip
+    """The plan of so many predictions in full batches; `kept_bytes` are of the result. For seconds see `_timed`."""
     names = tuple(subject.feature.name for subject in task.subjects)
     batch = max(1, min(least, task.engine.rows_a_call(task.n)))
     usual: Arguments = {"features": names, "engines": (task.engine.name,) * len(names), "calls": ceil(least / batch)}
     memory = kept_bytes + batch * (task.table.row_bytes + 64)
-    return Plan(n_predictions=least, most=most, memory=memory, backend=task.table.backend, **usual | fields)
+    counted = Plan(n_predictions=least, most=most, memory=memory, backend=task.table.backend, **usual | fields)
+    return _timed(task, counted, few, times, power=power, draws=draws, n=n)
 
 
 # Several plans together.
@@ -414,23 +403,22 @@ def _repeated(plan: Plan, times: float, **fields: Any) -> Plan:
     return replace(plan, seconds=times * plan.seconds, **counts, **fields)
 
 
-def _sum(plans: Mapping[str, Plan], more: Sequence[Stage] = (), **fields: Any) -> Plan:
-    """The plan of calls one after the other, by name, and of further stages, with the features of the first."""
+def _sum(plans: Mapping[str, Plan], more: Sequence[Stage] = (), *, kept: bool = False, **fields: Any) -> Plan:
+    """The plan of calls one after the other, by name, and of further stages, with the features of the first.
+
+    kept: all results are.
+    """
     first, *_ = plans.values()
     each = [Stage(name, one.seconds, one.n_predictions, one.calls or 0) for name, one in plans.items()]
     most = sum(max(one.n_predictions, one.most or 0) for one in plans.values())
     stages = tuple(sorted([*each, *more], key=lambda stage: not stage.fits))  # fits come first
     totals: Arguments = {
         "n_predictions": sum(stage.n_predictions for stage in stages), "calls": sum(stage.calls for stage in stages),
-        "seconds": sum(stage.seconds for stage in stages), "memory": max(one.memory for one in plans.values()),
+        "seconds": sum(stage.seconds for stage in stages),
+        "memory": (sum if kept else max)(one.memory for one in plans.values()),
     }  # fmt: skip
     upper = most == totals["n_predictions"] and any(one.upper for one in plans.values())
     return replace(first, predictions=None, way=None, stages=stages, most=most, **totals | {"upper": upper} | fields)
-
-
-def _kept_together(plans: Mapping[str, Plan], **fields: Any) -> Plan:
-    """The plan of calls one after the other, whose results are all kept."""
-    return _sum(plans, memory=sum(one.memory for one in plans.values()), **fields)
 
 
 def _compared(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
@@ -444,7 +432,7 @@ def _compared(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
         plans[f"{name}: importances"] = _by_loss(feature_importance, *rows, each)
         if shapley:
             plans[f"{name}: Shapley shares"] = _by_loss(shapley_importance, *rows, vars(options) | {"loss": loss})
-    return _kept_together(plans)
+    return _sum(plans, kept=True)
 
 
 def _reported(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
@@ -515,7 +503,7 @@ def _learner(estimator: Any, X: Any, y: Any, arguments: Arguments) -> Learner:
 
 
 def _permuted_targets(estimator: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
-    checks.check_whole(arguments["permutations"], "permutations")
+    checks.check_count(arguments["permutations"], "permutations")
     return _refits(feature_importance, estimator, X, y, arguments, 1 + arguments["permutations"])
 
 

@@ -131,7 +131,7 @@ def shapley_importance_cv(
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     settings = ShapleySettings(method, aggregate, precision, budget, rows=rows)
-    explain = partial(share_out, loss=for_folds(estimator, loss, y), wanted=settings)
+    explain = partial(share_out, loss=for_folds(estimator, loss, y), settings=settings)
     return checked_learner(estimator, X, y, cv, fit_params, options, variance).explained(explain)
 
 
@@ -181,7 +181,7 @@ def permuted_target_test(
     >>> test.p_values[1].item()
     0.05
     """
-    checks.check_whole(permutations, "permutations")
+    checks.check_count(permutations, "permutations")
     options = Options(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
         n_jobs=n_jobs, memory=memory, progress=progress,

@@ -37,7 +37,7 @@ from losslens.tables.frames import Table, as_table
 from losslens.tables.leakage import warn_of_target
 from losslens.tables.row_labels import row_names
 from losslens.verbs.features import importances
-from losslens.verbs.interactions import pair_interactions, wanted_pairs
+from losslens.verbs.interactions import chosen_pairs, pair_interactions
 from losslens.verbs.running import verb
 from losslens.verbs.segments import segments_of
 from losslens.verbs.shapley import share_out
@@ -131,7 +131,7 @@ def report(
     results = {name: _importances(name, each, data) for name, each in named.items()}
     shares: dict[str, ShapleyImportance] = {}
     if shapley:
-        share = partial(share_out, wanted=ShapleySettings())
+        share = partial(share_out, settings=ShapleySettings())
         shares = {name: _call_named(name, share, each, data) for name, each in named.items()}
     from importlib.metadata import version  # a fifth of the time of `import losslens`
 
@@ -186,7 +186,7 @@ def checked_report(
     options: Options,
 ) -> tuple[dict[str, Any], ExplainedRows, int]:  # fmt: skip
     """The models by name, the rows that are explained, and the number of features whose pairs are computed."""
-    checks.check_whole(rows, "rows", least=3)
+    checks.check_count(rows, "rows", least=3)
     checks.check_flag(shapley, "shapley")
     most, wrapped, others = _paired_features(interactions), as_model(model), _named(models)
     scorer = loss if is_scorer(loss) else None
@@ -386,7 +386,7 @@ def affordable_pairs(
     allowed = max(predicted, PAIR_PREDICTIONS)
     for count in range(len(chosen), 1, -1):
         some = dict(list(chosen.items())[:count])
-        pairs = wanted_pairs(as_table(data.X), some, None).features
+        pairs = chosen_pairs(as_table(data.X), some, None).features
         options = replace(data.options, features=pairs, progress=False)
         task = prepare(model, data.X, data.y, options, loss=data.loss, response=data.loss.reads)
         cells = count_importances(task)

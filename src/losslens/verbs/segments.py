@@ -12,7 +12,7 @@ from losslens.progress import bar
 from losslens.results.segments import WeakSegments
 from losslens.rows.segments import HALVINGS, MOST_ROWS, SegmentSearch, mean_interval
 from losslens.shapley.setup import set_up
-from losslens.tables.checks import check_whole
+from losslens.tables.checks import check_count
 from losslens.tables.frames import Table
 from losslens.tables.leakage import warn_of_target
 from losslens.tables.sample import Sample
@@ -92,7 +92,7 @@ def checked_segments(model: Any, X: Any, y: Any, loss: Any, level: float, depth:
     if is_scorer(loss):
         raise ValueError("a scorer gives one number for all rows together; weak_segments needs a loss of each row")
     check_level(level)
-    check_whole(depth, "depth")
+    check_count(depth, "depth")
     if depth > MOST_CONDITIONS:
         raise ValueError(
             f"depth is at most {MOST_CONDITIONS}: longer rules are hard to read and to confirm; got {depth}"

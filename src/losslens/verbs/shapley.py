@@ -1,4 +1,11 @@
-"""`shapley_importance` and `shapley_effect`: Shapley values of the model's performance, and of single predictions."""
+"""`shapley_importance` and `shapley_effect`: Shapley values of the model's performance, and of single predictions.
+
+The steps of `shapley_importance`, one line each in `_shares`:
+
+- the game: its players, donors and loss, every argument checked, `check_request` in shapley/request;
+- the way to compute its shares, the first that fits, `choose` in shapley/ways;
+- the shares, by that way, and the result, `result_by` in shapley/ways.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from losslens.donors.designs import Design
-from losslens.losses import Loss, is_scorer, names_of
+from losslens.losses import Loss, OutputsLoss, is_scorer, names_of
 from losslens.models import as_model
 from losslens.passes.task import Options, default_loss, opened
 from losslens.results.shapley import ShapleyImportance
@@ -14,6 +21,7 @@ from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import effects, outputs, scores, stopping
 from losslens.shapley.request import check_request
 from losslens.shapley.stopping import Absolute, Method, Rows, ShapleySettings
+from losslens.shapley.ways import choose, result_by
 from losslens.tables.checks import is_one_of
 from losslens.tables.leakage import warn_of_target
 from losslens.verbs.running import verb
@@ -98,39 +106,43 @@ def shapley_importance(
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     warn_of_target(X, y)
-    wanted = ShapleySettings(method, aggregate, precision, budget, rows)
+    settings = ShapleySettings(method, aggregate, precision, budget, rows)
     if isinstance(loss, (list, tuple)):
-        by_loss: Any = {name: _shares(model, X, y, one, wanted, options) for name, one in names_of(loss).items()}
+        by_loss: Any = {name: _shares(model, X, y, one, settings, options) for name, one in names_of(loss).items()}
         return by_loss  # type: ignore[no-any-return]  # most calls have one loss
-    return _shares(model, X, y, loss, wanted, options)
+    return _shares(model, X, y, loss, settings, options)
 
 
-def share_out(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, options: Options) -> ShapleyImportance:
+def share_out(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, options: Options) -> ShapleyImportance:
     """`shapley_importance` as a part of another verb, which Ctrl-C ends: it has no place for a partial result."""
-    found = _shares(model, X, y, loss, wanted, options)
-    if not found.complete:
+    shares = _shares(model, X, y, loss, settings, options)
+    if not shares.complete:
         raise KeyboardInterrupt
-    return found
+    return shares
 
 
-def _shares(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, options: Options) -> ShapleyImportance:
+def _shares(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, options: Options) -> ShapleyImportance:
     """`shapley_importance` with checked options; after Ctrl-C from the walks that are done."""
-    known = as_model(model)
+    wrapped = as_model(model)
     if is_scorer(loss):
         if options.groups is not None:
             raise ValueError("groups= needs a loss; a scorer judges all rows at once")
-        if wanted.rows is True:
+        if settings.rows is True:
             raise ValueError(f"rows=True: the scorer {loss!r} judges all rows at once; use a loss")
-        return scores.score_shapley(known, X, y, loss, wanted, options)
-    X, y, options, files = opened(known, X, y, options)
+        return scores.score_shapley(wrapped, X, y, loss, settings, options)
+    X, y, options, files = opened(wrapped, X, y, options)
     if files is not None:
         from losslens.shapley import covariance_parts, parts  # import compiled engines
 
-        if wanted.rows is True:
+        if settings.rows is True:
             raise ValueError(f"rows=True: {covariance_parts.ABSENT}")
 
-        return parts.shares(known, files, default_loss(known, loss), wanted, options)
-    return outputs.result_of(known, X, check_request(known, X, y, loss, wanted, options), options)
+        return parts.shares(wrapped, files, default_loss(wrapped, loss), settings, options)
+    game = check_request(wrapped, X, y, loss, settings, options)
+    if isinstance(game.loss, OutputsLoss):
+        return outputs.result_of(wrapped, X, game, options)
+    way, _ = choose(game)
+    return result_by(way, game)
 
 
 @verb

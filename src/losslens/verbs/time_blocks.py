@@ -7,11 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.results.importance import FeatureImportance
-from losslens.results.importances import Importances
-from losslens.results.scores import FeatureScore
 from losslens.results.selection import row_order
-from losslens.results.shapley import ShapleyImportance
 from losslens.results.time_blocks import TimeBlocks
 from losslens.tables.row_labels import check_order
 from losslens.tables.times import Length, Times, read_length, read_times
@@ -97,13 +93,13 @@ def _span(moments: NDArray[Any], steps: int) -> Length:
 
 def _local(like: Any, times: Any, n: int) -> dict[str, Floats]:
     """The local values of each feature of an importance of these rows."""
-    one = like._first if isinstance(like, Importances) else like
-    if not any(isinstance(one, kind) for kind in (FeatureImportance, FeatureScore, ShapleyImportance)):
+    one = getattr(like, "_first", like)
+    if not hasattr(type(one), "local") or not hasattr(type(one), "given"):
         kind = type(like).__name__
         raise TypeError(
             f"like is an importance of these rows: feature_importance(...) or one feature of it; got {kind}"
         )
-    if isinstance(one, FeatureImportance):
+    if hasattr(one, "_need_rows"):
         one._need_rows("time_blocks")
     local = np.asarray(one.local if one is like else like.local)  # of a score there are none, which it says
     if len(local) != n:

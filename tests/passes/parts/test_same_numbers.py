@@ -57,19 +57,19 @@ def assert_same(streamed, whole, rtol=1e-9):
     """Every number of every feature; of single rows, those that were kept."""
     for name in streamed:
         one, other = streamed[name], whole[name]
-        assert one.whole is not None
-        assert other.whole is None
+        assert one.totals is not None
+        assert other.totals is None
         assert one.exact
         for what in ("pfi", "error", "unbiased", "std_error", "ratio", "ratio_std_error", "p_value", "clipped"):
             np.testing.assert_allclose(getattr(one, what), getattr(other, what), rtol=rtol, atol=1e-12, err_msg=what)
         np.testing.assert_allclose(one.interval(), other.interval(), rtol=rtol)
         np.testing.assert_allclose(one.pi @ one.weights, one.pfi, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(one.local, other.local[one.whole.rows], rtol=rtol, atol=1e-10)
+        np.testing.assert_allclose(one.local, other.local[one.totals.rows], rtol=rtol, atol=1e-10)
         assert len(one.rows) > 0
         if len(one.grid) == len(other.grid):
             np.testing.assert_allclose(one.pi, other.pi, rtol=rtol, atol=1e-10)
             np.testing.assert_allclose(one.weights, other.weights, rtol=rtol)
-            np.testing.assert_allclose(one.ici, other.ici[one.whole.rows][one.rows], rtol=rtol, atol=1e-10)
+            np.testing.assert_allclose(one.ici, other.ici[one.totals.rows][one.rows], rtol=rtol, atol=1e-10)
         else:  # bins: the curve is that at their smallest values
             at = np.searchsorted(other.grid[~np.isnan(other.grid)], one.grid[~np.isnan(one.grid)])
             if one.engine == "trees":
@@ -93,7 +93,7 @@ def test_trees_over_all_pairs(folder, name, weight):
     assert_same(streamed, ll.feature_importance(model, X[columns], Y, sample_weight=weights))
     assert streamed.engine == "trees"
     assert len(streamed["many"].grid) < N
-    assert streamed["many"].whole.n == N
+    assert streamed["many"].totals.n == N
 
 
 def test_sums_of_products_get_a_sample(folder):
@@ -266,7 +266,7 @@ def test_black_boxes_and_what_parts_do_not_have_get_a_random_sample(tmp_path, fe
     assert several["absolute_error"].error != found.error
     for name in features:
         assert abs(found[name].pfi - whole[name].pfi) <= 4 * found[name].std_error
-        assert found[name].whole is None
+        assert found[name].totals is None
     assert found["gaps"].pfi == 0.0  # a feature that the model ignores
 
 
@@ -312,7 +312,7 @@ def test_what_fits_is_loaded(folder):
     """Then everything is as with data in memory, for every verb."""
     model = LinearRegression().fit(X[["many", "few"]], Y)
     found = ll.feature_importance(model, folder, "y")
-    assert found["many"].whole is None
+    assert found["many"].totals is None
     assert found["many"].pfi == ll.feature_importance(model, X[["many", "few"]], Y)["many"].pfi
     shared = ll.shapley_importance(model, folder, "y")
     np.testing.assert_allclose(shared.sfimp, ll.shapley_importance(model, X[["many", "few"]], Y).sfimp)
@@ -431,7 +431,7 @@ def test_curves_of_sorted_files_have_points_all_over(tmp_path):
         frame[2000 * k : 2000 * (k + 1)].to_parquet(tmp_path / f"{k}.parquet")
     fitted = LinearRegression().fit(frame[["a", "b"]], frame["y"])
     found = ll.feature_importance(fitted, str(tmp_path), "y", memory="1 MiB", progress=False)
-    assert found["a"].whole is not None
+    assert found["a"].totals is not None
     assert found["a"].weights.max() < 0.1
     assert found["a"].pfi == pytest.approx(ll.feature_importance(fitted, frame[["a", "b"]], frame["y"])["a"].pfi)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from losslens.engines.base import Declined
 from losslens.engines.readers import boosters, catboost, scikit
-from losslens.engines.readers.ensemble import TIES, Ensemble
+from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.recognition import kind_of
 from losslens.losses import Response
 from losslens.models import Model
@@ -46,6 +46,4 @@ def read(model: Model, response: Response) -> Ensemble | None:
     except (AttributeError, KeyError) as error:  # not fitted, or a version with another storage format
         library = kind.partition(".")[0]
         raise Declined(f"this version of {library} stores its trees in a format that losslens can't read") from error
-    if response == "labels" and ensemble is not None and ensemble.outputs > 1 and ensemble.value.shape[1] == 1:
-        raise Declined(TIES)  # in multiclass boosting, scores that differ by rounding only are common
     return ensemble

@@ -81,7 +81,7 @@ def read_xgboost(model: Model, response: Response) -> Ensemble | None:
         value=value[forest.leaves].astype(np.float64)[:, None],
         output=np.asarray(model_state["tree_info"])[:used],
         offset=offset,
-        link=partial(ensemble.respond, transform, response, np.float32),
+        link=ensemble.of_classes(transform, response, np.float32, len(offset)),
         strict=True,
         single=True,
         encode=partial(_encode_xgboost, _category_codes(model_state), _categorical(forest), missing, booster is native),
@@ -262,7 +262,7 @@ def read_lightgbm(model: Model, response: Response) -> Ensemble:
         value=value[forest.leaves][:, None],
         output=np.arange(len(trees)) % outputs,
         offset=np.zeros(outputs),
-        link=partial(ensemble.respond, transform, response, np.float64),
+        link=ensemble.of_classes(transform, response, np.float64, outputs),
         divisor=float(len(trees) // outputs) if averaged else 1.0,
         encode=partial(_encode_lightgbm, _categories(booster, blocks[-1]), forest),
     )

@@ -58,8 +58,8 @@ def read_catboost(model: Model, response: Response) -> Ensemble:
     if "oblivious_trees" not in saved:
         raise Declined("its trees are not symmetric: only those of grow_policy='SymmetricTree' are read")
     scale, bias = saved["scale_and_bias"]
-    if len(bias) > 1 and response in ("values", "labels"):
-        raise Declined("it has several outputs" if response == "values" else ensemble.TIES)
+    if len(bias) > 1 and response == "values":
+        raise Declined("it has several outputs")
     trees = saved["oblivious_trees"]
     if not trees:
         raise Declined("it has no trees")
@@ -70,7 +70,7 @@ def read_catboost(model: Model, response: Response) -> Ensemble:
         value=scale * value,
         output=np.zeros(len(trees)),
         offset=np.array(bias),
-        link=_link(saved["model_info"], response),
+        link=_link(saved["model_info"], response, len(bias)),
         single=True,
         encode=partial(_encode, highest),
     )
@@ -87,15 +87,15 @@ def _saved(native: Any) -> dict[str, Any]:
     return saved
 
 
-def _link(info: Mapping[str, Any], response: Response) -> Link:
+def _link(info: Mapping[str, Any], response: Response, outputs: int) -> Link:
     if "params" not in info and "loss_function" not in info:
         raise Declined("it is a sum of models with several objectives")
     loss = (info["params"]["loss_function"] if "params" in info else json.loads(info["loss_function"]))["type"]
     if loss not in _LINKS:
         raise Declined(f"the objective {loss} is not supported")
-    if response != "labels":
+    if response != "labels" or outputs > 1:
         transform = ensemble.identity if response == "scores" else _LINKS[loss]
-        return partial(ensemble.respond, transform, response, np.float64)
+        return ensemble.of_classes(transform, response, np.float64, outputs)  # type: ignore[no-any-return]
     if "binclass_probability_threshold" in info:
         raise Declined("its labels have a threshold of their own")
     return partial(ensemble.sign_label, np.greater)

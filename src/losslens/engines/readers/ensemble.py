@@ -101,7 +101,9 @@ class Ensemble(ReadModel):
         return "classes" if response.shape == trial.shape and np.allclose(response, trial, rtol=1e-6) else None
 
     def check_parts(self, loss: Loss | None) -> None:
-        """Trees support every loss of data in parts."""
+        """Trees support every loss of data in parts, but for labels that the model is asked for."""
+        if isinstance(self.link, Leading):
+            raise Declined(TIES)
 
     def then(self, wrapped: Wrapped) -> Ensemble:
         """The trees with a further link."""
@@ -109,16 +111,25 @@ class Ensemble(ReadModel):
         return replace(self, link=partial(_chained, wrapped.after, self.link))
 
     def labels(self) -> Ensemble:
-        """The class of the largest sum of votes; `Declined` where sums may tie up to rounding."""
-        if not self._is_vote:
+        """The class of the largest response; `Declined` where a curved link may make ties of its own."""
+        if self._is_vote:
+            return replace(self, link=partial(_chained, largest, self.link))
+        if not is_affine(self.link, self.outputs):
             raise Declined(TIES)
-        return replace(self, link=partial(_chained, largest, self.link))
+        return replace(self, link=Leading(self.link))
 
     @property
     def _is_vote(self) -> bool:
         """Whether sums are integers, which have no rounding errors."""
         integers = np.isin(self.value, (0.0, 1.0)).all() and not self.offset.any()
         return bool(integers and is_affine(self.link, self.outputs))
+
+    @property
+    def rounding(self) -> float:
+        """How far an order of its own moves the model's sum of leaves, in units of the sums' precision."""
+        of_tree = np.maximum.reduceat(np.abs(self.value).max(axis=1), self.first_leaf)
+        size = np.abs(self.offset).max() + np.bincount(self.output, of_tree).max()
+        return float(np.bincount(self.output).max() * size / self.divisor)
 
     @classmethod
     def mean(cls, parts: Sequence[Ensemble], spec: Mean) -> Ensemble:
@@ -224,6 +235,30 @@ def respond(transform: Transform, response: Response, dtype: type[np.floating[An
 def as_summed(response: Response) -> Callable[[Floats], Array]:
     """The link of sums that are the response."""
     return partial(respond, identity, response, np.float64)
+
+
+@dataclass(frozen=True)
+class Leading:
+    """The class with the largest response, (m, K): where rounding may decide, the model has to be asked."""
+
+    link: Callable[[Floats], Array]
+
+    def __call__(self, raw: Floats) -> NDArray[np.intp]:
+        """The first of those with the largest response."""
+        return largest(self.link(raw))
+
+    def tied(self, raw: Floats, rounding: float) -> NDArray[np.bool_]:
+        """Whether the two largest responses differ by no more than the rounding of sums, and of their link."""
+        response = self.link(raw)
+        margin = (rounding + 16) * float(np.finfo(response.dtype).eps)
+        return np.asarray((response >= response.max(axis=1, keepdims=True) - margin).sum(axis=1) > 1)
+
+
+def of_classes(transform: Transform, response: Response, dtype: type[np.floating[Any]], outputs: int) -> Any:
+    """The link of a booster, `respond`; labels of several classes are those that lead."""
+    if response == "labels" and outputs > 1:
+        return Leading(partial(respond, transform, "scores", dtype))
+    return partial(respond, transform, response, dtype)
 
 
 def label(raw: Floats) -> NDArray[np.intp]:

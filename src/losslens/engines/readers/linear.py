@@ -1,4 +1,4 @@
-"""Linear models: estimator -> coefficients of the columns of its input matrix."""
+"""Linear models, of scikit-learn and of statsmodels: estimator -> coefficients of the columns of its input matrix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from losslens.engines.additive import Additive
 from losslens.engines.base import Declined, Mean, ReadModel, Site, Wrapped
 from losslens.engines.linked_sums import SEVERAL_CLASSES, LinkedLinear
 from losslens.engines.readers.pipelines import UnwrappedModel, is_single
-from losslens.engines.readers.recognition import class_names
+from losslens.engines.readers.recognition import class_names, kind_of
 from losslens.engines.sum_losses import Link
 from losslens.losses import Loss, Response
 from losslens.typing import Floats
@@ -167,3 +167,44 @@ _LINKED: dict[Response, frozenset[str]] = {
     "probabilities": _named("LogisticRegression SGDClassifier LinearDiscriminantAnalysis"),
     "labels": _CLASSIFIERS - _named("SVC NuSVC"),  # which vote
 }
+
+
+# Results of statsmodels: linear, generalised linear and discrete models fitted to a matrix, by no formula.
+
+
+_RESULTS = frozenset(
+    f"statsmodels.{name}Wrapper" for name in ("GLMResults", "BinaryResults", "PoissonResults", "RegressionResults")
+)
+_LINKS: dict[str, Link] = {
+    "statsmodels.Identity": "identity",
+    "statsmodels.Log": "log",
+    "statsmodels.Logit": "logistic",
+}
+
+
+def read_statsmodels(results: Any, response: Response) -> LinkedLinear | None:
+    """Coefficients and link; None if these are no such results. The caller compares predictions."""
+    if kind_of(results) not in _RESULTS or response not in ("values", "probabilities"):
+        return None
+    model, inner = results.model, results._results
+    if "predict" in vars(inner):
+        raise Declined("predict of its results was replaced in the object, and may do anything")
+    if getattr(model, "formula", None) is not None:
+        raise Declined("it was fitted by a formula: what it makes of the columns is not read; fit it to a matrix")
+    link = _link(model)
+    coef, single = np.array(inner.params, float)[None], is_single(inner.params)
+    if link == "identity" and response == "values":
+        return Linear(coef, np.zeros(1), single=single)
+    if response == "probabilities" and link != "logistic":
+        return None
+    return LinkedLinear(coef, np.zeros(1), link, response, single=single)
+
+
+def _link(model: Any) -> Link:
+    if kind_of(model) in ("statsmodels.OLS", "statsmodels.WLS", "statsmodels.GLS"):
+        return "identity"
+    link = model.family.link if hasattr(model, "family") else getattr(model, "link", None)
+    name = None if link is None else kind_of(link)
+    if name not in _LINKS:
+        raise Declined(f"the link of its {type(model).__name__} is none that is read: identity, log, logit")
+    return _LINKS[name]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines.base import Declined
-from losslens.engines.readers.ensemble import TIES, Ensemble, as_summed, label, largest, sign_label
+from losslens.engines.readers.ensemble import Ensemble, Leading, as_summed, label, largest, sign_label
 from losslens.engines.readers.layout import (
     Ints,
     Link,
@@ -108,7 +108,7 @@ def _class_values(trees: Sequence[Any], forest: PreorderForest, response: Respon
     if len(trees) == 1:  # the label is a function of the leaf, ties included
         return rows.argmax(axis=1).astype(np.float64)[:, None], label
     if not np.isin(rows, (0.0, 1.0)).all():
-        raise Declined(TIES)
+        return rows, Leading(as_summed("scores"))
     return rows, largest  # votes are integers: their sums have no rounding error
 
 
@@ -301,5 +301,5 @@ def _class_link(loss: Any, response: Response, second: np.ufunc) -> Link:
     if response == "probabilities":
         return partial(_probabilities, loss)
     if response == "labels":
-        return largest if loss.is_multiclass else partial(sign_label, second)
+        return Leading(as_summed("scores")) if loss.is_multiclass else partial(sign_label, second)
     return as_summed(response)

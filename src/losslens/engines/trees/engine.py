@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
-from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker
-from losslens.engines.readers.ensemble import Ensemble
+from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, PlayerGames, Site, Steps, Walker
+from losslens.engines.readers.ensemble import TIES, Ensemble, Leading
 from losslens.engines.readers.pipelines import UnwrappedModel
 from losslens.engines.trees import pair_table
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
@@ -27,7 +27,7 @@ from losslens.typing import Floats
 from losslens.workers import in_process
 
 if TYPE_CHECKING:
-    from losslens.engines.trees.player_games import TreeGames
+    from losslens.engines.trees.ties import Ties
 
 FEW_VALUES = 300_000  # sorted and bound to the trees in one thread: of short columns threads wait for each other
 PAIRS = 1 << 18  # pairs predicted at a time
@@ -42,6 +42,7 @@ class Trees(ExactEngine):
 
     bound: BoundEnsemble
     memory: int  # bytes of a thread's buffers, about
+    ties: Ties | None = None  # of labels that the model is asked for
     name: ClassVar[str] = "trees"
     adds_in_single: ClassVar[bool] = True
     sorts_values: ClassVar[bool] = True
@@ -55,7 +56,11 @@ class Trees(ExactEngine):
         images = tree_images(ensemble, unwrapped, site.table, {j: (columns[j], values[j]) for j in columns})
         unused = Distinct(np.zeros(1), np.zeros(n, np.intp), np.zeros(1, np.intp), ordered=True)
         bound = bind(ensemble, n, [values.get(j, unused) for j in range(len(site.table.names))], images, workers)
-        return cls(bound, site.memory // 8)
+        if not isinstance(ensemble.link, Leading):
+            return cls(bound, site.memory // 8)
+        from losslens.engines.trees.ties import Ties  # few labels tie
+
+        return cls(bound, site.memory // 8, Ties(site, np.arange(n), ensemble.rounding, []))
 
     @property
     def uses(self) -> Floats:
@@ -69,7 +74,17 @@ class Trees(ExactEngine):
         """Predictions of some rows."""
         codes = self.bound.codes
         of_each = codes[:, rows] if rows.ndim == 1 else np.take_along_axis(codes, rows.T, axis=1)
-        return self.bound.respond(self.bound.sums_of(of_each))
+        sums = self.bound.sums_of(of_each)
+        prediction = self.bound.respond(sums)
+        if self.ties is not None and len(tied := self.ties.among(self.bound, sums)):
+            source = rows if rows.ndim == 2 else np.repeat(rows[:, None], len(codes), axis=1)
+            prediction[tied] = self.ties.labels(source[tied])
+        return prediction
+
+    @property
+    def asked(self) -> int:
+        """Rows whose labels the model was asked for, as their classes tie."""
+        return 0 if self.ties is None else sum(self.ties.count)
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
         """Steps for a single column, cells for several columns, unless these are too many."""
@@ -77,6 +92,8 @@ class Trees(ExactEngine):
         if feature.kind == "single":
             if self._takes_column(feature.columns[0]):
                 return "steps"
+        elif self.ties is not None:
+            raise Declined(TIES)
         elif feature.kind == "pair" or self._takes_pairs(subject):
             return "cells"  # of a product grid, too, which is smaller than all pairs
         raise Declined(f"{feature.name!r} has too many values for its trees")
@@ -114,8 +131,10 @@ class Trees(ExactEngine):
             self._grid_costs[key] = pair_table.grid_cost(self.bound, np.array(key, np.intp))
         return self._grid_costs[key]
 
-    def games(self, players: Sequence[Subject]) -> TreeGames:
+    def games(self, players: Sequence[Subject]) -> PlayerGames:
         """Games of these players."""
+        if self.ties is not None:
+            return PlayerGames()
         from losslens.engines.trees.player_games import TreeGames  # importances have no use for its kernels
 
         return TreeGames(self.bound, [player.feature.columns for player in players])
@@ -157,7 +176,7 @@ class Trees(ExactEngine):
         """The class of each value."""
         column = ask.columns[0]
         every, at = self.bound.class_of[column], ask.index[0]
-        return every if ask.whole else ClassRuns.of(self.bound.codes[column, at], every.size)
+        return every if ask.all_values else ClassRuns.of(self.bound.codes[column, at], every.size)
 
     def takes_about(self, n: int) -> tuple[float, int]:
         """Expected seconds of n rows, and bytes that would be sent to workers."""
@@ -167,12 +186,16 @@ class Trees(ExactEngine):
     def walker(self, asks: Sequence[Ask]) -> Walker:
         """Computes curves, in one thread."""
         requested = np.zeros(len(self.bound.size), np.uint8)
-        requested[[ask.columns[0] for ask in asks]] = 1
-        return TreeWalker(self.bound, self.search(requested, self.bound))
+        columns = np.array([ask.columns[0] for ask in asks])
+        requested[columns] = 1
+        ties = None if self.ties is None else replace(self.ties, columns=columns)
+        return TreeWalker(self.bound, self.search(requested, self.bound), ties)
 
     def reordered(self, order: NDArray[np.intp]) -> Self:
         """The engine of the same rows in another order."""
-        return replace(self, bound=replace(self.bound, codes=np.ascontiguousarray(self.bound.codes[:, order])))
+        ties = None if self.ties is None else replace(self.ties, rows=self.ties.rows[order])
+        bound = replace(self.bound, codes=np.ascontiguousarray(self.bound.codes[:, order]))
+        return replace(self, bound=bound, ties=ties)
 
     def search(self, requested: NDArray[np.uint8], bound: BoundEnsemble) -> Search:
         """A search for curves of the requested columns, for one thread; `bound` may hold other rows."""
@@ -191,6 +214,7 @@ class TreeWalker:
 
     bound: BoundEnsemble
     search: Search
+    ties: Ties | None = None
 
     def steps(self, start: int, stop: int) -> Iterator[Steps]:
         """The curves of rows start .. stop, some rows at a time."""
@@ -198,5 +222,7 @@ class TreeWalker:
         for raw in self.search.steps(start, stop):
             if len(room) < len(raw.raw):  # used again: new memory would take as long as filling it
                 room = np.empty((len(raw.raw) * 5 // 4, room.shape[1]))
-            prediction = respond(raw.raw, room[: len(raw.raw)])
-            yield Steps(raw.rows, raw.start, raw.classes, prediction, respond(raw.own))
+            prediction, own = respond(raw.raw, room[: len(raw.raw)]), respond(raw.own)
+            if self.ties is not None:
+                self.ties.break_in(self.bound, raw, prediction, own)
+            yield Steps(raw.rows, raw.start, raw.classes, prediction, own)

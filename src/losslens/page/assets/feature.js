@@ -172,12 +172,12 @@ function tiles(page, feature, entry) {
     found.push(tile(inBothWords("In the subgroup, by its own values", "subset"), isSampled(entry) && finite(pfi) ? el("span", {}, "about ", subset) : subset, quiet(`subset: ${how}`), groupEnds(page, feature, entry, "subset", subset)));
   }
   if (finite(entry.sfimp)) {
-    const share = finite(entry.share) ? `${number(100 * entry.share, 3)}% of the reduction by all features; ` : "";
+    const share = finite(entry.share) ? `${percent(entry.share)} of the reduction by all features; ` : "";
     const ends = interval(entry.sfimp_low, entry.sfimp_high);
     found.push(tile(inBothWords("Share in what all features achieve", "SFIMP, all rows"), output("sfimp", entry.sfimp, "SFIMP of all rows", 5), quiet(share + ends)));
   }
   if (finite(entry.ratio)) {
-    const p = finite(entry.p) ? `p ${entry.p < 0.0001 ? "< 0.0001" : `= ${number(entry.p, 2)}`}` : "";
+    const p = finite(entry.p) ? `p ${entry.p < 0.0001 ? "< 0.0001" : `= ${chance(entry.p)}`}, for all features` : "";
     found.push(tile(inBothWords("Error with it replaced, as a multiple", "ratio"), output("ratio", entry.ratio, "ratio of errors", 4), quiet(p)));
   }
   return found;

@@ -34,6 +34,7 @@ function regionLine(region, k) {
     el("td", { class: "number" }, count(region.n)),
     el("td", { class: "number" }, output(`region-${k}`, region.pfi, `PFI where ${rule}`)),
     el("td", { class: "number" }, between(region)),
+    el("td", {}, region.contrast || "–"),
     el("td", { class: "number" }, finite(region.p) ? chance(region.p) : "–"));
 }
 

@@ -22,11 +22,16 @@ function qualityTiles(page, model, found) {
     quiet(`${page.data.loss.title}; ${interval(model.error_low, model.error_high) || "no interval"}`))];
   if (constant) {
     tiles.push(tile(`Always predicting ${constant.predicts}`, output("quality-constant", constant.error, "error of the best constant"),
-      quiet("the error to beat")));
+      quiet(`the error to beat${finite(model.skill) && model.skill > 0 ? `; the model's is ${percent(model.skill)} smaller` : ""}`)));
+  }
+  if (finite(model.error_none)) tiles.push(tile("All features from another row", output("quality-none", model.error_none, "error with all features from another row"), quiet("the error without any feature")));
+  if (found.bound) {
+    const { rows, n, bound, without } = found.bound;
+    tiles.push(tile("Rows at the bound", el("span", {}, `${count(rows)} of ${count(n)}`), quiet(`whose loss is set to ${number(bound)}; error without them ${number(without)}`)));
   }
   if (score?.name === "accuracy") {
-    tiles.push(tile("Class predicted right (accuracy)", share("quality-score", score.value), quiet(shareInterval(score))));
-    tiles.push(tile("Always the most frequent class", share("quality-base", score.base), quiet("the accuracy to beat")));
+    tiles.push(tile("Class predicted right (accuracy)", shownShare("quality-score", score.value, score.text), quiet(shareInterval(score))));
+    tiles.push(tile("Always the most frequent class", shownShare("quality-base", score.base, score.base_text), quiet("the accuracy to beat")));
   } else if (score) {
     tiles.push(tile("Variation explained (R²)", output("quality-score", score.value, "R²", 3), quiet(`1: all, 0: none; ${interval(score.low, score.high)}`)));
   }
@@ -51,17 +56,21 @@ function drawSubgroupError(page) {
   place.replaceChildren("error ", shown, ` (${interval(low, high) || "too few rows for an interval"}), all rows ${number(page.data.models[page.model].error)}`, careful(caution) ?? "");
 }
 
-// A share; neither a small one as none, nor nearly all as all.
+// A share with one decimal, rounded half up; neither a small one as none, nor nearly all as all.
 function percent(value) {
-  if (value > 1e-9 && value < 0.0005) return "under 0.1%";
-  if (value < 1 - 1e-9 && value >= 0.995) return "over 99%";
-  return withMinus(`${(100 * value).toFixed(value > 1e-9 && value < 0.0995 ? 1 : 0)}%`);
+  const share = Number(value.toPrecision(12));
+  if (share === 0 || share === 1) return `${100 * share}%`;
+  const rounded = Math.round(Number((1000 * share).toPrecision(12))) / 10;
+  if (rounded === 0) return share > 0 ? "under 0.1%" : "above −0.1%";
+  return rounded === 100 && share < 1 ? "over 99.9%" : withMinus(`${rounded.toFixed(1)}%`);
 }
 
 const shareInterval = ({ low, high }) => `95%: ${percent(low)} to ${percent(high)}`;
 
-function share(name, value) {
-  return el("output", { "aria-live": "off", "data-name": name, "data-value": String(value) }, percent(value));
+const share = (name, value) => shownShare(name, value, percent(value));
+
+function shownShare(name, value, text) {
+  return el("output", { "aria-live": "off", "data-name": name, "data-value": String(value) }, text);
 }
 
 function qualityTable(name, title, about, heads, rows) {

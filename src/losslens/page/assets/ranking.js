@@ -17,6 +17,7 @@ function ranking(page) {
     if (hasShares(page.data, m)) {
       headers.push({ key: `sfimp${m}`, label: `SFIMP${of}`, value: (f) => page.data.features[f].models[m].sfimp });
     }
+    headers.push({ key: `p${m}`, label: `p${of}`, value: (f) => page.data.features[f].models[m].p });
   });
   search.hidden = byId("ranking-search-label").hidden = page.data.features.length <= SHOWN_AT_FIRST;
   for (const button of document.querySelectorAll("button.leading")) { // the picture of the first screen
@@ -49,7 +50,7 @@ function ranking(page) {
     more.hidden = all.length <= SHOWN_AT_FIRST || Boolean(search.value);
     more.textContent = state.everything ? `Show the first ${SHOWN_AT_FIRST}` : `Show all ${all.length} features`;
     byId("ranking-note").textContent = page.group.allRows
-      ? "" : "Filled dots and their intervals: the subgroup. Hollow dots and SFIMP: all rows.";
+      ? "" : "Filled dots and their intervals: the subgroup. Hollow dots, SFIMP and p: all rows.";
   }
 
   return { draw };
@@ -104,7 +105,8 @@ function row(page, f, scale) {
     cells.push(el("td", { class: "bars" }, bars(page, entry, pfi, ends, scale, feature.name)));
     const about = error === null || error === undefined ? null : plusMinus(error);
     cells.push(el("td", { class: "number" }, sampled ? el("small", {}, "about ") : null, output(`pfi-${f}-${m}`, pfi, `PFI of ${feature.name}`), about));
-    if (hasShares(page.data, m)) cells.push(el("td", { class: "number" }, output(`sfimp-${f}-${m}`, entry.sfimp)));
+    if (hasShares(page.data, m)) cells.push(el("td", { class: "number" }, output(`sfimp-${f}-${m}`, entry.sfimp), finite(entry.share) ? el("small", { class: "error" }, ` ${percent(entry.share)}`) : null));
+    cells.push(el("td", { class: "number" }, finite(entry.p) ? chance(entry.p) : "–"));
   });
   const click = (event) => { if (!event.target.closest("button")) page.openFeature(f, true); };
   return el("tr", { class: open ? "open" : null, onclick: click }, cells);

@@ -4,18 +4,25 @@ function weakSegments(page) {
   const found = page.data.segments;
   if (!found?.segments.length) return;
   const { whole, segments } = found;
-  const scale = spanOf([whole, ...segments]);
   const all = { ...whole, rule: "all rows", share: 1, conditions: [] };
+  const scale = spanOf([whole, ...segments.map(heldOut)]);
   byId("segments-body").replaceChildren(...[all, ...segments].map((one, k) => segmentLine(page, one, k, scale, scale(whole.error))));
 }
+
+// What the rows say that had no part in finding the rule.
+const heldOut = (one) => ({ error: one.judged_error, low: one.judged_low, high: one.judged_high });
 
 function segmentLine(page, one, k, scale, usual) {
   return el("tr", {},
     el("th", { scope: "row", class: "rule" }, one.rule, showRows(page, one, one.rule, { "data-segment": k - 1 })),
     el("td", { class: "number" }, count(one.n), k ? quiet(` ${percent(one.share)}`) : null),
-    el("td", { class: "bars" }, segmentBar(one, k, scale, usual)),
     el("td", { class: "number" }, output(k ? `segment-${k - 1}` : "segments-all", one.error, `error where ${one.rule}`)),
-    el("td", { class: "number" }, between(one)),
+    el("td", { class: "number" }, k ? likeThat(one.other, one.error) : "–"),
+    el("td", { class: "bars" }, segmentBar(k ? { ...one, ...heldOut(one) } : one, k, scale, usual)),
+    el("td", { class: "number" }, k ? count(one.judged) : count(one.n)),
+    el("td", { class: "number" }, k ? likeThat(one.judged_error, one.error) : number(one.error)),
+    el("td", { class: "number" }, k ? `${likeThat(one.judged_low, one.error)} to ${likeThat(one.judged_high, one.error)}` : between(one)),
+    el("td", { class: "number" }, k ? likeThat(one.judged_other, one.error) : "–"),
     el("td", { class: "number" }, k ? chance(one.p) : "–"));
 }
 

@@ -13,7 +13,7 @@ from sklearn.utils import Bunch
 from losslens import losses
 from losslens.donors.designs import Design, Drawn, Permutations
 from losslens.passes.task import Options
-from losslens.tables.checks import check_whole, entropy
+from losslens.tables.checks import check_count, entropy
 from losslens.tables.frames import as_table
 from losslens.tables.frozen import Deferred
 from losslens.typing import Floats
@@ -76,7 +76,7 @@ def permutation_importance(
     >>> found.importances.shape, bool(found.low[0] > 1)
     ((2, 5), True)
     """
-    check_whole(n_repeats, "n_repeats")
+    check_count(n_repeats, "n_repeats")
     seed = _seed(random_state)
     X, y, sample_weight = _some(X, y, sample_weight, max_samples, seed)
     several, scorers = _scorers(estimator, X, y, scoring)
