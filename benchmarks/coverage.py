@@ -294,7 +294,10 @@ def _discrete(kind: str, n: int, seed: int) -> Counted:
         (some, some[:, 0] + 0.5 * some[:, 2] + 0.5 * rng.normal(size=len(some)))
         for some in (cases.discrete(kind, rng, n), cases.discrete(kind, rng, 300))
     )
-    models = {"part of another": lambda X: X @ np.array([0.7, 0.3, 0.35]), "fitted": LinearRegression().fit(train, known)}
+    models = {
+        "part of another": lambda X: X @ np.array([0.7, 0.3, 0.35]),
+        "fitted": LinearRegression().fit(train, known),
+    }
     return {
         f"flagged by CPI, Within(), {name}": ll.conditional_predictive_impact(
             model, X, y, features=[1], random_state=seed, **HOW
@@ -341,10 +344,11 @@ def left_out(runs: int) -> Iterator[Line]:
             bar = Bar(0.93) if slope == 0 else AT_LEAST
             yield Line(LINEAR.name, f"left out, {folds} folds, slope {slope:g}", n, one[:, None], bar)
 
-
     for name, learner, kind, loss in INFORMATIVE:
         for slope, bar in ((0.0, Bar(0.015, 0.06)), (0.15 if kind == "numbers" else 0.4, None)):
-            held = simulate(partial(_informative, learner, kind, loss, slope), min(runs, SLOW) if name in SLOW_LEARNERS else runs)
+            held = simulate(
+                partial(_informative, learner, kind, loss, slope), min(runs, SLOW) if name in SLOW_LEARNERS else runs
+            )
             yield Line(name, f"left out, {loss}, slope {slope:g}: flagged", 200, held["flagged"], bar)
 
 

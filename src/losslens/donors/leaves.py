@@ -45,9 +45,9 @@ def _tree(leaves: int, least: int, seed: int) -> Any:
 def _best_count(others: Floats, aim: Floats, seed: int) -> int:
     """The largest number of leaves whose error on held-out rows is not surely above the least; 1 if no split helps.
 
-    Numbers are doubled until the error is larger twice in a row. Of those that are as good as the best, to a standard error
-    of the difference, the largest: a split too many costs a few donors, and one too few leaves dependence in the leaves,
-    so that drawn values differ from real ones and a test flags features that add nothing.
+    Numbers are doubled until the error is larger three times in a row. Of those that are as good as the best, to a
+    standard error of the difference, the largest: a split too many costs a few donors; one too few leaves dependence in
+    the leaves, so that drawn values differ from real ones and a test flags features that add nothing.
     """
     held = np.random.default_rng(seed).permutation(len(others)) % HELD_OUT == 0
     if held.sum() < LEAST or (~held).sum() < 2 * LEAST:
@@ -57,7 +57,7 @@ def _best_count(others: Floats, aim: Floats, seed: int) -> int:
     errors, leaves, best = {1: _squares(aim[held] - labels.mean(axis=0))}, 2, 1
     while leaves <= len(train) // least and leaves <= 8 * best:
         tree = _tree(leaves, least, seed).fit(train, labels)
-        errors[leaves] = _squares((aim[held] - tree.predict(others[held]).reshape(aim[held].shape)))
+        errors[leaves] = _squares(aim[held] - tree.predict(others[held]).reshape(aim[held].shape))
         best = min(errors, key=lambda k: errors[k].mean())
         leaves *= 2
     if best == 1:
@@ -68,7 +68,7 @@ def _best_count(others: Floats, aim: Floats, seed: int) -> int:
 
 def _squares(off: Floats) -> Floats:
     """The squared error of each row."""
-    return np.square(off.reshape(len(off), -1)).sum(axis=1)
+    return np.asarray(np.square(off.reshape(len(off), -1)).sum(axis=1))
 
 
 def leaves_of(tree: Any, others: Floats, axes: Sequence[Axis]) -> tuple[Indices, tuple[str, ...]]:

@@ -1,12 +1,12 @@
 """Whether a feature adds information: changes of the loss without what more noise of fitting takes from them.
 
-A fit with a feature that is worth nothing is worse than one without it, by the noise of one more term. In the scale T on
-which losses are convex, T_1 with and T_0 without the feature, `d = L(T_0) - L(T_1)` has under the null hypothesis that
-both fits estimate the same function of the other features the mean ``V_0 - V_1``, where V is what averaging over
-fits gains: ``mean_g L(T_g) - L(mean_g T_g)``, the variance for the squared error. The divergence
-``D = L(T_1) - L(T_0) - L'(T_0)(T_1 - T_0)``, ``(f_1 - f_0)^2`` for the squared error, has the mean V of the difference.
-So ``c = d + share D`` has mean 0 with ``share = (V_1 - V_0) / V of the difference``, between 0 and 1. With the share 1 this is
-Clark and West's test of nested models, which takes the noise of f_0 for none of f_1.
+A fit with a feature that is worth nothing is worse than one without it, by the noise of one more term. In a scale T on
+which the loss is convex, T_1 with and T_0 without the feature, ``d = L(T_0) - L(T_1)`` has under the null hypothesis,
+that both fits estimate the same function of the other features, the mean ``V_0 - V_1``. V is the noise of fits, what
+averaging over them gains: ``mean_g L(T_g) - L(mean_g T_g)``, the variance for the squared error. The divergence
+``D = L(T_1) - L(T_0) - L'(T_0)(T_1 - T_0)``, ``(f_1 - f_0)^2`` for the squared error, has as its mean the noise of the
+difference. So ``c = d + share D`` has mean 0 with ``share = (V_1 - V_0) / noise of the difference``, between 0 and 1.
+With the share 1 this is Clark and West's test of nested models, which takes f_0 to be without noise where f_1 is not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from losslens.losses import Loss
 from losslens.typing import Floats
 
-Slope = Callable[[NDArray[Any], Floats], Floats]
+Slope = Callable[[NDArray[Any], Floats], Any]
 TINY = 1e-300  # in place of 0, whose logarithm is not finite
 
 
@@ -87,7 +87,7 @@ def _of_numbers(loss: Loss, slope: Slope, *, log: bool = False) -> ConvexLoss:
     def scale(prediction: NDArray[Any]) -> Floats:
         return np.log(np.maximum(_itself(prediction), TINY))[..., None] if log else _itself(prediction)[..., None]
 
-    return ConvexLoss(scale, value, lambda y, T: slope(y, T[..., 0])[..., None])
+    return ConvexLoss(scale, value, lambda y, T: np.asarray(slope(y, T[..., 0]))[..., None])
 
 
 def _itself(prediction: NDArray[Any]) -> Floats:

@@ -78,7 +78,8 @@ class LeaveOutFits:
         losses = np.full(learner.table.n, np.nan)
         sample = replace(task.sample, prediction=prediction).with_loss(loss)
         losses[rows] = sample.loss
-        return Fit(loss, losses, prediction, sample.y, model.classes)
+        classes = None if model.classes is None else np.asarray(model.classes).tolist()
+        return Fit(loss, losses, prediction, sample.y, classes)
 
     @property
     def tested(self) -> Indices:
@@ -110,11 +111,9 @@ class LeaveOutFits:
             pairs = zip(changes, splits, strict=True)
             per_fold[:, j] = [_fold_mean(change[test], self.learner.weight, test) for change, (_, test) in pairs]
             if form is not None:
+                less, whole = (form.scale(np.stack([one.prediction for one in some])) for some in (fits, full))
                 rows = self.tested
-                added[rows, j] = form.corrected(
-                    full[0].y, *(form.scale(np.stack([one.prediction for one in some])) for some in (fits, full)),
-                    weight[rows], share[:, rows],
-                )
+                added[rows, j] = form.corrected(full[0].y, less, whole, weight[rows], share[:, rows])
         local[times == 0] = np.nan
         return LeftOut(
             features=tuple(one.name for one in self.features),
@@ -140,14 +139,14 @@ class Fit(NamedTuple):
     loss: Loss
     losses: Floats
     prediction: NDArray[Any]
-    y: NDArray[Any]
-    classes: NDArray[Any] | None
+    y: Any  # as the loss takes it
+    classes: list[Any] | None
 
 
 def _common_form(fits: list[Fit]) -> ConvexLoss | None:
     """The loss on its scale; None where there is none, and where fits know other classes or there is one alone."""
     first = fits[0]
-    alike = all(one.prediction.shape == first.prediction.shape and np.array_equal(one.classes, first.classes) for one in fits)
+    alike = all(one.prediction.shape == first.prediction.shape and one.classes == first.classes for one in fits)
     return convex_form(first.loss) if alike and len(fits) > 1 else None
 
 

@@ -269,7 +269,6 @@ class LeftOut(RowChanges, Grouped):
         kind = "a small p: the feature adds information" if self.fitting_noise is not None else NOISY_TEST
         return *RowChanges._notes, "standard errors are for these fits on new rows", kind
 
-
     def _of_weight(self, weight: Floats) -> Estimates:
         """The importances over new rows of these weights, with the covariance of rows that are tested and trained on.
 
@@ -279,7 +278,8 @@ class LeftOut(RowChanges, Grouped):
         """
         estimates = super()._of_weight(weight)
         if self.fitting_noise is not None:
-            estimates = replace(estimates, tested=self._of_changes(self.local + self.fitting_noise, weight))
+            informative = self._of_changes(self.local + self.fitting_noise, weight)
+            estimates = replace(estimates, tested=replace(informative, skewness=np.zeros(0)))  # Student's test
         if self.training_variance is None:
             return estimates
         spread = weight[:, None] * np.sqrt(np.nan_to_num(self.training_variance))
