@@ -90,7 +90,7 @@ def test_rooms_say_what_they_hold_and_what_they_touch(module):
 
 def test_few_modules_stand_beside_the_rooms():
     beside = [module for module in MODULES if "/" not in module and module not in ("__init__.py", "__main__.py")]
-    assert len(beside) <= 12
+    assert len(beside) <= 13
 
 
 def test_a_class_name_means_one_class():
@@ -182,7 +182,7 @@ def test_nobody_outside_asks_for_the_type_or_the_name_of_an_engine(module):
 # commit, with its reason.
 
 LINES = {
-    "beside the rooms": 2010,
+    "beside the rooms": 2370,
     "cells": 925,
     "cli": 2613,
     "donors": 2270,
@@ -192,7 +192,7 @@ LINES = {
     "passes": 4870,
     "plots": 4780,
     "refits": 725,
-    "results": 9280,
+    "results": 9530,
     "rows": 1631,
     "shapley": 4300,
     "sklearn": 615,

@@ -293,7 +293,7 @@ class LeftOut(RowChanges, Grouped):
         return replace(estimates, covariance=covariance, std_error=std_error, skewness=skewness, influences=influences)
 
     def estimates(self, rows: Any = None) -> Estimates:
-        """The importances by name, with their covariance; of some rows (as in `given`), or of all."""
+        """The importances by name, with their covariance; of some `rows` (as in `given`), or of all."""
         if rows is None:
             return self._estimates
         weight = np.zeros(len(self.weight))
@@ -328,7 +328,7 @@ class LeftOut(RowChanges, Grouped):
         return Estimates.of_folds(self.features, self.per_fold, self.correction)
 
     def given(self, rows: Any) -> Self:
-        """The result for these rows; a boolean mask, or row labels (positions where there are none)."""
+        """The result for these `rows`; a boolean mask, or row labels (positions where there are none)."""
         chosen = positions(rows, len(self.weight), self.row_labels, self.backend)
         tested = (self.weight[chosen] > 0) & np.isfinite(self.loss[chosen])
         if not tested.any():

@@ -353,12 +353,12 @@ class Inference(Estimated):
     """Differences, ranks and tests of a result with several features."""
 
     def difference(self: Any, first: str, second: str, level: float = 0.95) -> Difference:
-        """How much more important one feature is than another; paired, because both use the same rows and donors."""
+        """How much more important `first` is than `second`, with an interval at `level`; paired: of the same cells."""
         result: Difference = self._estimates.difference(first, second, level)
         return result
 
     def ranks(self: Any, level: float = 0.95) -> Any:
-        """Each feature's rank with simultaneous confidence limits; a data frame."""
+        """Each feature's rank with simultaneous confidence limits at `level`; a data frame."""
         estimates = self._estimates
         rank, best, worst = estimates.ranks(level)
         order = np.argsort(rank)
