@@ -153,7 +153,16 @@ class Arguments:
 
 
 SOURCE = ("model", "data", "target", "weight", "sep", "missing", "drop", "rows", "seed", "trust", "trust_type")
-RUNNING = ("jobs", "memory", "config", "quiet", "debug")
+# Options by the argument of a verb that they set: a command has those of its verb.
+SETS = {"group": "features", "label": "target", "jobs": "n_jobs"}
+SETS |= dict.fromkeys(("config", "quiet", "debug"), "progress")  # of every verb
+SETS |= {
+    name: name
+    for name in (
+        "loss", "features", "donors", "level", "depth", "method", "aggregate", "precision", "budget", "memory", "embed",
+        "title", "target_name",
+    )
+}  # fmt: skip
 TABLE = ("json", "csv")
 NAMED = ("group", "models", "more_data")  # name=value
 OPTIONAL = ("curves_of",)  # arguments that may be omitted
