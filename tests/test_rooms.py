@@ -90,7 +90,7 @@ def test_rooms_say_what_they_hold_and_what_they_touch(module):
 
 def test_few_modules_stand_beside_the_rooms():
     beside = [module for module in MODULES if "/" not in module and module not in ("__init__.py", "__main__.py")]
-    assert len(beside) <= 12
+    assert len(beside) <= 13
 
 
 def test_a_class_name_means_one_class():
@@ -182,17 +182,17 @@ def test_nobody_outside_asks_for_the_type_or_the_name_of_an_engine(module):
 # commit, with its reason.
 
 LINES = {
-    "beside the rooms": 2010,
+    "beside the rooms": 2370,
     "cells": 925,
-    "cli": 2613,
+    "cli": 2480,
     "donors": 2270,
     "engines": 11085,
     "losses": 1454,
     "page": 3716,
     "passes": 4870,
-    "plots": 4780,
-    "refits": 590,
-    "results": 9260,
+    "plots": 4720,
+    "refits": 725,
+    "results": 9530,
     "rows": 1631,
     "shapley": 4300,
     "sklearn": 615,
