@@ -117,7 +117,7 @@ class Extrapolation(Stored):
         return share_in_words(self.share)
 
     def on(self, grid: NDArray[Any]) -> Extrapolation:
-        """The same on another grid of the feature: interpolated where values have an order, otherwise matched."""
+        """The same at other values of the feature, `grid`: interpolated if they have an order, otherwise matched."""
         grid = np.atleast_1d(grid)
         if grid.ndim != 1:  # of a group of columns
             return replace(self, grid=grid[:0], at=np.empty(0))

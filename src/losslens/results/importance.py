@@ -239,7 +239,7 @@ class FeatureImportance(FeatureResult, OneNumber):
 
     @brief
     def subset(self, rows: Any) -> Self:
-        """The result for these rows with donors among them: the same as a new call on the subset, without the model."""
+        """The result for these `rows` with donors among them: as of a new call on the subset, without the model."""
         self._need_rows("subset")
         return self._subset(positions(rows, len(self.at), self.row_labels, self.backend))
 
@@ -263,14 +263,14 @@ class FeatureImportance(FeatureResult, OneNumber):
 
     @brief
     def drop(self, rows: Any) -> Self:
-        """The result without these rows, as observations and as donors: the `subset` of the others."""
+        """The result without these `rows`, as observations and as donors: the `subset` of the others."""
         self._need_both_roles("drop")
         others = all_but(rows, len(self.at), self.row_labels, self.backend)
         return self if len(others) == len(self.at) else self._subset(others)
 
     @brief
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
-        """The same predictions with another loss of the same response."""
+        """The same predictions with another `loss`, a name or a function, of the same response."""
         return self._with_loss(same_outputs(resolve_loss(loss, self.loss.reads), self.loss))
 
     def _with_loss(self, loss: Loss, sample: Sample | None = None) -> Self:

@@ -329,7 +329,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         return tuple(cautions.of_estimate(a, self._units) for a in skewness.tolist())
 
     def influence(self, feature: str) -> Influence:
-        """Influence of each row, as an observation and as a donor, on a feature's share."""
+        """Influence of each row, as an observation and as a donor, on the share of `feature`."""
         return self._influences[position_of(feature, self.features)]
 
     @cached_property
@@ -584,7 +584,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
     # -- where ----------------------------------------------------------------------------------------------------
 
     def curve(self, feature: str, by: Literal["own", "donor"] = "own") -> ShapleyCurve:
-        """Shapley importance along the values of a feature: means over rows, or donors, with each value.
+        """Shapley importance along the values of `feature`: means over rows, or donors, with each value.
 
         `by` is ``"own"``, the value of the row, or ``"donor"``. Either way, the weighted mean of the curve is the
         feature's SFIMP.

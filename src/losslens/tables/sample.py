@@ -187,7 +187,7 @@ def losses_of(
     """What predictions of these rows lose, so many of each, by each of `with_parts`."""
     y = [np.repeat(sample.target(loss)[rows], times, axis=0) for loss in losses]
     shown = [sample.shown(loss, predictions) for loss in losses]
-    return [one for loss, of, at in zip(losses, y, shown, strict=True) for one in loss.with_parts(of, at)]
+    return [one for loss, *pair in zip(losses, y, shown, strict=True) for one in loss.with_parts(*pair)]
 
 
 def changes_by_loss(
@@ -201,9 +201,9 @@ def changes_by_loss(
             loss.check_cells(some)
         flat = some.reshape(-1, *some.shape[2:])
         by_loss = losses_of(losses, samples[0], rows[part], flat, some.shape[1])
-        for into, sample, of_loss in zip(changes, samples, by_loss, strict=True):
+        for out, sample, of_loss in zip(changes, samples, by_loss, strict=True):
             assert sample.loss is not None  # callers record it first
-            np.subtract(of_loss.reshape(some.shape[:2]), sample.loss[rows[part]][:, None], out=into[part])
+            np.subtract(of_loss.reshape(some.shape[:2]), sample.loss[rows[part]][:, None], out=out[part])
     return changes
 
 
