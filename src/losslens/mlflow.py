@@ -37,8 +37,7 @@ def log_importance(importance: Any, name: str = "importance", run_id: str | None
     --------
     ``with mlflow.start_run(): losslens.mlflow.log_importance(ll.feature_importance(model, X, y))``
     """
-    ranked = isinstance(importance, Result) and hasattr(importance, "ranks")
-    if not ranked:
+    if not isinstance(importance, Result) or not hasattr(importance, "ranks"):
         raise TypeError(f"pass a result with one number a feature, as of feature_importance; got {importance!r:.80}")
     rows = records(importance.to_frame())
     with tempfile.TemporaryDirectory() as folder:

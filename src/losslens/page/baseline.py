@@ -28,7 +28,7 @@ class Baseline:
 
 def baseline(model: Importances | Scores) -> Baseline | None:
     """The alternative by the loss or the score of a result; None where none is known."""
-    if isinstance(model, Scores):
+    if model._is_score:
         return _of_score(model)
     skill = or_else(lambda: model.skill, None)
     constant = or_else(lambda: against_constant(model._first), None)

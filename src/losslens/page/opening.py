@@ -54,7 +54,7 @@ class Told:
 def told(models: Mapping[str, Importances | Scores]) -> Told:
     """The numbers of how well the models do on these rows."""
     first = next(iter(models.values()))
-    if isinstance(first, Scores):
+    if first._is_score:
         score = plain(first)
         texts = tuple(score.text(one.base) for one in models.values())
         return Told(score_name(first.title), texts, *(("a random ranking", "0.5") if first._first.is_auc else ("",)))
@@ -109,7 +109,7 @@ def how_well(models: Mapping[str, Importances | Scores], target: str, n_given: i
 
 def _phrases(first: Importances | Scores, target: str) -> tuple[str, str, str, str]:
     """What is said of the first model, of others, of the alternative, and where none is known."""
-    if isinstance(first, Scores):
+    if first._is_score:
         better = "larger is better" if first._measure == "score" else "smaller is better"
         low, high = or_else(first.score_interval, (np.nan, np.nan))
         score = plain(first)
