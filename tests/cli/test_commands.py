@@ -315,9 +315,10 @@ def test_every_kind_of_model(model, target):
 
 
 def test_a_report_is_one_file(folder):
+    (folder / "words.csv").write_text("column,description\na,the first of them\n")
     result = ask(
         "report", *LINEAR, "--by", "label", "--models", "other=nameless.skops", "-o", "page.html", "--rows", 50,
-        "--target-name", "pages & words",
+        "--target-name", "pages & words", "--descriptions", "words.csv",
     )  # fmt: skip
     assert "wrote page.html" in result.stderr
     assert "What does this model need to predict pages & words?\n  On " in result.stderr
@@ -325,6 +326,10 @@ def test_a_report_is_one_file(folder):
     page = (folder / "page.html").read_text()
     assert page.lstrip().lower().startswith("<!doctype html>")
     assert "What does this model need to predict pages &amp; words?" in page
+    assert "the first of them" in page
+    (folder / "words.csv").write_text("aa,the first of them\n")
+    wrong = ask("report", *LINEAR, "-o", "page.html", "--descriptions", "words.csv", code=2)
+    assert "no column 'aa'; did you mean 'a'?" in wrong.stderr
 
 
 def test_the_demo_and_what_it_needs(monkeypatch):

@@ -13,6 +13,7 @@ import numpy as np
 import losslens as ll
 from losslens.cli.arguments import (
     class_of,
+    descriptions_in,
     first_and_more,
     groups_of,
     one_model,
@@ -279,7 +280,7 @@ def _beside(comparison: Comparison, differences: list[dict[str, Any]]) -> list[s
 PAGE_ROWS = 5000  # rows of a report without --rows
 
 
-@takes(ll.report, *SOURCE, "models", "by", "no_shapley", "interactions", "output")
+@takes(ll.report, *SOURCE, "models", "by", "no_shapley", "interactions", "descriptions", "output")
 def report(args: Arguments) -> None:
     """Everything in one HTML file.
 
@@ -310,6 +311,7 @@ def report(args: Arguments) -> None:
                 rows=args.rows or PAGE_ROWS,
                 shapley=not args.no_shapley,
                 interactions=together,
+                descriptions=descriptions_in(args.descriptions),
             ),
         )
     with naming_file(args.output):

@@ -149,6 +149,7 @@ class Arguments:
     )
     title: str | None = _option(OUT, "Title of the report.", "TEXT")
     target_name: str | None = _option(OUT, "What is predicted, in words; default: the target's column.", "TEXT")
+    descriptions: str | None = _option(OUT, "A CSV file with a column and its description in each line.", "FILE")
 
 
 SOURCE = ("model", "data", "target", "weight", "sep", "missing", "drop", "rows", "seed", "trust", "trust_type")
