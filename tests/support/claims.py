@@ -597,6 +597,6 @@ TRUTHS: dict[str, Truth] = {
     "smallest_is_uncertain": lambda case, text: False,  # likewise
     "how_grouped": lambda case, text: False,  # no groups are named here: tests/page/test_groups.py
     "errors_differ": lambda case, text: False,  # likewise
-    "told_by": holds,
+    "sentence_by": holds,
     "how_score": lambda case, text: "exact over all pairs" in text,
 }
