@@ -9,6 +9,7 @@ import pytest
 import typer
 
 import losslens
+import losslens.sklearn
 from losslens import datasets, losses, results
 from losslens.cli import app
 from losslens.results.base import INTERNAL
@@ -62,7 +63,7 @@ def public():
     yield from (f"losslens.{name}" for name in losslens.__all__ if not inspect.ismodule(getattr(losslens, name)))
     yield from (f"losslens.results.{name}" for name in results.__all__)
     yield from (f"losslens.losses.{name}" for name in losses.__all__ if name not in NOT_FOR_USERS)
-    yield "losslens.sklearn.permutation_importance"
+    yield from (f"losslens.sklearn.{name}" for name in losslens.sklearn.__all__)
     for name, one in vars(datasets).items():
         if inspect.isfunction(one) and not name.startswith("_"):
             yield f"losslens.datasets.{name}"
@@ -136,3 +137,29 @@ def test_every_command_and_option_is_in_the_reference(members):
         options = [option for one in command.params if one.name != "help" for option in one.opts]
         assert [option for option in options if option.startswith("-") and f"`{option}`" not in section] == []
     assert r"`--embed` all\|sample\|none" in text
+
+
+def documented_functions(members):
+    """What users call: functions, and methods of results."""
+    for name in NAMES:
+        if inspect.isfunction(one := find(name)):
+            yield name, one
+    for name, kind in members.result_classes().items():
+        yield from ((f"{name}.{own}", one) for own, one in members.members(kind) if inspect.isfunction(one))
+
+
+def is_described(parameter, text):
+    """In a line of its own under "Parameters", or in a sentence; or all are those of another, which is named."""
+    heads = re.findall(r"\w+", " ".join(re.findall(r"^\**\w[\w*, ]*$", text, re.MULTILINE)))
+    in_a_sentence = re.search(rf"`{parameter}[`=]|^{parameter}: ", text, re.MULTILINE)
+    return parameter in heads or in_a_sentence or re.search(r"arguments\s(as in|are those of) `", text)
+
+
+def test_every_parameter_is_described_where_it_stands(members):
+    missing = [
+        f"{name}: {parameter}"
+        for name, one in documented_functions(members)
+        for parameter in inspect.signature(one).parameters
+        if parameter not in ("self", "cls") and not is_described(parameter, inspect.getdoc(one))
+    ]
+    assert not missing, ", ".join(missing)

@@ -7,6 +7,7 @@ and says where its data are. Results come in the order of the parts, so that sum
 from __future__ import annotations
 
 import functools
+import os
 import pickle
 import sys
 import threading
@@ -17,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, ClassVar, Generic, ParamSpec, TypeAlias, TypeVar
 
 from losslens.progress import Tick, silent
@@ -31,6 +32,7 @@ CHECK_INTERVAL, WORKER_TIMEOUT = 10.0, 120.0  # seconds between two checks for w
 RETRIES = 3  # of a task, after a file that could not be read or a worker that died
 RESTARTS = 3  # of the cluster, without a result between them
 MOST_SHARED = 8  # objects kept on the cluster while a verb runs
+DEATHS = {"ActorDiedError", "RayActorError", "WorkerCrashedError", "TerminatedWorkerError", "BrokenProcessPool"}
 AHEAD = 2  # tasks submitted for each thread: enough to keep it busy, few enough for memory
 
 
@@ -100,16 +102,96 @@ class Processes:
     """Processes, or the backend of ``joblib.parallel_config``."""
 
     n_jobs: int
+    one_by_one: bool = True  # whether the backend gives results as they come; those of Ray and Spark give lists
     grain: ClassVar[int] = 64
 
     def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
         """The results, in order."""
         from joblib import Parallel, delayed
 
-        processes = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
-        for result, rows in processes(delayed(_run_and_count)(work, shared, part) for part in parts):
-            tick(rows)
-            yield result
+        processes = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator" if self.one_by_one else "list")
+        run = _run_and_count if self.one_by_one else _run_or_fail  # a list of Spark's has no room for an exception
+        todo = (delayed(run)(work, shared, part) for part in parts)
+        blocks = iter([todo]) if self.one_by_one else iter(lambda: [*islice(todo, AHEAD * self.n_jobs)], [])
+        try:
+            for result in chain.from_iterable(map(processes, blocks)):
+                if isinstance(result, _Failed):
+                    raise result.error() from None
+                tick(result[1])
+                yield result[0]
+        except Exception as error:
+            if type(error).__name__ in DEATHS or "_ExceptionWithTraceback" in str(error):  # so does joblibspark say it
+                raise ConnectionError(_died(error)) from error
+            raise
+
+
+@dataclass(frozen=True, eq=False)
+class FuturesPool:
+    """Any `concurrent.futures.Executor`: threads, processes, or the workers of somebody else's cluster.
+
+    What all parts need is packed once, and unpacked once by each process that works on a part.
+    """
+
+    grain: ClassVar[int] = 64
+    executor: Any
+
+    @property
+    def threads(self) -> int:
+        """The number of tasks it can run at a time, where it says so."""
+        return int(getattr(self.executor, "_max_workers", None) or os.cpu_count() or 1)
+
+    def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
+        """The results, in order; as many tasks are submitted as keep the workers busy."""
+        import cloudpickle
+
+        packed, todo, waiting = cloudpickle.dumps((work, shared)), iter(parts), deque[Any]()
+        try:
+            while True:
+                for part in islice(todo, AHEAD * self.threads - len(waiting)):
+                    waiting.append(self._submit(packed, cloudpickle.dumps(part)))
+                if not waiting:
+                    return
+                result = self._result(waiting.popleft())
+                if isinstance(result, _Failed):
+                    raise result.error() from None
+                tick(result[1])
+                yield result[0]
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def _submit(self, packed: bytes, part: bytes) -> Any:
+        try:
+            return self.executor.submit(_unpack_and_work, packed, part)
+        except RuntimeError as error:  # it is shut down, or its processes are gone
+            raise ConnectionError(
+                f"the executor takes no more work ({error}): make a new one and call again"
+            ) from error
+
+    def _result(self, future: Any) -> Any:
+        from concurrent.futures import BrokenExecutor
+
+        try:
+            return future.result()
+        except BrokenExecutor as error:
+            raise ConnectionError(_died(error)) from error
+
+
+def _died(error: Exception) -> str:
+    first = str(error).partition("\n")[0]
+    return (
+        f"a worker died ({first}), most often for lack of memory. Nothing was written; start new workers, lower memory=, "
+        "and call again"
+    )
+
+
+@functools.lru_cache(maxsize=MOST_SHARED)
+def _unpacked(packed: bytes) -> Any:
+    return pickle.loads(packed)
+
+
+def _unpack_and_work(packed: bytes, part: bytes) -> Any:
+    return _work(_unpacked(packed), part)
 
 
 class PerThread(Generic[R]):
@@ -172,7 +254,8 @@ class Cluster:
             run.cancel(future for _, future in waiting)
 
 
-Workers: TypeAlias = Serial | Threads | Processes | Cluster
+Elsewhere: TypeAlias = Cluster | FuturesPool  # what `executor=` may be
+Workers: TypeAlias = Serial | Threads | Processes | Elsewhere
 
 
 class _ClusterRun:
@@ -302,10 +385,14 @@ def _wait_for_workers(client: Any, seconds: float = 30.0) -> bool:
 
 
 def _work(shared: tuple[Callable[..., Any], Any], packed: bytes) -> Any:
-    """One part, on a worker. An exception of the model is returned, not raised: repeating the task would not help."""
-    work, given = shared
+    """One part, on a worker."""
+    return _run_or_fail(*shared, pickle.loads(packed))
+
+
+def _run_or_fail(work: Work[S, P, R], shared: S, part: P) -> Any:
+    """One part. An exception of the model is returned, not raised: repeating the task would not help."""
     try:
-        return _run_and_count(work, given, pickle.loads(packed))
+        return _run_and_count(work, shared, part)
     except OSError:
         raise  # a file may be readable a moment later: the task is repeated
     except Exception as error:  # noqa: BLE001 - whatever the model raises is reported to the caller
@@ -353,11 +440,11 @@ def _name(part: Any) -> str:
 
 # Which workers a verb uses: set once, when it is called.
 
-_ACTIVE: ContextVar[Cluster | None] = ContextVar("losslens_cluster", default=None)
+_ACTIVE: ContextVar[Elsewhere | None] = ContextVar("losslens_executor", default=None)
 
 
-def active() -> Cluster | None:
-    """The cluster of the running verb, or None."""
+def active() -> Elsewhere | None:
+    """The workers of the running verb's executor, or None."""
     return _ACTIVE.get()
 
 
@@ -396,18 +483,22 @@ def _joblib(n_jobs: int | None, **kind: Any) -> Workers:
     count = backend.effective_n_jobs(Parallel(n_jobs=n_jobs, **kind).n_jobs)
     if count == 1:
         return Serial()
-    return Threads(count) if getattr(backend, "supports_sharedmem", False) else Processes(count)
+    if getattr(backend, "supports_sharedmem", False):
+        return Threads(count)
+    return Processes(count, bool(getattr(backend, "supports_return_generator", False)))
 
 
-def as_cluster(executor: Any) -> Cluster | None:
-    """The argument ``executor=`` as a cluster; None for this machine."""
-    if executor is None or isinstance(executor, Cluster):
+def as_workers(executor: Any) -> Elsewhere | None:
+    """The argument ``executor=`` as workers; None for this machine."""
+    if executor is None or isinstance(executor, Cluster | FuturesPool):
         return executor
     ancestors = {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(executor).__mro__}
+    if "concurrent.Executor" in ancestors:
+        return FuturesPool(executor)
     if "distributed.Client" not in ancestors:
         raise TypeError(
-            f"executor is a dask.distributed Client, or None for this machine (n_jobs= says how many threads); "
-            f"got {type(executor).__name__}"
+            "executor is a dask.distributed Client, a concurrent.futures.Executor, or None for this machine "
+            f"(n_jobs= says how many threads); got {type(executor).__name__}"
         )
     if executor.asynchronous:
         raise ValueError("executor is an asynchronous Client; connect one with Client(address)")
@@ -437,7 +528,7 @@ def with_executor(verb: Callable[A, R]) -> Callable[A, R]:
 
     @functools.wraps(verb)
     def run(*args: A.args, **kwargs: A.kwargs) -> R:
-        cluster, warned = as_cluster(kwargs.get("executor")), _WARNED.get()
+        cluster, warned = as_workers(kwargs.get("executor")), _WARNED.get()
         # Inside another verb that verb's executor is used, and what it has warned of is not said again.
         with _holding(_ACTIVE, cluster or active()), _holding(_WARNED, set() if warned is None else warned):
             try:

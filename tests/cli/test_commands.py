@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -82,11 +83,10 @@ def test_a_model_that_reads_the_target_gets_a_warning(command, tmp_path):
 def test_importance_as_a_table_json_and_csv():
     table = ask("importance", *LINEAR, "--rows", 100)
     lines = table.stdout.splitlines()
-    assert lines[0].startswith("Importance: increase in squared error")
-    assert lines[2].split() == ["feature", "importance", "std_error", "low", "high", "ratio"]
-    assert [line.split()[0] for line in lines[3:5]] == ["a", "b"]
-    assert "(a sample of 100 of 200 rows, seed 0)" in lines
-    assert "─" not in table.stdout
+    assert lines[0].startswith("Importances: increase in squared error")
+    assert lines[1].split() == ["feature", "importance", "std.", "error", "95%", "interval"]
+    assert [line.split()[0] for line in lines[2:4]] == ["a", "b"]
+    assert "  (a sample of 100 of 200 rows, seed 0)" in lines
     assert "left out: size, label, id, weight" in table.stderr
 
     whole = json.loads(ask("importance", *LINEAR, "--json").stdout)
@@ -117,7 +117,7 @@ def test_the_numbers_are_those_of_the_verb(folder):
 def test_importance_by_a_column_that_is_no_input():
     found = json.loads(ask("importance", *LINEAR, "--by", "label", "--json").stdout)["result"]
     assert [(row["label"], row["feature"]) for row in found][::2] == [("(all)", "a"), ("down", "a"), ("up", "a")]
-    assert ask("importance", *LINEAR, "--by", "label").stdout.splitlines()[2].startswith("label")
+    assert re.search(r"^  label +rows +error +a +b$", ask("importance", *LINEAR, "--by", "label").stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("start", list("=+-@\t\r\n"))
@@ -233,7 +233,7 @@ def test_a_gap_by_feature():
     asked = ("shapley", "linear.skops", "t.csv", "--target", "y", "--gap")
     shown = ask(*asked, "size=small").stdout
     assert "Gap: squared error of size=small less that of the rest" in shown
-    assert re.search(r"line .* in size=small +in the rest\n", shown)
+    assert re.search(r"difference .* in size=small +in the rest\n", shown)
     found = json.loads(ask(*asked, "size=small", "--json").stdout)
     assert sum(line["part"] for line in found["gap"]) == pytest.approx(found["gap_total"])
     assert "no row has this value; there are" in ask(*asked, "size=huge", code=2).stderr
@@ -242,8 +242,8 @@ def test_a_gap_by_feature():
 
 def test_models_and_rows_side_by_side():
     models = ask("compare", *LINEAR, "--models", "nameless=nameless.skops", "--shapley")
-    heads = [line.split() for line in models.stdout.splitlines() if line.startswith("feature")]
-    assert heads[:2] == [["feature", "linear", "nameless"]] * 2
+    heads = [line.split() for line in models.stdout.splitlines() if line.endswith("nameless")]
+    assert heads == [["linear", "nameless"], ["feature", "linear", "nameless"]]
     assert "Differences from linear" in models.stdout
     scores = ask("compare", *LINEAR, "--models", "nameless=nameless.skops", "--loss", "r2").stdout
     assert scores.startswith("Comparison: decrease in r2_score; 2 side by side")
@@ -253,8 +253,39 @@ def test_models_and_rows_side_by_side():
     assert [row["model"] for row in whole["result"]] == ["first", "first", "second", "second"]
     assert all(row["difference"] == 0 for row in whole["differences"])
     assert [(row["distance"], row["moved"]) for row in whole["moved"]] == [(0, False)] * 2
-    assert "How far the values moved from first" in ask("compare", "linear.skops", *rows[:-1]).stdout
+    assert "Differences from first, and how far the values moved" in ask("compare", "linear.skops", *rows[:-1]).stdout
     assert "with other models, --models name=path, or on other rows" in ask("compare", *LINEAR, code=2).stderr
+
+
+def test_a_gate_exits_with_3_where_a_condition_surely_holds(tmp_path):
+    """A model without b is worse, and a's share in it is surely above a half; the other order passes."""
+    junit = tmp_path / "gate.xml"
+    asked = ("compare", *LINEAR, "--models", "new=only_a.skops", "--fail-if", "error", "--fail-if", "rank:a")
+    shown = ask(*asked, "--junit", junit, code=3).stdout
+    assert re.search(r"new +error +fails +the error rises by", shown)
+    assert re.search(r"new +rank:a +passes", shown)
+    suite = ET.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures"), len(suite.findall("testcase"))) == ("2", "1", 2)
+    whole = json.loads(ask(*asked, "--json", code=3).stdout)
+    assert [one["outcome"] for one in whole["gate"]] == ["fails", "passes"]
+    same = ("compare", *LINEAR, "--models", "same=linear.skops", "--fail-if", "error>.01")
+    assert "passes" in ask(*same).stdout
+    near = ("compare", *LINEAR, "--models", "near=near.skops", "--fail-if", "error")
+    assert "cannot tell" in ask(*near).stdout
+    ask(*near, "--strict", code=3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--fail-if", "mistake"), "'mistake' is no condition: error, error>.05"),
+        (("--fail-if", "rank:c"), "unknown feature 'c'"),
+        (("--strict",), "--strict and --junit are about conditions: add --fail-if"),
+        (("--fail-if", "error", "--junit", "no/such/folder.xml"), "no/such"),
+    ],
+)
+def test_conditions_that_make_no_sense(arguments, message):
+    assert message in ask("compare", *LINEAR, "--models", "new=only_a.skops", *arguments, code=2).stderr
 
 
 @pytest.mark.parametrize("verb", ["importance", "curves", "shapley"])
@@ -266,7 +297,7 @@ def test_plans(verb):
 def test_a_scorer_has_no_empty_columns_and_its_name_is_a_loss():
     asked = ("importance", "classes.skops", "t.csv", "--target", "label", "--loss")
     lines = ask(*asked, "scorer:roc_auc").stdout
-    assert lines.splitlines()[2].split() == ["feature", "importance", "std_error", "low", "high"]
+    assert "decrease in roc_auc" in lines.splitlines()[0]
     assert ask(*asked, "roc_auc").stdout == lines
 
 
@@ -284,9 +315,10 @@ def test_every_kind_of_model(model, target):
 
 
 def test_a_report_is_one_file(folder):
+    (folder / "words.csv").write_text("column,description\na,the first of them\n")
     result = ask(
         "report", *LINEAR, "--by", "label", "--models", "other=nameless.skops", "-o", "page.html", "--rows", 50,
-        "--target-name", "pages & words",
+        "--target-name", "pages & words", "--descriptions", "words.csv",
     )  # fmt: skip
     assert "wrote page.html" in result.stderr
     assert "What does this model need to predict pages & words?\n  On " in result.stderr
@@ -294,6 +326,10 @@ def test_a_report_is_one_file(folder):
     page = (folder / "page.html").read_text()
     assert page.lstrip().lower().startswith("<!doctype html>")
     assert "What does this model need to predict pages &amp; words?" in page
+    assert "the first of them" in page
+    (folder / "words.csv").write_text("aa,the first of them\n")
+    wrong = ask("report", *LINEAR, "-o", "page.html", "--descriptions", "words.csv", code=2)
+    assert "no column 'aa'; did you mean 'a'?" in wrong.stderr
 
 
 def test_the_demo_and_what_it_needs(monkeypatch):

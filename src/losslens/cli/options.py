@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from losslens.cli.settings import Setting, read_settings
+from losslens.results.gate import GRAMMAR
 
 
 class Method(StrEnum):
@@ -127,6 +128,10 @@ class Arguments:
     )
     precision: float | None = _option(ASK, "Sample until all shares are this precise, such as 0.02.", "P")
     budget: int | None = _option(ASK, "Maximal number of predictions.", "N", min=1)
+    fail_if: list[str] | None = _option(
+        ASK, f"Exit with code 3 where this surely holds of another model; repeatable: {GRAMMAR}.", "CONDITION"
+    )
+    strict: bool = _flag(ASK, "Fail also where the rows can't tell.", "--strict")
     # the run
     jobs: int | None = _option(RUN, "Threads; -1: all cores.", "N")
     memory: str = _option(RUN, "Maximal memory; default '1 GiB'.", "SIZE", default="1 GiB")
@@ -136,6 +141,7 @@ class Arguments:
     # the output
     json: bool = _flag(OUT, "Print JSON.", "--json")
     csv: bool = _flag(OUT, "Print CSV.", "--csv")
+    junit: str | None = _option(OUT, "Write the conditions as tests, in JUnit's format.", "FILE")
     save: str | None = _option(OUT, "Save the result for losslens.load.", "FILE")
     output: str = _option(OUT, "Where to write; default report.html.", "FILE", "--output", "-o", default="report.html")
     embed: Embed = _option(
@@ -143,10 +149,20 @@ class Arguments:
     )
     title: str | None = _option(OUT, "Title of the report.", "TEXT")
     target_name: str | None = _option(OUT, "What is predicted, in words; default: the target's column.", "TEXT")
+    descriptions: str | None = _option(OUT, "A CSV file with a column and its description in each line.", "FILE")
 
 
 SOURCE = ("model", "data", "target", "weight", "sep", "missing", "drop", "rows", "seed", "trust", "trust_type")
-RUNNING = ("jobs", "memory", "config", "quiet", "debug")
+# Options by the argument of a verb that they set: a command has those of its verb.
+SETS = {"group": "features", "label": "target", "jobs": "n_jobs"}
+SETS |= dict.fromkeys(("config", "quiet", "debug"), "progress")  # of every verb
+SETS |= {
+    name: name
+    for name in (
+        "loss", "features", "donors", "level", "depth", "method", "aggregate", "precision", "budget", "memory", "embed",
+        "title", "target_name",
+    )
+}  # fmt: skip
 TABLE = ("json", "csv")
 NAMED = ("group", "models", "more_data")  # name=value
 OPTIONAL = ("curves_of",)  # arguments that may be omitted

@@ -67,11 +67,6 @@ class GaussianSum(ReadModel):
     respond: Respond | None = None  # sums, (m, 1) -> predictions
     kind: ClassVar[str] = "products"
 
-    @property
-    def terms(self) -> int:
-        """Products."""
-        return len(self.coef)
-
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Products:
         """The engine on the rows of a table."""
         images = partial(unwrapped.image_of, site.table)
@@ -139,8 +134,8 @@ class GaussianSum(ReadModel):
         hit = np.abs(gaps) < EPS**2
         basis = np.where(np.arange(rank) % 2, -1.0, 1.0) / np.where(hit, 1.0, gaps)
         basis[:, [0, -1]] /= 2
-        on = hit.any(axis=1)
-        basis[on] = hit[on]
+        hits = hit.any(axis=1)
+        basis[hits] = hit[hits]
         return weights, basis / basis.sum(axis=1, keepdims=True)
 
 

@@ -193,7 +193,7 @@ class FunctionScorer:
 
 
 def scorer(function: Callable[..., Any]) -> FunctionScorer:
-    """A function (estimator, X, y) -> one number, the larger the better, to be passed as ``loss=``.
+    """A score for ``loss=``: `function` is (estimator, X, y) -> one number, the larger the better.
 
     >>> half = scorer(lambda estimator, X, y: -abs(y - estimator.predict(X)).mean() / 2)
     >>> is_scorer(half), half.__name__

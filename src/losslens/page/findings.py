@@ -69,7 +69,8 @@ def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
     if regions is None or not shown:
         return None
     keys = ("rule", "depth", "n", "pfi", "low", "high", "contrast", "p")
-    tree = [{key: getattr(one, key) for key in keys} for one in shown]
+    whole = regions.features[name]
+    tree = [{key: getattr(one, key) for key in keys} | {"error": whole.given(one.rows).error} for one in shown]
     return {"sentences": [region(text) for text in regions.sentences], "tree": tree}
 
 
@@ -108,7 +109,7 @@ def pairs_dict(findings: Findings) -> dict[str, Any] | None:
     """The strongest interactions of the model, in order; None where they were not computed."""
     if findings.pairs is None or not findings.pairs._is_split:
         return None
-    pairs, by = findings.pairs.interaction, "" if findings.pairs._is_whole_split else findings.pairs.interaction.title
+    pairs, by = findings.pairs.interaction, "" if findings.pairs._adds_up else findings.pairs.interaction.title
     error = np.full_like(pairs.index, np.nan) if pairs.std_error is None else pairs.std_error
     low, high = pairs.interval()
     numbers = {"value": pairs.index, "std_error": error, "low": low, "high": high, "p": pairs.p_adjusted}

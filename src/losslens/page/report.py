@@ -43,7 +43,7 @@ class Report:
         return html(self.summary)
 
     def save(self, path: str | Path) -> None:
-        """Write the page, completely or not at all."""
+        """Write the page to `path`, completely or not at all."""
         page = self.html().encode()
         with atomic_file(path) as file:
             file.write(page)

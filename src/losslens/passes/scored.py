@@ -71,7 +71,7 @@ def as_scores(importances: Importances, title: str, scale: Scale) -> Scores:
     outputs = list(importances.by_output.values()) if scale in ("share explained", "root") else []
     features = {}
     for name, one in importances.items():
-        parts = tuple(of[name] for of in outputs) or (one,)
+        parts = tuple(output[name] for output in outputs) or (one,)
         shared = {field: getattr(one, field) for field in SHARED}
         features[name] = FeatureScore(**shared, title=title, scored=MeanScore(parts=parts, scale=scale))
     if undefined := next(iter(features.values())).undefined:
@@ -165,8 +165,8 @@ class _Judged:
         else:
             own = self._rows(answer.engine, sample)
             number, curve = (
-                ScoredCells(at, of, one.design.has_columns)
-                for at, of, one in ((layout, cells, answer), (grid_layout, grid_cells, on_grid))
+                ScoredCells(at, kept_cells, one.design.has_columns)
+                for at, kept_cells, one in ((layout, cells, answer), (grid_layout, grid_cells, on_grid))
             )
             keeps = isinstance(method.judge, PredictionScore)
             scored = ColumnScore.of(own, number, curve, values, shares, method.title, keeps=keeps)

@@ -28,7 +28,7 @@ from losslens.tables.columns import ClassRuns
 from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
-from losslens.workers import Cluster, PerThread, Workers, active, in_process
+from losslens.workers import Elsewhere, PerThread, Workers, active, in_process
 
 CHUNKS = 64  # most chunks of rows, each summed by itself: fixed, so that results do not depend on the number of threads
 CHUNK_ROWS = 1250  # rows of a chunk, at least: they are passed down large trees together
@@ -99,7 +99,7 @@ def pools(task: Task, engine: StepEngine, questions: Sequence[Question], sample:
     with bar(n, "explaining", task.progress, "rows") as tick:
         chunks = list(in_process(task.n_jobs).map(_feature_steps, walkers, pairwise(edges), tick))
     parts = tuple(part for _, kept in chunks for part in kept)
-    sample = replace(sample, prediction=np.concatenate([own for of, _ in chunks for own in of]))
+    sample = replace(sample, prediction=np.concatenate([own for predictions, _ in chunks for own in predictions]))
     at = {columns: k for k, columns in enumerate(places)}
     return sample, [
         deferred(_pool, parts, at[q.ask.columns], engine.classes(q.ask), q.layout, sample) for q in questions
@@ -152,14 +152,14 @@ def n_chunks(n: int) -> int:
     return int(np.clip(n // CHUNK_ROWS, 1, CHUNKS))
 
 
-def cluster_seconds(seconds: float, engine: StepEngine, n: int, n_features: int, cluster: Cluster) -> float:
+def cluster_seconds(seconds: float, engine: StepEngine, n: int, n_features: int, cluster: Elsewhere) -> float:
     """Time on a cluster for `seconds` of work: the table is sent, and sums of the rows are returned."""
     return rates.on_a_cluster(
         seconds, n_chunks(n), cluster.threads, engine.takes_about(n)[1] + 8 * n * (n_features + 2)
     )
 
 
-def cluster_is_faster(engine: StepEngine, n: int, n_features: int, cluster: Cluster) -> bool:
+def cluster_is_faster(engine: StepEngine, n: int, n_features: int, cluster: Elsewhere) -> bool:
     """Whether a cluster is faster; the numbers are the same."""
     seconds, _ = engine.takes_about(n)
     return cluster_seconds(seconds, engine, n, n_features, cluster) < seconds
@@ -186,9 +186,9 @@ class Axes:
 def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> Axes:
     asks = [question.ask for question in questions]
     class_of, donor_mass = [engine.classes(ask) for ask in asks], []
-    for question, of in zip(questions, class_of, strict=True):
+    for question, classes in zip(questions, class_of, strict=True):
         assert isinstance(question.layout, CommonGrid)  # all rows are donors of all rows
-        donor_mass.append(np.bincount(of.each[question.layout.own], sample.weight, of.size).astype(float))
+        donor_mass.append(np.bincount(classes.each[question.layout.own], sample.weight, classes.size).astype(float))
     return Axes(len(asks), class_of, donor_mass)
 
 

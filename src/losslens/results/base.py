@@ -245,7 +245,7 @@ class ResultMapping(Grouped, Result, Mapping[str, T]):
 
     @brief
     def given(self, rows: Any) -> Self:
-        """The result for these rows (a mask, row labels or positions) as observations, with donors from all rows."""
+        """The result for these `rows` (a mask, row labels or positions) as observations, with donors from all rows."""
         return self._each(lambda feature: feature.given(rows))
 
     def _values_held(self, column: str) -> NDArray[Any] | None:

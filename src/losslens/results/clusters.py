@@ -94,7 +94,7 @@ class Clusters(Result):
         return float(self.shares.max())
 
     def rows(self, cluster: int) -> NDArray[Any]:
-        """The rows of one cluster, for `given` and `subset`: labels, or positions where there are none."""
+        """The rows of `cluster`, by its number, for `given` and `subset`: labels, or positions where there are none."""
         if not is_one_of(cluster, range(self.k)):
             raise ValueError(f"cluster is a whole number from 0 to {self.k - 1}; got {cluster!r}")
         return row_names(self.row_labels, np.flatnonzero(self.labels == cluster))

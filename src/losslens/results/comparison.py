@@ -153,9 +153,9 @@ class Comparison(Result):
     ) -> Any:
         """How each feature's importance and its values differ from those in one set of rows.
 
-        A data frame with the columns of `differences`, whose arguments are the same, the importances, and the fields of
-        `DistributionShift`: ``distance`` of the two distributions, from 0 to 1, and ``moved``, whether that is beyond
-        chance.
+        A data frame with the columns of `differences`, the importances, and the fields of `DistributionShift`:
+        ``distance`` of the two distributions, from 0 to 1, and ``moved``, whether that is beyond chance. The arguments
+        are those of `differences`.
         """
         if not self.shifts:
             raise ValueError("the models were compared on the same rows, so no values moved; pass X as a mapping")
@@ -169,7 +169,7 @@ class Comparison(Result):
         return self._frame(data | {"caution": cautions})
 
     def shift(self, feature: str, name: str, against: str) -> DistributionShift:
-        """How much the values of a feature differ between two sets of rows, `name` and `against`, without any model."""
+        """How much the values of `feature` differ between two sets of rows, `name` and `against`, without any model."""
         for one in (name, against):
             self._model(one)
         j = self.features.index(self._first[feature].name)

@@ -55,7 +55,7 @@ class FeatureEffect(FeatureResult, Tabular):
         return self._shaped(curves(self.cells.predictions, self.layout, self.sample, self.cells.rows))
 
     def band(self, level: float = 0.95) -> Band:
-        """Confidence band of the whole PD curve, for this model on new data."""
+        """Confidence band of the PD curve, for this model on new data; `level`: coverage of all values together."""
         return self._band(self.cells.predictions, self.means.pd, "the PD curve", level)
 
     def centred(self, at: Any = None) -> NDArray[Any]:
@@ -132,8 +132,8 @@ class FeatureEffect(FeatureResult, Tabular):
             "rows": len(self.at),
             "values": grid_size(self.values),
         }
-        of = "" if self.target is None else f" for {self.target_kind} {self.target}"
-        return facts(f"{self.name}: prediction{of}", numbers, [f"{self.design!r}; {self.engine}"])
+        subject = "" if self.target is None else f" for {self.target_kind} {self.target}"
+        return facts(f"{self.name}: prediction{subject}", numbers, [f"{self.design!r}; {self.engine}"])
 
     def __repr__(self) -> str:
         of = f" of {self.target!r}" if self.target is not None else ""

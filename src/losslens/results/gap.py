@@ -99,7 +99,7 @@ class Gap(Result, Estimated):
         return self.part(name)
 
     def part(self, line: str, level: float = 0.95) -> Difference:
-        """One line with its interval at `level` and the two-sided p-value of no difference."""
+        """One `line`, by name, with its interval at `level` and the two-sided p-value of no difference."""
         if not is_one_of(line, self.lines):
             raise KeyError(unknown_feature(line, self.lines, "lines").replace("feature", "line", 1))
         return self._difference(self.lines.index(line), level)

@@ -198,10 +198,10 @@ class Interactions(Result, Estimated):
     @property
     def _column(self) -> str:
         """The column of its numbers in a data frame."""
-        return "counted_by_both" if self._is_whole else "interaction"
+        return "counted_by_both" if self._is_total else "interaction"
 
     @property
-    def _is_whole(self) -> bool:
+    def _is_total(self) -> bool:
         """Whether it is what `pair_interactions` returns: what both importances count."""
         return self.kind.startswith("PFI_j")
 
@@ -227,14 +227,14 @@ class Interactions(Result, Estimated):
         return bool(np.isfinite(self.interaction.index[np.triu_indices(len(self.features), 1)]).any())
 
     @property
-    def _is_whole_split(self) -> bool:
+    def _adds_up(self) -> bool:
         """Whether the parts add up to the whole; else they are those of another loss."""
         return self._is_split and self.interaction.title == self.title
 
     @property
     def _name(self) -> str:
         """A heading of its numbers."""
-        return "counted by both" if self._is_whole else self.kind.split(",")[0]
+        return "counted by both" if self._is_total else self.kind.split(",")[0]
 
     @property
     def meaning(self) -> str:
@@ -315,7 +315,7 @@ class Interactions(Result, Estimated):
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        return f"{f'counted by both importances, {self.kind}' if self._is_whole else self.kind}, {self.title}"
+        return f"{f'counted by both importances, {self.kind}' if self._is_total else self.kind}, {self.title}"
 
     @property
     def notes(self) -> list[str]:
@@ -328,7 +328,7 @@ class Interactions(Result, Estimated):
             what = "the importance of the one and of the other, less that of both together"
             notes.append(f"{self._name}: {what}; not 0 for correlated features, even if the model only adds them")
             notes.append(f"the model adds on the scale {self.strength.title}")
-            if not self._is_whole_split:
+            if not self._adds_up:
                 notes.append(f"the interaction is of the {lead.title}, not the {self.title}: {CLIPPED}")
         elif self.parts and self.interaction.absent:
             notes.append(f"whether the model combines features is unknown: {self.interaction.absent}")

@@ -56,7 +56,7 @@ class Outputs(Tabular, Mapping["str | float", "Importances"], Inference):
         return np.array([[number_of(one[name], "importance") for one in self.of.values()] for name in self.features])
 
     def given(self, rows: Any) -> Outputs:
-        """The same for these rows (a mask, row labels or positions) as observations, with donors from all rows."""
+        """The same for these `rows` (a mask, row labels or positions) as observations, with donors from all rows."""
         return Outputs({output: one.given(rows) for output, one in self.of.items()})
 
     @cached_property

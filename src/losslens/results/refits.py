@@ -250,7 +250,7 @@ class Refits(Ranked, Inference):
             return np.asarray(total / times[:, None])
 
     def curve(self, feature: str, level: float = 0.95) -> RefitCurve:
-        """Importance along the values of a feature: PI, or Shapley importance by own value, of all folds.
+        """Importance along the values of `feature`: PI, or Shapley importance by own value, of all folds.
 
         Folds have different test rows, and hence different values of a number: each curve is interpolated linearly at
         common values, and not extrapolated. Intervals at each value, of this `level`, have the corrected variance.

@@ -101,7 +101,7 @@ class Regions(Result):
     _errors_elsewhere = "each region has its own: see regions, or to_frame()"
 
     def of(self, feature: str) -> tuple[Region, ...]:
-        """The regions of one feature, all rows first."""
+        """The regions of `feature`, all rows first."""
         name = tuple(self.features)[position_of(feature, tuple(self.features))]
         return tuple(region for region in self.regions if region.feature == name)
 

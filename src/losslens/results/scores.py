@@ -60,6 +60,7 @@ class FeatureScore(OneFeature, OneNumber):
     _is_streamed: ClassVar[bool] = False
     computed_extrapolation: ClassVar[None] = None
     _real_rows: ClassVar[None] = None
+    _unreal_rows: ClassVar[str] = ""
     errorless: ClassVar[bool] = False
     conditioning: ClassVar[None] = None
 
@@ -148,7 +149,7 @@ class FeatureScore(OneFeature, OneNumber):
             raise ValueError(self.undefined)
 
     def score_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of `base` on new data: of the score itself, or of the error that the scorer negates."""
+        """Interval of `base`, the score or the error that a scorer negates, on new data; `level`: its coverage."""
         moved = self.base_influence
         low, high = interval(self.base, moved.std_error, self._units, level, moved.skewness)
         return (max(low, 0.0), min(high, 1.0)) if self.is_auc else (low, high)
@@ -177,7 +178,7 @@ class FeatureScore(OneFeature, OneNumber):
         return np.asarray(self.scored.curve * (np.nan if self.undefined else 1)).reshape(shape)
 
     def given(self, rows: Any) -> Self:
-        """The score of these rows (a mask, row labels or positions), with donors from all rows.
+        """The score of these `rows` (a mask, row labels or positions), with donors from all rows.
 
         NaN where the score of these rows is not defined, as an AUC of one class; `undefined` says why.
         """
@@ -287,7 +288,7 @@ class Scores(Importances):
         return self._first.score
 
     def score_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of the score itself on new data, or of the error that the scorer negates."""
+        """Interval of the score, or of the error that the scorer negates, on new data; `level`: its coverage."""
         return self._first.score_interval(level)
 
     @property

@@ -109,7 +109,7 @@ class WeakSegments(Result, Estimated):
     _errors_elsewhere = "its p-values allow for the search: to_frame()"
 
     def mask(self, segment: int = 0) -> Mask:
-        """The rows of a segment as a mask, for `given` and `subset` of other results on the same rows.
+        """The rows of `segment`, by position, as a mask, for `given` and `subset` of other results on the same rows.
 
         >>> import numpy as np, losslens as ll
         >>> X = np.random.default_rng(0).normal(size=(400, 2))

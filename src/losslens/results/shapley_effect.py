@@ -63,14 +63,14 @@ class ShapleyEffect(Grouped, Result):
         return np.asarray(np.abs(self.local).mean(axis=0))
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Low and high ends of each effect over all orders and donors, (r, p) each."""
+        """Low and high ends of each effect over all orders and donors, (r, p) each, which cover it with `level`."""
         from scipy.stats import norm
 
         reach = float(norm.ppf((1 + check_level(level)) / 2)) * self.std_error
         return self.local - reach, self.local + reach
 
     def given(self, rows: Any) -> Self:
-        """The result for these rows; a boolean mask, or row labels (positions where there are none)."""
+        """The result for these `rows`; a boolean mask, or row labels (positions where there are none)."""
         chosen = in_order(rows, len(self.local), self.row_labels, self.backend)
         values = replace(self.values, codes=self.values.codes[chosen])
         return replace(

@@ -69,7 +69,7 @@ class Block(Stored):
     case: Case = "can't tell"  #: what is sure about the block, see `Together`
     p: float = float("nan")  #: of "more than the sum" and "opposed" together, adjusted for members and blocks
 
-    _internal = ("compared", "level")
+    _internal = ("compared", "judged", "level")
 
     @classmethod
     def of(cls, name: str, joint: FeatureImportance, alone: Mapping[str, FeatureImportance]) -> Self:
@@ -112,7 +112,7 @@ class Block(Stored):
         return self.features[int(np.argmin(self._p(1.0, -1)))]
 
     def less(self, member: str | None = None, level: float = 0.95) -> Difference:
-        """The importance of the block less that of a member alone, or less the sum; paired: the donors are the same."""
+        """The importance of the block less that of `member` alone, or less the sum, an interval at `level`; paired."""
         j = 0 if member is None else self.numbers.position(member)
         one = self.compared
         centre = float(one.centre[j]) if len(one.centre) else None

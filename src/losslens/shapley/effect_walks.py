@@ -209,7 +209,8 @@ def _linked_steps(walk: LinkedWalk, part: tuple[Indices, Indices, Indices], tick
     steps = np.zeros((4, orders.shape[1], len(rows) // walk.strata))
     for there in (orders, orders[:, ::-1]):
         sums = walk.games.walk_sums(rows, donors, there)
-        controls = [np.einsum("bsk,bk->bs", sums, of) for of in (walk.slopes[rows], walk.slopes[donors], mean_slope)]
+        slopes = (walk.slopes[rows], walk.slopes[donors], mean_slope)
+        controls = [np.einsum("bsk,bk->bs", sums, one) for one in slopes]
         for total, one in zip(steps, (walk._respond(sums), *controls), strict=True):
             total -= along(there, one).reshape(-1, walk.strata, len(total)).sum(axis=1).T / (2 * walk.strata)
         tick(len(rows) * (orders.shape[1] - int(walk.setup.covers_table)))

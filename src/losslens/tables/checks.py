@@ -226,8 +226,8 @@ def check_flag(value: Any, name: str) -> None:
 
 def check_workers(n_jobs: Any, progress: Any) -> None:
     """n_jobs as joblib takes it, progress as yes, no or None."""
-    whole = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and (not whole or n_jobs == 0):
+    is_integer = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not is_integer or n_jobs == 0):
         raise ValueError(f"n_jobs is None, a number of workers, or -1 for all cores; got {n_jobs!r}")
     if not is_one_of(progress, (None, True, False)):
         raise ValueError(f"progress is True, False, or None for a bar in terminals and notebooks; got {progress!r}")

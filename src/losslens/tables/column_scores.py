@@ -43,9 +43,9 @@ ColumnCopy = tuple[NDArray[Any], tuple[Any, ...] | None, bool]  # values, catego
 def copy_columns(table: Table, rows: Indices) -> tuple[ColumnCopy, ...]:
     """The columns of some rows as arrays; nothing refers to the table afterwards."""
     some = table.at(rows)
-    whole = as_one_array(some)  # a copy already: rows were taken
-    if whole is not None and whole.dtype.kind in "biufmM":
-        return tuple((column, None, True) for column in whole.T)
+    array = as_one_array(some)  # a copy already: rows were taken
+    if array is not None and array.dtype.kind in "biufmM":
+        return tuple((column, None, True) for column in array.T)
     columns = map(some.column, range(len(some.names)))
     return tuple((np.array(column.array), column.categories, column.ordered) for column in columns)
 

@@ -413,8 +413,8 @@ def _gatherer(series: Any) -> Callable[[Indices], Any]:
             values, make = native.to_numpy(), type(native)
             return lambda index: make(values[index])
         return native.gather  # type: ignore[no-any-return]
-    whole = native.combine_chunks() if hasattr(native, "combine_chunks") else native
-    return lambda index: whole.take(_arrow_indices(index))
+    array = native.combine_chunks() if hasattr(native, "combine_chunks") else native
+    return lambda index: array.take(_arrow_indices(index))
 
 
 _BEYOND_NUMPY = (nw.Decimal, nw.Int128, nw.UInt128)

@@ -65,7 +65,7 @@ def _of_outputs(loss: Loss, sample: Sample, rows: Indices) -> tuple[str, Floats,
         return words, losses, weight
     if len({one for one, _, _ in found}) > 1:  # means and medians, or quantiles
         words = "the best constant"
-    return f"{words} in each {several.noun}", several.mean(np.stack([of for _, of, _ in found], axis=1)), weight
+    return f"{words} in each {several.noun}", several.mean(np.stack([best for _, best, _ in found], axis=1)), weight
 
 
 def skill(error: float, constant: float) -> float:

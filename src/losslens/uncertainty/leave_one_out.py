@@ -11,7 +11,7 @@ from losslens.typing import Floats, Indices
 
 
 def leave_one_out(
-    means: Means, layout: Layout, sample: Sample, rows: Indices, unbiased: float, *, whole_groups: bool = False
+    means: Means, layout: Layout, sample: Sample, rows: Indices, unbiased: float, *, by_group: bool = False
 ) -> tuple[Floats, Floats]:
     """Influence of each row on the U-statistic of `rows`, as an observation and as a donor, (n,) each.
 
@@ -19,7 +19,7 @@ def leave_one_out(
     its column: ``U - U_(-i) = (R_i + C_i - U (M - M_(-i))) / M_(-i)``. The lost weight is split between row and
     column in proportion to theirs without own cells.
 
-    ``whole_groups``: the same for each group of rows (`groups=`), (G,) each. No pair inside a group counts, so that
+    ``by_group``: the same for each group of rows (`groups=`), (G,) each. No pair inside a group counts, so that
     the sums over its rows and over its donors have no cell in common.
     """
     if isinstance(layout, OwnDonors) and (layout.alone or layout.even):
@@ -35,7 +35,7 @@ def leave_one_out(
     donor_mass = means.donor_weight * total
     column = donor_mass * np.where(donor_mass > 0, means.caused, 0.0)
     own, squares = _own(layout, sample, rows)  # own cells have weight, but their change is 0
-    if whole_groups:
+    if by_group:
         mass, row, donor_mass, column, own, squares = (
             sample.by_unit(x) for x in (mass, row, donor_mass, column, own, squares)
         )

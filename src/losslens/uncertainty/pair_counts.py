@@ -58,13 +58,13 @@ class PairCounts:
     @cached_property
     def won(self) -> Floats:
         """The weight of the cells with which each is in the right order, (N,)."""
-        negatives, positives = ((of[1:] + of[:-1]) / 2 for of in self._below)  # ties count half
+        negatives, positives = ((below[1:] + below[:-1]) / 2 for below in self._below)  # ties count half
         return np.where(self.positive, negatives[self.place], self.sides[1] - positives[self.place])
 
     @property
     def sides(self) -> Floats:
         """The weight of the negative and the positive cells."""
-        return np.array([of[-1] for of in self._below])
+        return np.array([below[-1] for below in self._below])
 
     @property
     def auc(self) -> float:
@@ -151,7 +151,7 @@ class ClassAreas:
     def slope(self) -> Floats:
         """The derivative by the weight of each cell, (N,); prevalences, by which AUCs may be weighted, as they are."""
         counted = [part.weight > 0 for part in self.parts]
-        each = [np.where(of, part.slope, 0.0) for of, part in zip(counted, self.parts, strict=True)]
+        each = [np.where(positive, part.slope, 0.0) for positive, part in zip(counted, self.parts, strict=True)]
         return np.asarray(self._mean(each, [side[:, None] for side in self._sides]))
 
     def without(self, cell: Indices, unit: Indices, weight: Floats, count: int) -> Floats:

@@ -206,8 +206,8 @@ class PooledScore(Frozen):
         )  # fmt: skip
         return self._scored(pool, self._pool.unit, grouped=self.every.block is not None)
 
-    def _scored(self, *of: Any, **options: Any) -> Any:
-        return _POPULATIONS[self.judge.kind](self.judge, *of, **options)
+    def _scored(self, *arguments: Any, **options: Any) -> Any:
+        return _POPULATIONS[self.judge.kind](self.judge, *arguments, **options)
 
     def at_positions(self, chosen: Indices) -> Self:
         """The score of some rows, with donors from all rows; NaN where it is not defined."""

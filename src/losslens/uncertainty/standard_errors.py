@@ -161,7 +161,7 @@ def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Flo
     up = 1.0
     if sample.block is None and not layout.leaves_out_own:
         up = sample.others_share(rows, means.mass)
-    roles = leave_one_out(means, layout, sample, rows, means.pfi / up, whole_groups=True)
+    roles = leave_one_out(means, layout, sample, rows, means.pfi / up, by_group=True)
     return _jackknife(roles[0], observed) + _jackknife(roles[1], donors)
 
 

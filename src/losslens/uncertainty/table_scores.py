@@ -63,7 +63,7 @@ class TableScore:
             return np.asarray(_ratio(right, true).sum(axis=-1) / (true > 0).sum(axis=-1))
         by_chance = (true * predicted).sum(axis=-1)
         if self.function == "matthews_corrcoef":
-            spread = [total**2 - (of**2).sum(axis=-1) for of in (true, predicted)]
+            spread = [total**2 - (counts_of**2).sum(axis=-1) for counts_of in (true, predicted)]
             return _ratio(right.sum(axis=-1) * total - by_chance, np.sqrt(np.maximum(spread[0] * spread[1], 0.0)))
         if self.function == "cohen_kappa_score":
             return np.asarray(1 - (total - right.sum(axis=-1)) * total / (total**2 - by_chance))

@@ -192,11 +192,11 @@ def _total(first: _One, second: _One, both: _One) -> PairMean:
 
 
 def _result(names: tuple[str, ...], shared: InCommon, backend: str) -> Interactions:
-    def matrices(kind: str, title: str, of: Mapping[Pair, PairMean], absent: str, **more: Any) -> Interactions:
+    def matrices(kind: str, title: str, each: Mapping[Pair, PairMean], absent: str, **more: Any) -> Interactions:
         return Interactions(
-            names, _matrix(of, "value", names, 0.0), kind, title, backend,
-            unbiased=_matrix(of, "unbiased", names), std_error=_matrix(of, "std_error", names), units=shared.units,
-            absent=absent, skewness=_matrix(of, "skewness", names), grouped=shared.grouped, **more,
+            names, _matrix(each, "value", names, 0.0), kind, title, backend,
+            unbiased=_matrix(each, "unbiased", names), std_error=_matrix(each, "std_error", names), units=shared.units,
+            absent=absent, skewness=_matrix(each, "skewness", names), grouped=shared.grouped, **more,
         )  # fmt: skip
 
     missing = dict.fromkeys(shared.total, PairMean(np.nan, np.nan))
@@ -208,24 +208,24 @@ def _result(names: tuple[str, ...], shared: InCommon, backend: str) -> Interacti
     }
     parts = {}
     for part in PARTS:
-        of = shared.parts.get(part, missing)
+        each = shared.parts.get(part, missing)
         kind, title = kinds[part]
-        parts[part] = matrices(kind, title or shared.title, of, _absent(of) or shared.absent)
+        parts[part] = matrices(kind, title or shared.title, each, _absent(each) or shared.absent)
     kind = f"{KIND}, values drawn {shared.condition}" if shared.condition else KIND
     return matrices(
         kind, shared.title, shared.total, _absent(shared.total), n_predictions=shared.n_predictions, parts=parts
     )
 
 
-def _absent(of: Mapping[Pair, PairMean]) -> str:
-    return next((one.absent for one in of.values() if one.absent), "")
+def _absent(each: Mapping[Pair, PairMean]) -> str:
+    return next((one.absent for one in each.values() if one.absent), "")
 
 
-def _matrix(of: Mapping[Pair, PairMean], what: str, names: Sequence[str], diagonal: float = np.nan) -> Any:
+def _matrix(each: Mapping[Pair, PairMean], what: str, names: Sequence[str], diagonal: float = np.nan) -> Any:
     """A symmetric matrix; NaN for pairs that were not requested."""
     matrix = np.full((len(names), len(names)), np.nan)
     np.fill_diagonal(matrix, diagonal)
-    for (a, b), one in of.items():
+    for (a, b), one in each.items():
         j, k = names.index(a), names.index(b)
         matrix[j, k] = matrix[k, j] = getattr(one, what)
     return matrix
