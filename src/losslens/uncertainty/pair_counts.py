@@ -44,8 +44,7 @@ class PairCounts:
         below = np.zeros((2, len(start)))
         for one, into in zip((weight - of_positives, of_positives), below, strict=True):
             into[1:] = np.cumsum(one, out=one)[start[1:] - 1]
-        negatives, positives = below
-        return negatives, positives
+        return below[0], below[1]
 
     @cached_property
     def place(self) -> Indices:
