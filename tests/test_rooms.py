@@ -225,7 +225,7 @@ LINES = {
     "cells": 925,
     "cli": 2480,
     "donors": 2270,
-    "engines": 11085,
+    "engines": 11020,
     "losses": 1454,
     "page": 3716,
     "passes": 4870,
