@@ -198,7 +198,7 @@ LINES = {
     "sklearn": 615,
     "tables": 4030,
     "uncertainty": 3212,
-    "verbs": 2870,
+    "verbs": 2900,
 }
 FILES = {"black box": 36, "forest": 50, "Shapley of boosting": 54, "by walks": 53, "report": 123}  # that a call visits
 PUBLIC_NAMES = 29
