@@ -188,7 +188,7 @@ LINES = {
     "donors": 2270,
     "engines": 11085,
     "losses": 1454,
-    "page": 3716,
+    "page": 4160,
     "passes": 4870,
     "plots": 4780,
     "refits": 590,

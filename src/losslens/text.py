@@ -168,7 +168,7 @@ def share_in_words(share: float, digits: int = 0) -> str:
     >>> [share_in_words(share) for share in (0.0, 0.001, 0.123, 0.125, 0.999, 1 - 1e-15)]
     ['0%', 'under 1%', '12%', '13%', 'over 99%', '100%']
     """
-    text = percent(share, digits if 0 < round(share, 12) < 1 else 0)
+    text = percent(share, 0 if round(share, 12) in (0, 1) else digits)
     return text.replace("<", "under ").replace(">-", "above -").replace(">", "over ")
 
 

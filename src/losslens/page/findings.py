@@ -18,7 +18,7 @@ from losslens.results.observations import Observations
 from losslens.results.regions import CONFIRMED, Regions
 from losslens.results.segments import Segment, WeakSegments
 from losslens.tables.columns import Distinct
-from losslens.text import claim, in_digits
+from losslens.text import claim, in_digits, share_in_words
 
 MOST_PAIRS = 15  # pairs listed
 MOST_ROWS = 20  # suspicious rows listed
@@ -48,7 +48,14 @@ def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> di
         return None
     shares = far.at if grid is None or len(far.at) == 0 else grid.joined(far.at)
     faded = np.asarray(far.warns & (shares > FADED)) if len(shares) else None
-    return {"auc": far.auc, "share": far.share, "warns": far.warns, "sentence": far_from_real(far), "faded": faded}
+    return {
+        "auc": far.auc,
+        "share": far.share,
+        "warns": far.warns,
+        "percent": far.percent,
+        "sentence": far_from_real(far),
+        "faded": faded,
+    }
 
 
 @claim(level=0.05)
@@ -132,6 +139,7 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
     return {
         "importance": rows.importance,
         "fence": rows.fence,
+        "counted": int(np.sum(rows.weight > 0)),
         "helped": int(np.sum((rows.importance > 0) & (rows.weight > 0))),
         "hurt": int(np.sum((rows.importance < 0) & (rows.weight > 0))),
         "n_suspicious": len(rows.flagged),
@@ -201,13 +209,12 @@ def clusters_dict(clusters: Clusters | None) -> dict[str, Any] | None:
 def clusters_in_words(clusters: Clusters) -> str:
     """How the rows were divided, and how well that can be repeated; not that such groups of rows exist."""
     if clusters.k == 1:
-        tried = f" (2 to {clusters.tried[-1].k} clusters were tried)" if clusters.tried else ""
-        return f"By local Shapley shares, no division of the rows is stable and well separated{tried}."
+        return "By local Shapley shares, no division of the rows is stable and well separated."
     alike = next(words for least, words in ALIKE if not clusters.stability < least)
     rules = "no rules describe them better than by always choosing the largest one"
     if any(clusters.rules):
-        rules = f"the rules assign {clusters.described:.0%} of held-out rows to their own cluster, "
-        rules += f"against {clusters.chance:.0%} by always choosing the largest one"
+        rules = f"the rules assign {share_in_words(clusters.described, 1)} of held-out rows to their own cluster, "
+        rules += f"against {share_in_words(clusters.chance, 1)} by always choosing the largest one"
     return (
         f"The rows were divided into {clusters.k} clusters by their local Shapley shares. Clusters of two halves are "
         f"{alike} (stability {clusters.stability:.2f}; 1: the same, 0: chance); {rules}."

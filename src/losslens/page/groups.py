@@ -195,7 +195,6 @@ def errors_differ(groups: Groups, first: Importances) -> str:
         return ""
     together = " for all pairs of groups together" if several > 1 else ""
     return (
-        f"The error is largest where {groups.column} is {high[0]}: {in_digits(high[1].error)}, against "
-        f"{in_digits(low[1].error)} where it is {low[0]} (the difference is {in_digits(difference.low)} to "
-        f"{in_digits(difference.high)}, 95%{together})."
+        f"The error is surely larger where {groups.column} is {high[0]}, {in_digits(high[1].error)}, than where it is "
+        f"{low[0]}, {in_digits(low[1].error)} (95% confidence{together})."
     )

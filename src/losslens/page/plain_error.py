@@ -223,17 +223,9 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
     The interval is that of the importance, carried to the scale with the model's error as it is: it reaches the line
     of nothing shuffled where the interval of the importance reaches 0.
     """
-    score, place = summary["score"], {feature["name"]: k for k, feature in enumerate(summary["features"])}
-    shown = (summary if score is None else score)["features"][:LEADING]
-    entries = [(feature["name"], feature["models"][0]) for feature in shown]
-    pfi = [one["pfi"] for _, one in entries]
-    ends = [one[key] for _, one in entries for key in ("low", "high") if one[key] is not None]
-    plain: PlainError | PlainScore
-    if score is None:
-        loss = summary["loss"]
-        plain = scaled(PlainError(loss["told_as"], loss["title"], summary["models"][0]["error"]), pfi, ends)
-    else:
-        plain = scaled(PlainScore(score["name"], score["models"][0]["base"], score["told_as"] == "score"), pfi, ends)
+    place = {feature["name"]: k for k, feature in enumerate(summary["features"])}
+    shown = (summary["score"] or summary)["features"][:LEADING]
+    entries, plain = [(feature["name"], feature["models"][0]) for feature in shown], plain_of(summary)
     rows = []
     for name, one in entries:
         low, high = sorted([_end(plain, one["low"]), _end(plain, one["high"])], key=lambda end: (end is None, end))
@@ -257,6 +249,17 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
         "now": "1×" if times else plain.text(plain.now),
         "now_at": at(plain.now),
     }
+
+
+def plain_of(summary: dict[str, Any]) -> PlainError | PlainScore:
+    """The error or the score of a page's first model."""
+    score, loss = summary["score"], summary["loss"]
+    entries = [feature["models"][0] for feature in (score or summary)["features"][:LEADING]]
+    pfi = [np.nan if one["pfi"] is None else one["pfi"] for one in entries]
+    ends = [one[key] for one in entries for key in ("low", "high") if one[key] is not None]
+    if score is None:
+        return scaled(PlainError(loss["told_as"], loss["title"], summary["models"][0]["error"]), pfi, ends)
+    return scaled(PlainScore(score["name"], score["models"][0]["base"], score["told_as"] == "score"), pfi, ends)
 
 
 def is_sure(p: float | None) -> bool:

@@ -308,7 +308,7 @@ def off_in_a_range(residuals: list[Range] | None, loss: str) -> str:
     worst = max(off, key=lambda one: abs(one["mean"]))
     way, others = "larger" if worst["mean"] > 0 else "smaller", ""
     if len(off) > 1:
-        others = f" Predictions are off in {len(off) - 1} of the other {len(residuals or []) - 1} ranges, too."
+        others = " Predictions are off in other ranges, too."
     return (
         f"Where the model predicts {_between(worst)}, the target is {in_digits(abs(worst['mean']), digits=3)} {way} on "
         f"average (95% confidence for all ranges together).{others}"

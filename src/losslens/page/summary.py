@@ -30,7 +30,7 @@ from losslens.page.findings import (
 )
 from losslens.page.groups import LEADING, FeatureByGroup, Groups, by_group, for_whom, groups_by
 from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
-from losslens.page.opening import question, told
+from losslens.page.opening import on_rows, question, told
 from losslens.page.plain_error import PlainError, plain_kind
 from losslens.page.quality import error_ends, quality
 from losslens.page.ranking import Ranking
@@ -115,7 +115,7 @@ def summarise(
         "made": dt.date.today().isoformat(),  # local date
         "library": shown.library,
         "words": top,
-        "told": vars(told(scores or models)),
+        "told": vars(told(scores or models)) | {"rows": on_rows(ranked._first, shown.n_given).removeprefix("On ")},
         "target": target,
         "loss": {
             "name": first.loss.name,

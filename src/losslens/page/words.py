@@ -55,6 +55,7 @@ def words(
         hardly_occurring(first.extrapolation), about_training_rows(), only_a_sample(first, n_given),
     ]  # fmt: skip
     careful += [remark(note) for note in first.notes[1:]]
+    careful += [remark(share.clipped_in_words)] if share is not None and share.clipped_in_words else []
     careful += dict.fromkeys([*_doubts(first), *([] if share is None else _doubts_of_shares(share))])
     careful = list(filter(None, careful))
     return {
@@ -93,8 +94,7 @@ def from_other_rows(share: ShapleyImportance) -> str:
     p = len(share.features)
     whose = f"all {p} features" if p > 1 else "the feature"
     text = f"With the values of {whose} taken from another row, the error is {in_digits(share.error_none)}"
-    text += "." if share._total > 0 else ", no larger: there is no reduction to share."
-    return f"{text} {_capital(share.clipped_in_words)}." if share.clipped_in_words else text
+    return f"{text}." if share._total > 0 else f"{text}, no larger: there is no reduction to share."
 
 
 @claim(level=0)
@@ -104,7 +104,7 @@ def largest_shares(share: ShapleyImportance) -> str:
         return ""
     parts = sorted(zip(share.share.tolist(), share.features, strict=True), reverse=True)
     most = [(part, name) for part, name in parts if part >= 0.05][:4] or parts[:1]
-    named = listed([f"{name} ({part:.0%})" for part, name in most])
+    named = listed([f"{name} ({share_in_words(part, 1)})" for part, name in most])
     return (
         f"Of the difference to the model's error, the largest share{'s go' if len(most) > 1 else ' goes'} to {named}."
     )
@@ -197,8 +197,7 @@ def related(columns: Mapping[str, Floats], ranking: Ranking) -> str:
         return ""
     place = {name: k for k, name in enumerate(ranking.names[:LEADING])}
     _, a, b = min(pairs, key=lambda pair: min(place.get(name, LEADING) for name in pair[1:]))
-    more = len(pairs) - 1
-    others = f", as do {more:,} other pairs" if more > 1 else ", as does 1 other pair" if more else ""
+    others = ", as do other pairs" if len(pairs) > 2 else ", as does another pair" if len(pairs) > 1 else ""
     return (
         f"{cut(a)} and {cut(b)} go together in the data{others}: rows with one of them shuffled alone may be "
         "unlike any real row, and its importance alone is not what the two do together."

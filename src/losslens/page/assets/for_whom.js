@@ -51,7 +51,7 @@ function estimate(name, value, ends, scale, kind, label) {
   if (finite(ends.low)) parts.push(line(kind, scale(ends.low), scale(ends.high), 7, 7));
   if (finite(value)) parts.push(svg("circle", { class: `${kind} mark`, cx: `${scale(value)}%`, cy: 7, r: 4 }));
   const said = `${label}: ${number(value, 3)}${finite(ends.low) ? `, interval ${number(ends.low, 3)} to ${number(ends.high, 3)}` : ""}`;
-  return [output(name, value, label, 3), kind === "pfi" ? careful(ends.caution) : null, svg("svg", { class: "bars", role: "img", "aria-label": said, height: 14 }, svg("title", {}, said), parts)];
+  return [output(name, value, label, kind === "sfimp" ? 4 : 3), kind === "pfi" ? careful(ends.caution) : null, svg("svg", { class: "bars", role: "img", "aria-label": said, height: 14 }, svg("title", {}, said), parts)];
 }
 
 // The differences are of the first of a pair less the second; asked the other way round, signs and ends change places.
