@@ -80,7 +80,7 @@ def test_true_sentences_are_told() -> None:
         "additive": ("related", "hardly_occurring", "headline", "uncertain"),
         "skewed": ("leads_surely", "surely_matter", "largest_shares"),
         "interacting": ("surely_matter", "leads_here"),
-        "null": ("unused", "uncertain", "no_better", "no_single_feature"),
+        "null": ("unused", "uncertain", "no_better"),
         "imbalanced": ("how_well",),
         "tiny": ("few_rows",),
     }

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html.parser import HTMLParser
 from itertools import pairwise
-from math import isfinite
+from math import isfinite, nan
 from typing import Any
 
-from losslens.page.plain_error import is_sure, leading, plain_of
-from losslens.text import in_digits, share_in_words
+from losslens.page.plain_error import PlainError, is_sure, leading, plain_of
+from losslens.text import in_digits, rounded, share_in_words
 
 EMPTY = ("area", "br", "col", "hr", "img", "input", "link", "meta")  # elements without an end
 SHOWN = ("td", "th", "caption", "h1", "h2", "h3", "output", "dt")  # what stands in tables, tiles and headings
@@ -197,12 +197,13 @@ def own_numbers(page: Rendered) -> Iterator[str]:
     entries = {one["name"]: one["models"][0] for one in features}
     far = {one["name"]: (one["extrapolation"] or {}).get("percent") for one in features}
     pairs = (page.data["interactions"] or {"pairs": []})["pairs"]
+    plain, ends = _teller(page.data, model), _ends(model, "error_low", "error_high")
     for claim, text in page.sentences:
         names, expected = page.named(text), list[str]()
         if claim == "headline":
-            expected = [in_digits(model["error"])]
+            expected = [f" is {plain.level(model['error'], *ends)}"]
         elif claim == "from_other_rows":
-            expected = [in_digits(model["error_none"])]
+            expected = [f" is {plain.level(model['error_none'], *ends)}"]
         elif claim == "largest_shares":
             expected = [f"{name} ({share_in_words(entries[name]['share'], 1)})" for name in names]
         elif claim == "negative_shares":
@@ -211,59 +212,83 @@ def own_numbers(page: Rendered) -> Iterator[str]:
             expected = [f"{name} {far[name]}" for name in names]
         elif claim == "works_together":
             found = [one for one in pairs if [one["first"], one["second"]] == names[:2]]
-            expected = [in_digits(one[key]) for one in found for key in ("value", "low", "high")] or [" ".join(names)]
+            only = page.data | {"interactions": page.data["interactions"] | {"pairs": found}}
+            expected = list(_pairs(only)) or [" ".join(names)]
         elif claim == "error_is_larger":
             weak = (page.data["segments"] or {"segments": []})["segments"]
             expected = [
-                f"{one['n']:,} rows), the {page.data['loss']['title']} is {in_digits(one['error'])}, against"
+                f"{one['n']:,} rows), the {plain.name} is {plain.level(one['error'], *held)}, against"
                 for one in weak if text.startswith(f"Where {one['rule']} (")
+                for held in [_ends(one, "judged_low", "judged_high")]
             ] or ["a rule of the table"]  # fmt: skip
         yield from (f"“{part}” is what the table says, not: {text}" for part in expected if part not in text)
 
 
 def by_script(data: dict[str, Any]) -> Iterator[str]:
-    """The cells of tables and tiles that the script writes, with its digits; `assets` has the same formats."""
+    """The cells of tables and tiles that the script writes, as `assets` does: mean losses in the reader's unit."""
     yield from (f"{data[key]:,}" for key in ("n", "n_explained", "n_given"))
     yield f"{len(data['features']):,}"
-    for model in data["models"]:
-        yield from _numbers(model, "error", "error_low", "error_high", "error_none", "error_constant")
-        if model["skill"] is not None:
-            yield share_in_words(model["skill"], 1)
+    tellers = [_teller(data, model) for model in data["models"]]
+    for model, plain in zip(data["models"], tellers, strict=True):
+        ends = _ends(model, "error_low", "error_high")
+        quality = model["quality"] or {}
+        losses = [model["error"], model["error_none"], (quality.get("constant") or {}).get("error")]
+        yield from (plain.level(loss, *ends) for loss in losses if loss is not None)
+        yield from [plain.between(*ends)] if isfinite(sum(ends)) else []
+        if quality.get("bound") and quality["bound"]["without"] is not None:
+            yield plain.level(quality["bound"]["without"])
         yield from _of_quality(model["quality"])
     for feature in data["features"]:
         far = feature["extrapolation"]
         yield far["percent"] if far and far["warns"] else ""
-        for entry in feature["models"]:
-            yield from _numbers(entry, "pfi", "low", "high", "sfimp", "sfimp_low", "sfimp_high", "ratio")
+        for entry, plain in zip(feature["models"], tellers, strict=True):
+            yield from _replaced(plain, plain.error, entry)
             yield from [] if entry["share"] is None else [share_in_words(entry["share"], 1)]
         for region in (feature["regions"] or {"tree": []})["tree"]:
-            yield f"{region['n']:,} {region['contrast']}"
-            yield from _numbers(region, "pfi", "low", "high")
-    for one in (data["interactions"] or {"pairs": []})["pairs"]:
-        yield from _numbers(one, "value", "low", "high")
+            yield f"{region['n']:,} {region['contrast']} {tellers[0].level(region['error'])}"
+            yield from _replaced(tellers[0], region["error"], region)
+    yield from _pairs(data)
     for one in (data["segments"] or {"segments": []})["segments"]:
-        yield f"{one['n']:,} {one['judged']:,}"
-        yield from _numbers(one, "error")
-        yield from (in_digits(one[key], one["error"]) for key in ("other", *(f"judged_{end}" for end in JUDGED)))
-    for model in (data["for_whom"] or {"models": []})["models"]:
+        ends = _ends(one, "judged_low", "judged_high")
+        yield f"{one['n']:,} {one['judged']:,} {tellers[0].between(*ends)}"
+        for key in ("error", "other", "judged_error", "judged_other"):
+            yield tellers[0].level(one[key], *ends)
+    for model, plain in zip((data["for_whom"] or {"models": []})["models"], tellers, strict=False):
         for group in model["groups"]:
-            yield from _numbers(group, "error")
+            yield plain.level(group["error"], *_ends(group, "low", "high"))
 
 
-JUDGED = ("error", "low", "high", "other")
+def _teller(data: dict[str, Any], model: dict[str, Any]) -> PlainError:
+    return PlainError(data["loss"]["told_as"], data["loss"]["title"], model["error"])
 
 
-def _numbers(one: dict[str, Any], *keys: str) -> Iterator[str]:
-    yield from (in_digits(one[key]) for key in keys if one.get(key) is not None and isfinite(one[key]))
+def _ends(one: dict[str, Any], *keys: str, base: float = 0.0) -> tuple[float, float]:
+    low, high = (nan if one[key] is None else base + one[key] for key in keys)
+    return low, high
+
+
+def _replaced(plain: PlainError, base: float, one: dict[str, Any]) -> Iterator[str]:
+    """A mean loss with a feature replaced, and its interval."""
+    ends = _ends(one, "low", "high", base=base)
+    yield from [] if one["pfi"] is None else [plain.level(base + one["pfi"], *ends)]
+    yield from [plain.between(*ends)] if isfinite(sum(ends)) else []
+
+
+def _pairs(data: dict[str, Any]) -> Iterator[str]:
+    """Interactions: of what all features achieve, where they are by the same loss."""
+    found, model = data["interactions"] or {"pairs": [], "by": ""}, data["models"][0]
+    whole = 0.0 if found["by"] or model["error_none"] is None else model["error_none"] - model["error"]
+    for one in found["pairs"]:
+        numbers = [one[key] for key in ("value", "low", "high") if one[key] is not None]
+        for number in numbers:
+            yield share_in_words(number / whole, 1) if whole > 0 else rounded(number, *numbers[1:])
 
 
 def _of_quality(quality: dict[str, Any] | None) -> Iterator[str]:
     if quality is None:
         return
     if bound := quality["bound"]:
-        yield f"{bound['rows']:,} {bound['n']:,}"
-        yield from _numbers(bound, "bound", "without")
-    yield from _numbers(quality["constant"] or {}, "error")
+        yield f"{bound['rows']:,} {bound['n']:,} {in_digits(bound['bound'])}"
     if quality["score"] and quality["score"]["base"] is not None:
         yield f"{quality['score']['text']} {quality['score']['base_text']}"
     for one in quality["residuals"] or []:
@@ -274,8 +299,10 @@ def _of_quality(quality: dict[str, Any] | None) -> Iterator[str]:
 
 
 def outputs(page: Rendered) -> Iterator[str]:
-    """A number is what its text says, to the digits of the text."""
+    """A number of the HTML is what its text says, to the digits of the text; the script's have losses behind them."""
     for one in page.root.all("output"):
+        if not one.attributes.get("data-name", "").startswith(("leading-", "score-")):
+            continue
         value, text = one.attributes.get("data-value", ""), one.text.replace("−", "-").replace(",", "")
         found = re.match(r"(-?\d+(?:\.(\d+))?)(%|×)?$", text)
         if not value or not found or not isfinite(float(value)):

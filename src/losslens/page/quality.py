@@ -258,9 +258,8 @@ def at_the_bound(one: FeatureImportance) -> str:
     )
     if at["without"] is None:
         return f"{text}, and so is that of every row."
-    return (
-        f"{text}: without {without} that of the model would be {in_digits(at['without'])}, not {in_digits(one.error)}."
-    )
+    typical, now = (share_in_words(float(np.exp(-loss)), 1) for loss in (at["without"], one.error))
+    return f"{text}: without {without} the typical probability of the true class would be {typical}, not {now}."
 
 
 def rows_at_the_bound(one: FeatureImportance) -> dict[str, Any] | None:
