@@ -60,7 +60,7 @@ def words(
     careful += [remark(share.clipped_in_words)] if share is not None and share.clipped_in_words else []
     careful += dict.fromkeys([*_doubts(first), *([] if share is None else _doubts_of_shares(share))])
     careful = list(filter(None, careful))
-    useless = careful[0].claim == no_better.__name__  # what it depends on says nothing then
+    useless = ranking.baseline is not None and not ranking.baseline.here  # what it depends on says nothing then
     matters, caution = (careful[:1], careful[1:2]) if useless else (what_matters(ranking), careful[:1])
     return {
         "opening": [how_well(scores or models, target, n_given), *matters, *caution],
