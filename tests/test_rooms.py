@@ -227,7 +227,7 @@ LINES = {
     "donors": 2270,
     "engines": 11020,
     "losses": 1454,
-    "page": 3810,
+    "page": 4360,
     "passes": 4870,
     "plots": 4750,
     "refits": 725,
