@@ -64,6 +64,7 @@ class LeaveOutFits:
         return k, t, losses, title
 
     def _losses(self, k: int, t: int) -> tuple[Floats, str]:
+        """The losses of all tested rows by the fit on the k-th training rows and the t-th table, (n,), and a title."""
         train, test = self.learner.splits[k]
         learner = replace(self.learner, table=self._table(t))
         model = as_model(learner.fitted(train, learner.y))
@@ -203,6 +204,7 @@ def _by_position(estimator: Any) -> str:
 
 
 def _holds_positions(columns: Any) -> bool:
+    """Whether columns are chosen by number, anywhere in a list of them."""
     if columns is None or isinstance(columns, (str, Mapping)) or callable(columns):
         return False
     if isinstance(columns, slice):

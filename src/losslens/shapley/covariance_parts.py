@@ -213,6 +213,7 @@ def run_trees(stream: Stream) -> ShapleyImportance:
 
 
 def _tree_work(stream: Stream, counted: Counted, trees: TreeWork) -> TreeShareWork:
+    """What the later passes need, once values are counted; an error if the counts at the leaves exceed the memory."""
     from losslens.engines.trees.effects import count_bytes
 
     players = tuple(feature.columns for feature in stream.features)

@@ -174,6 +174,7 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
 
 
 def _importances(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """By a loss, in memory: counts of the first draw, and seconds with the donors that noisy features will need."""
     chosen = default_loss(model, arguments["loss"], y)
     task = prepare(model, X, y, picked(Options, arguments), loss=chosen, response=chosen.reads)
     counted = count_importances(task)
@@ -209,6 +210,7 @@ def _scores(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`feature_effect`: a pass over a table, or over files part by part."""
     wrapped, response = effect_of(as_model(model), arguments["target"])
     X, _, arguments, data = _data(wrapped, X, None, arguments)
     if data is not None:
@@ -220,6 +222,7 @@ def _effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _pairs(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`pair_interactions`: predictions of all pairs, seconds of some of them times their number."""
     table, wrapped = as_table(X), as_model(model)
     of_pairs = chosen_pairs(table, arguments["features"], arguments["pairs"])
     every = arguments | {"features": of_pairs.features}
@@ -237,6 +240,7 @@ def _pairs(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _conditional(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`conditional_predictive_impact`: a sampler draws for one feature after the other, of which the first is timed."""
     sampler, draws = arguments["sampler"], arguments["draws"]
     task = checked_task(model, X, y, sampler, arguments["loss"], draws, picked(Options, arguments))
     p, n, words = len(task.subjects), task.n, f"{sampler!r}, {draws} draw{'s' * (draws != 1)}"
@@ -261,6 +265,7 @@ def _weak_segments(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`shapley_importance` by a loss: by the way that the call takes, which is timed on some rows."""
     settings = picked(ShapleySettings, arguments)
     request = check_request(model, X, y, arguments["loss"], settings, picked(Options, arguments))
     task, (way, _), times = request.task, choose(request), 1.0
@@ -302,6 +307,7 @@ def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`shapley_effect`: by the way that the call takes, which is timed on some of the explained rows."""
     names = ("rows", "target", "scale", "method", "budget", "sample_weight")
     rows, target, scale, method, budget, weight = (arguments[name] for name in names)
     options = picked(Options, arguments | {"sample_weight": None})
@@ -422,6 +428,7 @@ def _sum(plans: Mapping[str, Plan], more: Sequence[Stage] = (), *, kept: bool = 
 
 
 def _compared(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`compare`: importances and shares of each case."""
     loss, shapley, weight, groups = (arguments[name] for name in ("loss", "shapley", "sample_weight", "groups"))
     cases, loss = checked_cases(models, X, y, loss, shapley, weight, groups)
     shared = picked(Options, arguments | {"sample_weight": None, "groups": None})
@@ -436,6 +443,7 @@ def _compared(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _reported(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`report`: importances, scores and shares of each model, pairs of features of the first, and the page."""
     names = ("models", "loss", "by", "shapley", "interactions", "rows")
     of_report = {name: arguments[name] for name in names}
     models, data, most = checked_report(model, X, y, **of_report, options=picked(Options, arguments))
