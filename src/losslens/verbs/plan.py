@@ -167,10 +167,10 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
             X, y, weight = data.load(np.arange(read))
             few, times = in_memory(model, X, y, arguments | {"sample_weight": weight}), rows / read
             return _repeated(few, times, predictions=tuple(round(times * many) for many in few.predictions or ()))
-    from losslens.shapley import parts  # imports compiled engines
+    from losslens.shapley.covariance_parts import run, share_stream  # imports compiled engines
 
-    settings = picked(ShapleySettings, arguments)
-    return plan_stream(parts.share_stream(model, data, chosen, settings, picked(Options, arguments)), data, parts.run)
+    stream = share_stream(model, data, chosen, picked(ShapleySettings, arguments), picked(Options, arguments))
+    return plan_stream(stream, data, run)
 
 
 def _importances(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:

@@ -132,12 +132,9 @@ def _shares(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, op
         return scores.score_shapley(wrapped, X, y, loss, settings, options)
     X, y, options, files = opened(wrapped, X, y, options)
     if files is not None:
-        from losslens.shapley import covariance_parts, parts  # import compiled engines
+        from losslens.shapley import covariance_parts  # imports compiled engines
 
-        if settings.rows is True:
-            raise ValueError(f"rows=True: {covariance_parts.ABSENT}")
-
-        return parts.shares(wrapped, files, default_loss(wrapped, loss), settings, options)
+        return covariance_parts.shares(wrapped, files, default_loss(wrapped, loss), settings, options)
     game = check_request(wrapped, X, y, loss, settings, options)
     if isinstance(game.loss, OutputsLoss):
         return outputs.result_of(wrapped, X, game, options)
