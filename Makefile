@@ -176,7 +176,7 @@ NAMES := while read -r word name rest; do case "$$word" in \
 .venv/installed-%: pyproject.toml | $(BIN)/python$(EXE)
 	@echo "installing losslens[$*] into .venv (a minute or two the first time)"
 	@rm -f $@
-	@{ $(PIP) --editable ".[$*]" && touch $@ $(HOLDS); } | $(NAMES)
+	@{ $(PIP) --editable ".[$*$(ALSO)]" && touch $@ $(HOLDS); } | $(NAMES)
 	@test -f $@
 
 # The library by itself, before what tests it: its kernels compile meanwhile.
@@ -187,6 +187,9 @@ NAMES := while read -r word name rest; do case "$$word" in \
 	@test -f $@
 
 .venv/installed-suite .venv/installed-checks .venv/installed-docs: | .venv/installed-library
+
+# The tests of other people's tools.
+.venv/installed-suite .venv/installed-checks .venv/installed-docs: ALSO := ,places
 
 # What the tests need is among what the checks need: pip need not run twice.
 .venv/installed-checks: HOLDS := .venv/installed-suite

@@ -109,7 +109,7 @@ def tried(one: Interpreter, options: list[str]) -> tuple[list[str], bool]:
     if not python.is_file() and run(one.path, "-m", "venv", folder):
         return [one.release, *[""] * len(SHOWN), "no environment", "", "", ""], False
     pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
-    if run(python, *pip, "--upgrade", "--upgrade-strategy", "eager", "--editable", ".[suite]"):
+    if run(python, *pip, "--upgrade", "--upgrade-strategy", "eager", "--editable", ".[suite,places]"):
         return [one.release, *[""] * len(SHOWN), "not installed", "", "", ""], False
     asked = subprocess.run([python, "-I", "-c", ASK_RELEASES], capture_output=True, text=True, check=True)
     with tempfile.TemporaryDirectory() as outside:

@@ -22,7 +22,11 @@ from losslens.cli import app
 ROOT = Path(__file__).parents[1]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 # What can't run here: a scheduler elsewhere, a plan with seconds that were measured, a library that isn't installed.
-ELSEWHERE = ("tcp://scheduler", ">>> ll.plan(", *(() if find_spec("sksurv") else ("sksurv",)))
+ELSEWHERE = (
+    "tcp://scheduler",
+    ">>> ll.plan(",
+    *(name for name in ("sksurv", "mlflow", "skore") if not find_spec(name)),
+)
 
 
 def blocks(page, language=""):

@@ -9,6 +9,7 @@ import pytest
 import typer
 
 import losslens
+import losslens.sklearn
 from losslens import datasets, losses, results
 from losslens.cli import app
 from losslens.results.base import INTERNAL
@@ -62,7 +63,7 @@ def public():
     yield from (f"losslens.{name}" for name in losslens.__all__ if not inspect.ismodule(getattr(losslens, name)))
     yield from (f"losslens.results.{name}" for name in results.__all__)
     yield from (f"losslens.losses.{name}" for name in losses.__all__ if name not in NOT_FOR_USERS)
-    yield "losslens.sklearn.permutation_importance"
+    yield from (f"losslens.sklearn.{name}" for name in losslens.sklearn.__all__)
     for name, one in vars(datasets).items():
         if inspect.isfunction(one) and not name.startswith("_"):
             yield f"losslens.datasets.{name}"

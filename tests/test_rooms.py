@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from functools import cache
 from importlib.util import find_spec
@@ -89,7 +90,7 @@ def test_rooms_say_what_they_hold_and_what_they_touch(module):
 
 def test_few_modules_stand_beside_the_rooms():
     beside = [module for module in MODULES if "/" not in module and module not in ("__init__.py", "__main__.py")]
-    assert len(beside) <= 12
+    assert len(beside) <= 13
 
 
 def test_a_class_name_means_one_class():
@@ -140,6 +141,14 @@ def test_scripts_outside_the_package_import_what_there_is(path):
         assert room or name in known, f"from {module} import {name}"
 
 
+LISTED = tomllib.loads((ROOT / "tests" / "mutants" / "equivalent.toml").read_text("utf-8"))["mutant"]
+
+
+@pytest.mark.parametrize("listed", LISTED, ids=lambda listed: listed["path"])
+def test_mutants_that_no_test_can_kill_are_of_statements_that_stand(listed):
+    assert listed["before"].partition("\n")[0] in ast.unparse(parsed(listed["path"]))
+
+
 # Engines speak for themselves: nobody outside their room asks for their type or their name.
 
 ENGINE_NAMES = {"additive", "blackbox", "products", "trees"}
@@ -173,7 +182,7 @@ def test_nobody_outside_asks_for_the_type_or_the_name_of_an_engine(module):
 # commit, with its reason.
 
 LINES = {
-    "beside the rooms": 2010,
+    "beside the rooms": 2370,
     "cells": 925,
     "cli": 2613,
     "donors": 2270,
@@ -183,7 +192,7 @@ LINES = {
     "passes": 4870,
     "plots": 4780,
     "refits": 590,
-    "results": 9260,
+    "results": 9510,
     "rows": 1631,
     "shapley": 4300,
     "sklearn": 615,

@@ -110,9 +110,9 @@ def test_each_thread_has_its_own():
 
 
 def test_only_a_client_is_an_executor():
-    assert workers.as_cluster(None) is None
+    assert workers.as_workers(None) is None
     with pytest.raises(TypeError, match=r"executor is a dask\.distributed Client.*got int"):
-        workers.as_cluster(4)
+        workers.as_workers(4)
 
 
 def test_an_error_after_the_caller_has_left_does_not_replace_the_callers_own():

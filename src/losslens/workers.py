@@ -7,6 +7,7 @@ and says where its data are. Results come in the order of the parts, so that sum
 from __future__ import annotations
 
 import functools
+import os
 import pickle
 import sys
 import threading
@@ -112,6 +113,70 @@ class Processes:
             yield result
 
 
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Any `concurrent.futures.Executor`: threads, processes, or the workers of somebody else's cluster.
+
+    What all parts need is packed once, and unpacked once by each process that works on a part.
+    """
+
+    grain: ClassVar[int] = 64
+    executor: Any
+
+    @property
+    def threads(self) -> int:
+        """The number of tasks it can run at a time, where it says so."""
+        return int(getattr(self.executor, "_max_workers", None) or os.cpu_count() or 1)
+
+    def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
+        """The results, in order; as many tasks are submitted as keep the workers busy."""
+        import cloudpickle
+
+        packed, todo, waiting = cloudpickle.dumps((work, shared)), iter(parts), deque[Any]()
+        try:
+            while True:
+                for part in islice(todo, AHEAD * self.threads - len(waiting)):
+                    waiting.append(self._submit(packed, cloudpickle.dumps(part)))
+                if not waiting:
+                    return
+                result = self._result(waiting.popleft())
+                if isinstance(result, _Failed):
+                    raise result.error() from None
+                tick(result[1])
+                yield result[0]
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def _submit(self, packed: bytes, part: bytes) -> Any:
+        try:
+            return self.executor.submit(_unpack_and_work, packed, part)
+        except RuntimeError as error:  # it is shut down, or its processes are gone
+            raise ConnectionError(
+                f"the executor takes no more work ({error}): make a new one and call again"
+            ) from error
+
+    def _result(self, future: Any) -> Any:
+        from concurrent.futures import BrokenExecutor
+
+        try:
+            return future.result()
+        except BrokenExecutor as error:
+            raise ConnectionError(
+                f"a worker of the executor died ({error}), most often for lack of memory. Nothing was written; make a "
+                "new executor, lower memory=, and call again"
+            ) from error
+
+
+@functools.lru_cache(maxsize=MOST_SHARED)
+def _unpacked(packed: bytes) -> Any:
+    return pickle.loads(packed)
+
+
+def _unpack_and_work(packed: bytes, part: bytes) -> Any:
+    return _work(_unpacked(packed), part)
+
+
 class PerThread(Generic[R]):
     """An object that every thread creates once for itself, such as a buffer."""
 
@@ -172,7 +237,8 @@ class Cluster:
             run.cancel(future for _, future in waiting)
 
 
-Workers: TypeAlias = Serial | Threads | Processes | Cluster
+Elsewhere: TypeAlias = Cluster | Pool  # what `executor=` may be
+Workers: TypeAlias = Serial | Threads | Processes | Elsewhere
 
 
 class _ClusterRun:
@@ -353,11 +419,11 @@ def _name(part: Any) -> str:
 
 # Which workers a verb uses: set once, when it is called.
 
-_ACTIVE: ContextVar[Cluster | None] = ContextVar("losslens_cluster", default=None)
+_ACTIVE: ContextVar[Elsewhere | None] = ContextVar("losslens_executor", default=None)
 
 
-def active() -> Cluster | None:
-    """The cluster of the running verb, or None."""
+def active() -> Elsewhere | None:
+    """The workers of the running verb's executor, or None."""
     return _ACTIVE.get()
 
 
@@ -399,15 +465,17 @@ def _joblib(n_jobs: int | None, **kind: Any) -> Workers:
     return Threads(count) if getattr(backend, "supports_sharedmem", False) else Processes(count)
 
 
-def as_cluster(executor: Any) -> Cluster | None:
-    """The argument ``executor=`` as a cluster; None for this machine."""
-    if executor is None or isinstance(executor, Cluster):
+def as_workers(executor: Any) -> Elsewhere | None:
+    """The argument ``executor=`` as workers; None for this machine."""
+    if executor is None or isinstance(executor, Cluster | Pool):
         return executor
     ancestors = {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(executor).__mro__}
+    if "concurrent.Executor" in ancestors:
+        return Pool(executor)
     if "distributed.Client" not in ancestors:
         raise TypeError(
-            f"executor is a dask.distributed Client, or None for this machine (n_jobs= says how many threads); "
-            f"got {type(executor).__name__}"
+            "executor is a dask.distributed Client, a concurrent.futures.Executor, or None for this machine "
+            f"(n_jobs= says how many threads); got {type(executor).__name__}"
         )
     if executor.asynchronous:
         raise ValueError("executor is an asynchronous Client; connect one with Client(address)")
@@ -437,7 +505,7 @@ def with_executor(verb: Callable[A, R]) -> Callable[A, R]:
 
     @functools.wraps(verb)
     def run(*args: A.args, **kwargs: A.kwargs) -> R:
-        cluster, warned = as_cluster(kwargs.get("executor")), _WARNED.get()
+        cluster, warned = as_workers(kwargs.get("executor")), _WARNED.get()
         # Inside another verb that verb's executor is used, and what it has warned of is not said again.
         with _holding(_ACTIVE, cluster or active()), _holding(_WARNED, set() if warned is None else warned):
             try:

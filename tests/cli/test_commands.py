@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -255,6 +256,37 @@ def test_models_and_rows_side_by_side():
     assert [(row["distance"], row["moved"]) for row in whole["moved"]] == [(0, False)] * 2
     assert "How far the values moved from first" in ask("compare", "linear.skops", *rows[:-1]).stdout
     assert "with other models, --models name=path, or on other rows" in ask("compare", *LINEAR, code=2).stderr
+
+
+def test_a_gate_exits_with_3_where_a_condition_surely_holds(tmp_path):
+    """A model without b is worse, and a's share in it is surely above a half; the other order passes."""
+    junit = tmp_path / "gate.xml"
+    asked = ("compare", *LINEAR, "--models", "new=only_a.skops", "--fail-if", "error", "--fail-if", "rank:a")
+    shown = ask(*asked, "--junit", junit, code=3).stdout
+    assert re.search(r"new +error +fails +the error rises by", shown)
+    assert re.search(r"new +rank:a +passes", shown)
+    suite = ET.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures"), len(suite.findall("testcase"))) == ("2", "1", 2)
+    whole = json.loads(ask(*asked, "--json", code=3).stdout)
+    assert [one["outcome"] for one in whole["gate"]] == ["fails", "passes"]
+    same = ("compare", *LINEAR, "--models", "same=linear.skops", "--fail-if", "error>.01")
+    assert "passes" in ask(*same).stdout
+    near = ("compare", *LINEAR, "--models", "near=near.skops", "--fail-if", "error")
+    assert "cannot tell" in ask(*near).stdout
+    ask(*near, "--strict", code=3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--fail-if", "mistake"), "'mistake' is no condition: error, error>.05"),
+        (("--fail-if", "rank:c"), "unknown feature 'c'"),
+        (("--strict",), "--strict and --junit are about conditions: add --fail-if"),
+        (("--fail-if", "error", "--junit", "no/such/folder.xml"), "no/such"),
+    ],
+)
+def test_conditions_that_make_no_sense(arguments, message):
+    assert message in ask("compare", *LINEAR, "--models", "new=only_a.skops", *arguments, code=2).stderr
 
 
 @pytest.mark.parametrize("verb", ["importance", "curves", "shapley"])

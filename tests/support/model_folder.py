@@ -86,6 +86,8 @@ def _models(folder, table):
     with (folder / "linear.pkl").open("wb") as file:
         pickle.dump(linear, file)
     skops.io.dump(LinearRegression().fit(Z.to_numpy(), y), folder / "nameless.skops")
+    skops.io.dump(LinearRegression().fit(Z.assign(b=0), y / 2), folder / "only_a.skops")
+    skops.io.dump(LinearRegression().fit(Z + 0.01 * np.sin(Z), y), folder / "near.skops")
     skops.io.dump(LinearRegression().fit(table[["a", "y"]], y), folder / "given_the_answer.skops")
     skops.io.dump(DecisionTreeRegressor(max_depth=4).fit(Z, y), folder / "tree.skops")
     skops.io.dump(LogisticRegression().fit(Z, table["label"]), folder / "classes.skops")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,21 @@ from losslens.cli.arguments import (
     rows_of,
     sampled,
 )
-from losslens.cli.errors import check_writable, naming_file, note, stopping_on_interrupt
+from losslens.cli.errors import CONDITION_HOLDS, check_writable, naming_file, note, stopping_on_interrupt
+from losslens.cli.junit import write_junit
 from losslens.cli.options import RUNNING, SOURCE, TABLE, Arguments, Verb
 from losslens.cli.printing import Output, Sheet, digits, plain, probability, records
 from losslens.cli.running import takes
 from losslens.cli.tables import LoadedRows, rows_with
 from losslens.results import Comparison, Importances, ShapleyImportance
+from losslens.results.gate import judge, needs_shares
 from losslens.results.table import ResultTable, or_else
 from losslens.tables.frames import as_table
 from losslens.text import size_in_words
 
 QUESTION = ("loss", "features", "group", "donors")
+GATE = ("model", "condition", "outcome", "why")
+GATE_LEVEL = 0.05  # the probability that any condition is said to hold although none does
 
 
 @takes(*SOURCE, *QUESTION, "by", "groups", "time", "time_blocks", *RUNNING, *TABLE, "save")
@@ -147,7 +151,7 @@ def segments(args: Arguments) -> Output:
     return Output(table.title, sheets, [*sampled(rows), *table.notes], records(weak.to_frame()), facts, weak)
 
 
-@takes(*SOURCE, "models", "more_data", *QUESTION, "shapley", *RUNNING, *TABLE, "save")
+@takes(*SOURCE, "models", "more_data", *QUESTION, "shapley", "fail_if", "strict", *RUNNING, *TABLE, "junit", "save")
 def compare(args: Arguments) -> Output:
     """Put models, or sets of rows, side by side.
 
@@ -161,6 +165,12 @@ def compare(args: Arguments) -> Output:
     rows = {name: rows_of(args, list(models.values()), path) for name, path in tables.items()}
     one = next(iter(rows.values()))
     several = bool(args.more_data)
+    conditions = args.fail_if or []
+    if not conditions and (args.strict or args.junit is not None):
+        raise ValueError("--strict and --junit are about conditions: add --fail-if")
+    if args.junit is not None:
+        check_writable(args.junit)
+    args = replace(args, shapley=args.shapley or needs_shares(conditions))
     comparison = ll.compare(
         next(iter(models.values())) if several else models,
         {name: part.X for name, part in rows.items()} if several else one.X,
@@ -172,7 +182,18 @@ def compare(args: Arguments) -> Output:
     facts = {"loss": comparison.title, "errors": records(comparison.errors()), "differences": differences}
     facts |= {"moved": moved} if several else {}
     sheets, entries = _side_by_side(comparison, differences, moved), records(comparison.to_frame())
-    return Output(f"Comparison: {comparison.headline}", sheets, sampled(one), entries, facts, comparison)
+    verdicts = judge(comparison, conditions, GATE_LEVEL)
+    if verdicts:
+        sheets = [
+            Sheet(GATE, [[*astuple(one)] for one in verdicts], "Gate", GATE),
+            *sheets,
+        ]
+        facts |= {"gate": [asdict(one) for one in verdicts]}
+    if args.junit is not None:
+        write_junit(args.junit, verdicts, strict=args.strict)
+    failing = ("fails", "cannot tell") if args.strict else ("fails",)
+    code = CONDITION_HOLDS if any(one.outcome in failing for one in verdicts) else 0
+    return Output(f"Comparison: {comparison.headline}", sheets, sampled(one), entries, facts, comparison, code)
 
 
 @takes(*SOURCE, "verb", *QUESTION, "method", "aggregate", "local", "precision", "budget", *RUNNING, *TABLE)

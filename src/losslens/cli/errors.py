@@ -18,7 +18,7 @@ import typer
 from losslens.results.files import checked_target
 from losslens.text import closest
 
-UNEXPECTED, WRONG_CALL, INTERRUPTED = 1, 2, 130
+UNEXPECTED, WRONG_CALL, CONDITION_HOLDS, INTERRUPTED = 1, 2, 3, 130
 HOME = Path(__file__).parents[1]
 # Arguments in the library's messages, and the options that set them.
 OPTIONS = {"n_jobs": "jobs", "random_state": "seed", "sample_weight": "weight"} | {

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from losslens.cli.settings import Setting, read_settings
+from losslens.results.gate import GRAMMAR
 
 
 class Method(StrEnum):
@@ -127,6 +128,10 @@ class Arguments:
     )
     precision: float | None = _option(ASK, "Sample until all shares are this precise, such as 0.02.", "P")
     budget: int | None = _option(ASK, "Maximal number of predictions.", "N", min=1)
+    fail_if: list[str] | None = _option(
+        ASK, f"Exit with code 3 where this surely holds of another model; repeatable: {GRAMMAR}.", "CONDITION"
+    )
+    strict: bool = _flag(ASK, "Fail also where the rows can't tell.", "--strict")
     # the run
     jobs: int | None = _option(RUN, "Threads; -1: all cores.", "N")
     memory: str = _option(RUN, "Maximal memory; default '1 GiB'.", "SIZE", default="1 GiB")
@@ -136,6 +141,7 @@ class Arguments:
     # the output
     json: bool = _flag(OUT, "Print JSON.", "--json")
     csv: bool = _flag(OUT, "Print CSV.", "--csv")
+    junit: str | None = _option(OUT, "Write the conditions as tests, in JUnit's format.", "FILE")
     save: str | None = _option(OUT, "Save the result for losslens.load.", "FILE")
     output: str = _option(OUT, "Where to write; default report.html.", "FILE", "--output", "-o", default="report.html")
     embed: Embed = _option(

@@ -43,6 +43,7 @@ class Output:
     records: Sequence[Mapping[str, Any]]  # all numbers, for CSV and as "result" in JSON
     facts: Mapping[str, Any] = field(default_factory=dict)  # further entries of the JSON output
     result: Any = None  # what --save writes
+    code: int = 0  # of the exit
 
 
 def records(frame: Any) -> list[dict[str, Any]]:

@@ -64,6 +64,8 @@ def run(body: Body, args: Arguments) -> None:
     emit(args, output, body.__name__)
     if problem is not None:
         raise problem
+    if output.code:
+        raise typer.Exit(output.code)
 
 
 def _one_format(ctx: typer.Context, given: dict[str, Any]) -> dict[str, Any]:

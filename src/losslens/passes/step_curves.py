@@ -28,7 +28,7 @@ from losslens.tables.columns import ClassRuns
 from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
-from losslens.workers import Cluster, PerThread, Workers, active, in_process
+from losslens.workers import Elsewhere, PerThread, Workers, active, in_process
 
 CHUNKS = 64  # most chunks of rows, each summed by itself: fixed, so that results do not depend on the number of threads
 CHUNK_ROWS = 1250  # rows of a chunk, at least: they are passed down large trees together
@@ -136,14 +136,14 @@ def n_chunks(n: int) -> int:
     return int(np.clip(n // CHUNK_ROWS, 1, CHUNKS))
 
 
-def cluster_seconds(seconds: float, engine: StepEngine, n: int, n_features: int, cluster: Cluster) -> float:
+def cluster_seconds(seconds: float, engine: StepEngine, n: int, n_features: int, cluster: Elsewhere) -> float:
     """Time on a cluster for `seconds` of work: the table is sent, and sums of the rows are returned."""
     return rates.on_a_cluster(
         seconds, n_chunks(n), cluster.threads, engine.takes_about(n)[1] + 8 * n * (n_features + 2)
     )
 
 
-def cluster_is_faster(engine: StepEngine, n: int, n_features: int, cluster: Cluster) -> bool:
+def cluster_is_faster(engine: StepEngine, n: int, n_features: int, cluster: Elsewhere) -> bool:
     """Whether a cluster is faster; the numbers are the same."""
     seconds, _ = engine.takes_about(n)
     return cluster_seconds(seconds, engine, n, n_features, cluster) < seconds

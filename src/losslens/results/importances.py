@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Estimates, Inference
 from losslens.uncertainty.standard_errors import Target, check_level, check_target
+
+if TYPE_CHECKING:
+    from losslens.results.gate import Verdict
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -328,6 +331,44 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         from losslens.rows.regions import find_regions
 
         return find_regions(self, X, target, depth, level, permutations, random_state)
+
+    @brief
+    def assert_like(
+        self, other: Importances, within: float = 0.1, level: float = 0.05, *, strict: bool = False
+    ) -> list[Verdict]:
+        """For tests: the error and each importance are as in another result, such as that of the last release.
+
+        A number *passes* where it surely lies within the margin of the other's, *fails* (AssertionError) where it
+        surely lies outside, and otherwise the rows *cannot tell* (a warning). The two are compared pair by pair where
+        both are of the same rows, otherwise as independent; each sentence says which.
+
+        Parameters
+        ----------
+        other
+            The result to compare with, often ``ll.load("baseline.losslens")``.
+        within
+            The margin: of the error as a share of the other error, of each importance as a share of the largest one.
+        level
+            The probability that anything fails although all numbers are within the margin, and likewise that a number
+            passes although it is not.
+        strict
+            Whether "cannot tell" is an error, too.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> old, new = (ll.feature_importance(f, X, X[:, 0] + X[:, 1] / 2, loss="absolute_error")
+        ...             for f in (lambda X: X[:, 0], lambda X: X[:, 0] + X[:, 1] / 9))
+        >>> [str(one.outcome) for one in new.assert_like(new)]
+        ['passes', 'passes', 'passes']
+        >>> new.assert_like(old)  # doctest: +IGNORE_EXCEPTION_DETAIL
+        Traceback (most recent call last):
+        losslens.results.gate.NotAlike: 1 of 3 numbers surely differ:
+        """
+        from losslens.results.gate import assert_alike
+
+        return assert_alike(self, other, within, level, strict=strict)
 
     def _need_all_cells(self, what: str) -> None:
         if self._first.totals is not None:

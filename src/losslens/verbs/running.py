@@ -25,7 +25,9 @@ each local importance (rows x features) and, with Latin, Permutations or Derange
 a column (PI and PD). On top of it come at most three times the table, and 16 bytes for each row and feature.
 A call that would hold more than the machine has is refused.""",
     "progress": "Whether to show a progress bar; None: in terminals and notebooks only.",
-    "executor": "A dask.distributed ``Client``: the work is done on its cluster.",
+    "executor": """\
+A dask.distributed ``Client``, or any ``concurrent.futures.Executor``: the work is done there. Inside
+``joblib.parallel_config("ray")``, ``"spark"`` or ``"dask"`` it is done by joblib's backend.""",
 }
 OF_LEARNERS = OF_MODELS | {
     "random_state": "A seed or a NumPy generator, for folds and donors; the estimator has its own.",

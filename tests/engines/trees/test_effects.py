@@ -256,8 +256,8 @@ def test_no_digits_are_lost_to_an_offset():
 @pytest.mark.parametrize("small", [False, True])
 def test_threads_change_nothing(fitted, small, monkeypatch):
     _, _, bound, _ = fitted
-    if small:  # in two steps, and by blocks
-        for limit in ("PART_BYTES", "CHUNK_BYTES", "TABLE_BYTES"):
+    if small:  # by blocks, some leaves at a time
+        for limit in ("CHUNK_BYTES", "TABLE_BYTES"):
             monkeypatch.setattr(effects, limit, 5000)
         for limit in ("LEAST_ROWS", "MOST_ROWS"):
             monkeypatch.setattr(effects, limit, 64)
@@ -268,7 +268,7 @@ def test_threads_change_nothing(fitted, small, monkeypatch):
     close(one[ROWS], found(bound, SINGLES, ROWS, every, np.ones(300)), 1e-12)
 
 
-@pytest.mark.parametrize("limit", ["PART_BYTES", "CHUNK_BYTES", "TABLE_BYTES"])
+@pytest.mark.parametrize("limit", ["CHUNK_BYTES", "TABLE_BYTES"])
 def test_memory_changes_nothing(fitted, limit, monkeypatch):
     _, _, bound, _ = fitted
     wanted = found(bound, PLAYERS["some"])

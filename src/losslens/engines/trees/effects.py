@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from math import factorial, lcm
 from typing import Any, TypeVar
 
@@ -30,10 +29,8 @@ from losslens.typing import Floats
 from losslens.workers import Work, in_process
 
 MOST_IN_TABLE = 14  # players on a path: a table has an entry for each of their patterns
-PARTS = 16  # of the trees, which are summed separately, for any n_jobs: the result doesn't depend on it
-PART_BYTES = 1 << 26  # largest effects of all rows for which each part has its own
 CHUNK_BYTES = 1 << 19  # of the tables of some leaves: they stay in the processor's cache
-TABLE_BYTES = 1 << 28  # of the tables of many leaves, which are in memory together
+TABLE_BYTES = 1 << 22  # of tables that are in memory together: with all of a forest's, rows would wait for memory
 BLOCK_BYTES, LEAST_ROWS, MOST_ROWS = 1 << 20, 1 << 8, 1 << 12  # rows that walk together: by their effects' memory
 Patterns = NDArray[np.uint64]  # (patterns, words)
 Others = dict[int, tuple[Patterns, Floats]]  # by leaf: patterns and their weights (patterns, D)
@@ -63,12 +60,9 @@ def shapley_effects(
     unit = np.abs(weights).max(axis=1, initial=0.0)  # equal weights become 1, and sums of them are exact
     weights = np.compress(counted, weights, axis=1) / np.where(unit > 0, unit, 1.0)[:, None]
     walk = _Walk(layout, _taken(bound, rows), _taken(bound, donors[counted]), weights)
-    if walk.row_bytes * len(rows) <= PART_BYTES:
-        effects = np.zeros((len(unit), len(rows), len(players), bound.ensemble.outputs))
-        for part in _in_order(n_jobs, _Walk.work, walk, layout.parts(PARTS), tick):
-            effects += part
-    else:
-        effects = walk.by_tables(n_jobs, tick)
+    effects = np.zeros((len(unit), len(rows), len(players), bound.ensemble.outputs))
+    for chunks in layout.in_memory(len(unit)):
+        walk.add(walk.counts(chunks, n_jobs, tick), effects, layout.chunks, n_jobs, tick)
     effects *= unit[:, None, None, None]
     return effects
 
@@ -225,11 +219,6 @@ class LeafLayout:
             yield Chunk(t, first, last, int(starts[leaf]), int(starts[stop]), tuple(wide.tolist()))
             leaf, first = stop, last
 
-    def parts(self, number: int) -> list[tuple[Chunk, ...]]:
-        """All chunks, as consecutive parts."""
-        ends = np.linspace(0, len(self.chunks), min(number, len(self.chunks)) + 1).astype(int).tolist()
-        return [self.chunks[first:last] for first, last in pairwise(ends)]
-
     def in_memory(self, weightings: int) -> Iterator[tuple[Chunk, ...]]:
         """All chunks, as many at a time as their tables fit into memory."""
         first = 0
@@ -264,31 +253,7 @@ class _Walk:
         self.n, self.D = codes.shape[1], weights.shape[0]
         self.row_bytes = 8 * self.D * layout.players * layout.bound.ensemble.outputs  # of the effects
 
-    # All at once: some trees, every donor, every row.
-
-    def work(self, chunks: Sequence[Chunk], tick: Tick) -> Floats:
-        """The effects of some trees on all rows."""
-        blocks = self.blocks()
-        sums, scratch = [self.zeros(block) for block in blocks], self.scratch()
-        entries = self.D * max(chunk.end - chunk.begin for chunk in chunks)
-        memory = np.empty((3, entries))  # of one chunk after the other
-        for chunk in chunks:
-            counts, others = self.count(chunk, tick, memory[0])
-            table = self.tabulate(chunk, counts, memory[1:].ravel())
-            for block, effects in zip(blocks, sums, strict=True):
-                tick(0)  # raises if the call has been cancelled
-                self.add_block(chunk, table, others, block, scratch, effects)
-        tick(_fraction(self.n, chunks, self.layout.chunks))
-        return np.concatenate([effects.transpose(0, 3, 2, 1) for effects in sums], axis=1)
-
-    # In two steps: every donor, then every row.
-
-    def by_tables(self, n_jobs: int | None, tick: Tick) -> Floats:
-        """The effects of all trees on all rows: as many trees at a time as their tables fit into memory."""
-        effects = np.zeros((self.D, self.n, self.layout.players, self.layout.bound.ensemble.outputs))
-        for chunks in self.layout.in_memory(self.D):
-            self.add(self.counts(chunks, n_jobs, tick), effects, self.layout.chunks, n_jobs, tick)
-        return effects
+    # Every donor, then every row.
 
     def counts(self, chunks: tuple[Chunk, ...], n_jobs: int | None, tick: Tick) -> PatternCounts:
         """The donors' patterns at some leaves."""
@@ -310,13 +275,11 @@ class _Walk:
 
     # Steps.
 
-    def count(self, chunk: Chunk, tick: Tick, memory: Floats | None = None) -> tuple[Floats, Others]:
+    def count(self, chunk: Chunk, tick: Tick) -> tuple[Floats, Others]:
         """The weights of the donors' patterns at some leaves: in tables, and those without a table."""
         layout, m = self.layout, self.donor_codes.shape[1]
         root = int(layout.bound.roots[chunk.tree])
-        entries = self.D * (chunk.end - chunk.begin)
-        counts = (np.empty(entries) if memory is None else memory)[:entries]
-        counts[:] = 0.0
+        counts = np.zeros(self.D * (chunk.end - chunk.begin))
         words = np.zeros((layout.bound.depth + 1, min(m, MOST_ROWS)), np.uint32)
         for start in range(0, m, MOST_ROWS):
             tick(0)
@@ -331,9 +294,9 @@ class _Walk:
             others[s] = patterns, _sums(place, self.weights, len(patterns))
         return counts, others
 
-    def tabulate(self, chunk: Chunk, counts: Floats, memory: Floats | None = None) -> Floats:
+    def tabulate(self, chunk: Chunk, counts: Floats) -> Floats:
         """What rows look up; the counts are overwritten."""
-        layout, table = self.layout, np.empty(2 * len(counts)) if memory is None else memory[: 2 * len(counts)]
+        layout, table = self.layout, np.empty(2 * len(counts))
         effect_kernels.tabulate(
             chunk.first, chunk.last, MOST_IN_TABLE, layout.bound.nodes, layout.info, layout.table_at, chunk.begin,
             layout.factors, self.D, counts, table,

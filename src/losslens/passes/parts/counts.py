@@ -20,7 +20,7 @@ from losslens.results.plan import Plan
 from losslens.tables.frames import Table
 from losslens.tables.loading import HEAD, Opened
 from losslens.tables.sources import Part
-from losslens.workers import Cluster, Serial
+from losslens.workers import Elsewhere, Serial
 
 PARTS_IN_MEMORY = 6  # memory of a worker, as a multiple of the largest part
 FIRST = 200  # rows of the run that shows which engine supports the data
@@ -38,7 +38,7 @@ class _Head:
 
 def plan_stream(stream: Stream, data: Opened, run: Callable[[Stream], Any]) -> Plan:
     """The plan of a checked call that `run` computes; `Declined` if no engine reads the data in parts."""
-    n, k, cluster = stream.n, len(stream.features), stream.workers if isinstance(stream.workers, Cluster) else None
+    n, k, cluster = stream.n, len(stream.features), stream.workers if isinstance(stream.workers, Elsewhere) else None
     size = max(part.rows for job in stream.jobs for part in job.parts)
     on_head = partial(_on_head, stream, data, run, size)
     first = on_head(min(FIRST, n))()  # the engine may decline these data
