@@ -25,8 +25,14 @@ import numpy as np
 from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 from scipy.stats import t as student
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.inspection import permutation_importance
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import KFold, ShuffleSplit
 
 import losslens as ll
@@ -42,6 +48,7 @@ Counted = dict[str, NDArray[np.bool_]]  # by number: what held in one run, or in
 Run = Callable[[int], Counted]  # one seed
 SIZES = (100, 300)
 PERMUTATIONS, SLOW = 39, 200  # of a test by refits; most runs of it
+SLOW_LEARNERS = ("boosting", "forest")
 JUDGED = 200  # runs, for a bar to mean something
 ROUNDING = 1e-9
 DIFFERENCES, RANKS = "differences of two features, paired", "ranks of all features (tied: any of theirs)"
@@ -248,6 +255,10 @@ def noise(runs: int) -> Iterator[Line]:
         held = simulate(partial(_conditional, n), runs)["flagged"]
         note = "Gaussian sampler, correlation 0.7; the model uses the feature a little"
         yield Line("correlated", "flagged by conditional_predictive_impact", n, held, FLAGGED, note)
+    for kind in ("steps", "counts", "binomial"):
+        for n in (200, 500):
+            for name, held in simulate(partial(_discrete, kind, n), runs).items():
+                yield Line(f"discrete {kind}", name, n, held, Bar(high=0.07))
 
 
 def _noise(n: int, seed: int) -> Counted:
@@ -274,6 +285,25 @@ def _conditional(n: int, seed: int) -> Counted:
     how = HOW | {"features": ["x2"], "random_state": seed}
     impact = conditional_predictive_impact(cases.uses_the_third, X, y, cases.gaussian_draw, **how)
     return {"flagged": impact.estimates().p_values() < 0.05}
+
+
+def _discrete(kind: str, n: int, seed: int) -> Counted:
+    """x1 tells nothing of y beyond x0: of a model that takes it for part of x0, and of one that was fitted."""
+    rng = np.random.default_rng([seed, n])
+    (X, y), (train, known) = (
+        (some, some[:, 0] + 0.5 * some[:, 2] + 0.5 * rng.normal(size=len(some)))
+        for some in (cases.discrete(kind, rng, n), cases.discrete(kind, rng, 300))
+    )
+    models = {
+        "part of another": lambda X: X @ np.array([0.7, 0.3, 0.35]),
+        "fitted": LinearRegression().fit(train, known),
+    }
+    return {
+        f"flagged by CPI, Within(), {name}": ll.conditional_predictive_impact(
+            model, X, y, features=[1], random_state=seed, **HOW
+        ).estimates().p_values() < 0.05
+        for name, model in models.items()
+    }  # fmt: skip
 
 
 # -- learners and peers ---------------------------------------------------------------------------------------------
@@ -313,6 +343,31 @@ def left_out(runs: int) -> Iterator[Line]:
         for slope, one in zip(LINEAR.beta, held.T, strict=True):
             bar = Bar(0.93) if slope == 0 else AT_LEAST
             yield Line(LINEAR.name, f"left out, {folds} folds, slope {slope:g}", n, one[:, None], bar)
+
+    for name, learner, kind, loss in INFORMATIVE:
+        for slope, bar in ((0.0, Bar(0.015, 0.06)), (0.15 if kind == "numbers" else 0.4, None)):
+            held = simulate(
+                partial(_informative, learner, kind, loss, slope), min(runs, SLOW) if name in SLOW_LEARNERS else runs
+            )
+            yield Line(name, f"left out, {loss}, slope {slope:g}: flagged", 200, held["flagged"], bar)
+
+
+INFORMATIVE: tuple[tuple[str, Any, str, str], ...] = (
+    ("ridge", Ridge(), "numbers", "squared_error"), ("ridge", Ridge(), "numbers", "absolute_error"),
+    ("logit", LogisticRegression(), "classes", "log_loss"), ("logit", LogisticRegression(), "classes", "brier"),
+    ("GLM", PoissonRegressor(alpha=1e-3), "counts", "poisson_deviance"),
+    ("boosting", HistGradientBoostingRegressor(), "numbers", "squared_error"),
+    ("boosting", HistGradientBoostingClassifier(max_iter=50), "classes", "log_loss"),
+    ("forest", RandomForestRegressor(50, min_samples_leaf=3), "numbers", "squared_error"),
+    ("forest", RandomForestClassifier(50, min_samples_leaf=5), "classes", "log_loss"),
+)  # fmt: skip
+
+
+def _informative(learner: Any, kind: str, loss: str, slope: float, seed: int) -> Counted:
+    """The last feature, or noise, left out; by the test at 5 %."""
+    X, y = cases.nested(kind, slope, np.random.default_rng([seed, 200]), 200)
+    found = ll.leave_one_covariate_out(learner, X, y, features=["x3"], loss=loss, random_state=seed, progress=False)
+    return {"flagged": found.estimates().p_values() < 0.05}
 
 
 def _left_out(n: int, folds: int, seed: int) -> Counted:

@@ -291,3 +291,22 @@ def gaussian_draw(X: Any, columns: Any, rng: np.random.Generator) -> Any:
     drawn = X.copy()
     drawn[:, j] = slope * X[:, others].sum(axis=1) + np.sqrt(1 - 2 * slope * RHO) * rng.normal(size=len(X))
     return drawn
+
+
+def discrete(kind: str, rng: np.random.Generator, n: int) -> Floats:
+    """Two discrete features, of which the second depends on the first, and an independent normal one."""
+    first = rng.poisson(2, n) if kind == "counts" else rng.integers(0, 5, n)
+    if kind == "steps":
+        second = np.clip(first + rng.integers(-1, 2, n), 0, 4)
+    else:
+        second = rng.poisson(1 + first) if kind == "counts" else rng.binomial(4, (first + 0.5) / 5)
+    return np.column_stack([first, second, rng.normal(size=n)]).astype(float)
+
+
+def nested(kind: str, slope: float, rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    """Four features with slopes 1, 1/2, 0 and this one, and a target of this kind."""
+    X = rng.normal(size=(n, 4))
+    eta = X @ np.array([1.0, 0.5, 0.0, slope])
+    if kind == "classes":
+        return X, (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+    return X, rng.poisson(np.exp(0.4 * eta)) if kind == "counts" else eta + rng.normal(size=n)

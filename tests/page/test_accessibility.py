@@ -66,7 +66,7 @@ def test_axe_finds_no_violation(opened: Open, kind: str) -> None:
 
 def test_focus_stays_where_it_was(opened: Open) -> None:
     page = opened(with_findings(made(n=120)))
-    for button in ('#ranking-head button[data-key="pfi0"]', '#table-head button[data-key="loss"]'):
+    for button in ('#ranking-head button[data-key="pfi"]', '#table-head button[data-key="loss"]'):
         for _ in range(2):
             page.locator(button).focus()
             page.keyboard.press("Enter")

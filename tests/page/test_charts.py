@@ -106,6 +106,11 @@ def labels(page: Any, side: str = "pi") -> list[str]:
     return page.locator(f"#lines-{side} tbody th > *").evaluate_all("all => all.map((one) => one.title)")
 
 
+def told(summary, changes, model=0):
+    """Changes of the squared error as the page tells them: the root of the error there."""
+    return np.sqrt(summary["models"][int(model)]["error"] + np.asarray(changes))
+
+
 # Categories.
 
 
@@ -119,7 +124,8 @@ def test_categories_have_points_and_intervals_the_largest_first_and_15_of_40(pag
     assert page.locator("#lines-pi .whisker").count() == 2 * 15  # of both models
     line = page.locator("#lines-pi tbody tr").first.locator("svg.category")
     band = feature["models"][0]["pi_low"].max(), feature["models"][0]["pi_high"].max()
-    assert line.get_attribute("aria-label").startswith(f"{pi.max():.4g}"[:4])
+    error = summary["models"][0]["error"]
+    assert line.get_attribute("aria-label").startswith(f"{np.sqrt(error + pi.max()):.4g}"[:4])
     assert "95%:" in line.get_attribute("aria-label")
     assert band[0] < pi.max() < band[1]
     page.locator("#more-pd").click()
@@ -188,13 +194,15 @@ def test_rows_are_hovered_and_picked_at_a_category(page, summary):
     plot = page.locator("#lines-pi tbody tr").first.locator(".plot")
     plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
-    page.mouse.move(box["x"] + 0.30 * box["width"], box["y"] + box["height"] / 2)
-    page.mouse.move(box["x"] + 0.31 * box["width"], box["y"] + box["height"] / 2)
-    page.locator('#card[data-row]:not([data-row=""])').wait_for()
+    for share in np.linspace(0.1, 0.9, 17):  # until a mark is near
+        page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+        page.wait_for_timeout(40)
+        if page.locator("#tip-pi").is_visible():
+            break
     row = int(page.locator("#card").get_attribute("data-row"))
     assert page.locator("#tip-pi").inner_text().startswith(f"row {row} at {labels(page)[0]}: ")
     assert page.locator("#lines-pi .lit-row").count() > 0
-    plot.click(position={"x": 0.31 * box["width"], "y": box["height"] / 2})
+    plot.click(position={"x": share * box["width"], "y": box["height"] / 2})
     assert page.locator("#lines-pi .picked-row").count() > 0
     assert page.locator("#card h3").inner_text() == f"Row {row}"
 
@@ -206,7 +214,8 @@ def test_the_axis_follows_the_mean_and_says_what_goes_beyond(page, summary):
     entry = opened_feature(page, summary, "age")["models"][0]
     for side in ("pi", "pd"):
         low, high = y_range(page, side)
-        mean, curves = entry[side], source(page, f"{side}-curves")["ys"]
+        mean = told(summary, entry["pi"]) if side == "pi" else entry["pd"]
+        curves = source(page, f"{side}-curves")["ys"]
         assert low < mean.min() <= mean.max() < high
         beyond = sum(min(one) < low or max(one) > high for one in map(finite, curves))
         text = page.locator(f"#beyond-{side}").inner_text()
@@ -297,13 +306,20 @@ def test_each_model_has_its_own_band_and_keeps_its_colour(page, summary):
     bands = source(page, "pi-bands")
     assert len(set(bands["colour"])) == len(bands["xs"]) == 2
     for outline, entry in zip(bands["ys"], (entries[1], entries[0]), strict=True):  # the chosen one above
-        np.testing.assert_allclose(outline, np.r_[entry["pi_low"], entry["pi_high"][::-1]], rtol=1e-6)
+        np.testing.assert_allclose(
+            outline,
+            np.r_[
+                told(summary, entry["pi_low"], entry is entries[1]),
+                told(summary, entry["pi_high"], entry is entries[1])[::-1],
+            ],
+            rtol=1e-6,
+        )
     other = source(page, "pi-others")
-    np.testing.assert_allclose(other["ys"][0], entries[1]["pi"], rtol=1e-6)
+    np.testing.assert_allclose(other["ys"][0], told(summary, entries[1]["pi"], 1), rtol=1e-6)
     page.locator('#model-choice input[value="1"]').check()
     again = source(page, "pi-bands")
     assert again["colour"] == bands["colour"][::-1]
-    np.testing.assert_allclose(source(page, "pi-mean")["y"], entries[1]["pi"], rtol=1e-6)
+    np.testing.assert_allclose(source(page, "pi-mean")["y"], told(summary, entries[1]["pi"], 1), rtol=1e-6)
     assert "half: mean of all rows (PI), 95% band" in page.locator("#legend-pi").inner_text()
     page.locator('#model-choice input[value="0"]').check()
     tick(page, "rooms", "1", "2")
@@ -316,9 +332,11 @@ def test_each_model_has_its_own_band_and_keeps_its_colour(page, summary):
 
 def test_words_beside_those_of_the_method(page, summary):
     opened_feature(page, summary, "rooms")
-    assert page.locator("#side-pi h3").inner_text() == "Change of the error when a row gets this value (PI, ICI)"
+    assert page.locator("#side-pi h3").inner_text() == (
+        "How far off the predictions are (root mean squared error) when a row gets this value (PI, ICI)"
+    )
     assert page.locator("#side-pd h3").inner_text().endswith("when a row gets this value (PD, ICE)")
-    assert page.evaluate(f"{MODEL}('pi-up').axis_label") == "change of the error"
+    assert page.evaluate(f"{MODEL}('pi-up').axis_label") == "root mean squared error"
 
 
 def test_charts_use_the_width_there_is_in_both_themes_and_on_paper(page, summary):

@@ -66,8 +66,8 @@ def test_the_page_shows_them_from_the_model_that_is_chosen(opened: Open, report:
     part = ll.compare({"this model": first} | MODELS, X[rows], Y[rows], loss="squared_error", shapley=False)
     expected = part.error_difference("wrong", "this model")
     assert value(page, "model-difference-2") == pytest.approx(expected.value, rel=1e-6)
-    shown = page.locator("#models-body tr").nth(2).locator("td").last.inner_text()
-    low, high = (float(text.replace(",", "").replace("−", "-")) for text in shown.split(" to "))
+    shown = page.locator('output[data-name="model-difference-2"]')
+    low, high = (float(shown.get_attribute(f"data-{end}")) for end in ("low", "high"))
     assert (low, high) == pytest.approx((expected.low, expected.high), rel=1e-3)
 
 

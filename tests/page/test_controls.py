@@ -229,7 +229,7 @@ def test_every_table_can_be_saved(page: Any, summary: Made) -> None:
     np.testing.assert_allclose([float(line[head.index("PI low")]) for line in lines], entry["pi_low"], rtol=1e-6)
     head, *lines = saved(page, "regions")
     assert [line[1] for line in lines] == ["all rows", "b ≤ 0", "b > 0"]
-    assert [float(line[4]) for line in lines] == [region["pfi"] for region in summary["features"][0]["regions"]["tree"]]
+    assert [float(line[5]) for line in lines] == [region["pfi"] for region in summary["features"][0]["regions"]["tree"]]
     assert saved(page, "together")[1][2] == "2.5"
     assert saved(page, "clusters")[1][0] == "1"
     tick(page, "weekday", "2")

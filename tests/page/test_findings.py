@@ -279,7 +279,8 @@ def test_curves_are_faded_for_everybody_and_for_a_subgroup(opened: Open) -> None
     summary = with_findings(made(n=90, words=False))  # categories are no curves
     page = opened(summary)
     feature = summary["features"][0]
-    faded, pi = feature["extrapolation"]["faded"], feature["models"][0]["pi"]
+    faded = feature["extrapolation"]["faded"]
+    pi = np.sqrt(summary["models"][0]["error"] + feature["models"][0]["pi"])  # the root of the error there
     np.testing.assert_allclose(drawn(page, "pi-mean"), np.where(faded, np.nan, pi), rtol=1e-6)
     beside = faded | np.append(False, faded[:-1])  # up to the first value that is not
     np.testing.assert_allclose(drawn(page, "pi-faded"), np.where(beside, pi, np.nan), rtol=1e-6)

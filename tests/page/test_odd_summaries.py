@@ -28,9 +28,9 @@ NASTY = (
 def test_several_models_stand_side_by_side(opened: Open) -> None:
     summary = made(models=3)
     page = opened(summary)
-    for m, entry in enumerate(summary["features"][0]["models"]):
+    for m, entry in enumerate(summary["features"][0]["models"]):  # the ranking is of the chosen one
+        page.get_by_label(summary["models"][m]["name"], exact=True).check()
         assert value(page, f"pfi-0-{m}") == entry["pfi"]
-    page.get_by_label("model 2").check()
     assert value(page, "pfi-all") == summary["features"][0]["models"][2]["pfi"]
     set_range(page, "a", "0", "9")
     assert page.locator('output[data-name="pfi-subset"]').get_attribute("data-value") == ""  # and no number is made up
@@ -200,6 +200,7 @@ def test_another_model_has_its_own_categories_and_texts(opened: Open) -> None:
     page.locator("#condition-column").select_option(label="prediction")
     page.locator("#table-filter").fill("yeah")
     assert page.locator("#table-where").inner_text().endswith(" of 20")
+    page.locator("#done").click()
     page.get_by_label("model 1").check()
     assert page.locator("#table-where").inner_text().endswith(" of 60")
     unfold(page)
@@ -208,6 +209,7 @@ def test_another_model_has_its_own_categories_and_texts(opened: Open) -> None:
     assert "prediction is yeah" in page.locator("#subgroup-words").inner_text()
     assert members(page) == 60
     assert "forest only" in page.locator("#no-curves").inner_text()
+    page.locator("#done").click()
     page.get_by_label("forest").check()
     assert page.locator(".choice input:checked").evaluate_all("all => all.map((box) => box.value)") == ["yeah"]
     assert members(page) == 20
@@ -253,7 +255,7 @@ def test_sampled_numbers_are_not_called_exact(opened: Open) -> None:
     page = opened(summary)
     set_range(page, "a", "0", "9")
     assert "exact" not in page.locator("#feature-numbers").inner_text()
-    assert "given: sampled" in page.locator("#feature-numbers").inner_text()
+    assert "; sampled" in page.locator("#feature-numbers").inner_text()
     assert "sampled, by bins of ranks: approximate" in page.locator("#feature-numbers").inner_text()
     page.locator("#curve-numbers summary").click()
     page.locator('output[data-name^="PD-"]').first.wait_for()

@@ -1,6 +1,7 @@
 """The report as data: every number in the dict against the library's, and subgroups as the page works them out."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -517,3 +518,37 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own_with_how_to_save_it(chr
         assert tab.locator("body").evaluate("body => body.scrollWidth <= innerWidth")
         assert inside.locator("html").evaluate("page => page.scrollHeight > innerHeight")
         tab.close()
+
+
+def test_a_notebooks_frame_remembers_what_was_chosen(chromium, tmp_path):
+    """A notebook makes the frame anew whenever its cell is shown: what the reader picked is still there."""
+    (tmp_path / "cell.html").write_text(f"<!doctype html><meta charset=utf-8>{report()._repr_html_()}")
+    tab = chromium.new_page()
+    tab.goto((tmp_path / "cell.html").as_uri())
+    inside = tab.frame_locator("iframe")
+    inside.locator("html[data-ready]").wait_for()
+    first = inside.locator("#feature-name").inner_text()
+    inside.locator("#ranking-body tr button").nth(1).click()
+    chosen = inside.locator("#feature-name").inner_text()
+    assert chosen != first
+    tab.reload()
+    inside.locator("html[data-ready]").wait_for()
+    assert inside.locator("#feature-name").inner_text() == chosen
+    tab.close()
+
+
+def test_columns_are_described_where_they_are_named(opened):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["hr", "temp"])
+    explain = partial(
+        ll.report, lambda X: X["hr"].to_numpy(), frame, frame["hr"] * 2, loss="squared_error", interactions=False,
+        shapley=False, random_state=0,
+    )  # fmt: skip
+    page = opened(explain(descriptions={"hr": "hour of the day"}).summary)
+    for place in ("table.leading", "#ranking-body", "#feature-name"):
+        assert page.locator(f"{place} .described").all_inner_texts() == ["hour of the day"]
+    with pytest.raises(ValueError, match="descriptions: no column 'temo'; did you mean 'temp'"):
+        explain(descriptions={"temo": "degrees"})
+    with pytest.raises(TypeError, match="descriptions are a mapping"):
+        explain(descriptions=["hour"])
+    frame.attrs["descriptions"] = {"temp": "degrees", "gone": "a column that was left out"}
+    assert [one["description"] for one in explain().summary["features"]] == ["", "degrees"]

@@ -22,6 +22,7 @@ from losslens.page.findings import (
     regions_dict,
     rows_dict,
 )
+from losslens.page.page import with_minus
 from losslens.page.ranking import Ranking, leads_here, leads_surely, surely_matter
 from losslens.page.words import correlated_pairs, hardly_occurring, largest_shares, words
 from losslens.results.clusters import Clusters
@@ -500,3 +501,19 @@ def test_what_is_absent_has_its_reason() -> None:
     assert absence_words(told, True) == ["Pairs: none.", "Regions: none."]
     assert absence_words(nobody, False) == ["Shapley shares were not requested: the page has no importances of rows."]
     assert regions_dict(None, "a") is None
+
+
+def test_a_useless_model_is_said_in_place_of_what_matters() -> None:
+    """Predictions that have nothing to do with the target: what they depend on is not the second sentence."""
+    rng = np.random.default_rng(3)
+    rows, y = rng.normal(size=(120, 2)), rng.normal(size=120)
+    bad = ll.report(lambda X: 3 * X[:, 0], rows, y, loss="squared_error", interactions=False, random_state=0)
+    good = ll.report(lambda X: 3 * X[:, 0], rows, 3 * rows[:, 0] + y, loss="squared_error", interactions=False)
+    assert [one.claim for one in bad.summary["words"]["opening"]][:2] == ["how_well", "no_better"]
+    assert "no_better" not in [one.claim for one in good.summary["words"]["opening"]]
+
+
+def test_numbers_of_sentences_have_the_minus_sign_of_the_page() -> None:
+    made = {"words": {"a": "from -3 to -0.5, (-1) of x-1 and 2021-05-01"}, "title": "-1", "rule": "x ≤ -2"}
+    changed = {"words": {"a": "from −3 to −0.5, (−1) of x-1 and 2021-05-01"}, "title": "-1", "rule": "x ≤ −2"}
+    assert with_minus(made) == changed

@@ -495,22 +495,26 @@ CASES = {
     "FeatureScore.plot": [draw_scores],
     "Gap.plot": [draw_gap],
     "Importances.plot": [draw_ranking],
+    "Importances.plot_local": [draw_local],
     "Interactions.plot": [draw_interactions],
     "Interactions.plot_ranking": [draw_interactions],
     "Observations.plot": [draw_observations],
     "Outputs.plot": [draw_outputs],
     "Outputs.plot_lines": [draw_outputs],
     "OverTime.plot": [draw_over_time],
-    "Ranked.plot": [draw_shapley, draw_refits, draw_permuted_target, draw_impact, draw_left_out],
+    "PermutedTarget.plot": [draw_permuted_target],
     "RefitCurve.plot": [draw_refits],
+    "Refits.plot": [draw_refits],
     "Regions.plot": [draw_regions],
+    "RowChanges.plot": [draw_impact, draw_left_out],
     "RowInfluence.plot": [draw_row_influence],
     "ShapleyCurve.plot": [draw_shapley_curve],
     "ShapleyEffect.plot": [draw_shapley_effect],
+    "ShapleyImportance.plot": [draw_shapley],
+    "ShapleyImportance.plot_local": [draw_local],
     "ShapleyImportance.plot_waterfall": [draw_waterfall],
     "Together.plot": [draw_together],
     "WeakSegments.plot": [draw_segments],
-    "WithLocal.plot_local": [draw_local],
 }
 
 
@@ -549,7 +553,8 @@ SHARED = (Ranked, WithLocal)  # what these draw, each of their results draws
 def test_every_plot_has_a_case():
     found = set()
     for module in pkgutil.walk_packages(ll.__path__, "losslens."):
-        if not module.name.endswith(".demo") and ".engines" not in module.name:  # which draw nothing, and want torch
+        left_out = (".engines", ".demo", ".sklearn")  # which draw nothing, want torch, or draw as scikit-learn does
+        if not any(part in module.name for part in left_out):
             for name, made in inspect.getmembers(import_module(module.name), inspect.isclass):
                 if made.__module__.startswith("losslens") and made not in SHARED:
                     own = chain(vars(made), *(vars(shared) for shared in SHARED if shared in made.__bases__))

@@ -152,6 +152,7 @@ def test_folds_that_train_on_rows_several_times_come_back(tmp_path):
 
 @pytest.mark.parametrize(("verb", "later"), [
     (ll.feature_importance_cv, "without"), (ll.leave_one_covariate_out, "training_variance"),
+    (ll.leave_one_covariate_out, "fitting_noise"),
 ])  # fmt: skip
 def test_refits_of_earlier_versions_come_back(verb, later, tmp_path):
     """Their files lack what was added later: the corrected variance, and that over rows alone."""

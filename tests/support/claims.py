@@ -578,6 +578,8 @@ TRUTHS: dict[str, Truth] = {
     "negative_rows": _negative_rows,
     "matters_more": _region,
     "warned_in_words": _tied,
+    "many_unreal_rows": lambda case, text: bool(case.kind.dependent),
+    "moves_with": lambda case, text: bool(case.kind.dependent),
     "far_from_real": _tied,
     "region": _region,
     "works_together": lambda case, text: frozenset(named(text)[:2]) in case.kind.together,
@@ -597,6 +599,6 @@ TRUTHS: dict[str, Truth] = {
     "smallest_is_uncertain": lambda case, text: False,  # likewise
     "how_grouped": lambda case, text: False,  # no groups are named here: tests/page/test_groups.py
     "errors_differ": lambda case, text: False,  # likewise
-    "told_by": holds,
+    "sentence_by": holds,
     "how_score": lambda case, text: "exact over all pairs" in text,
 }

@@ -204,6 +204,20 @@ SET_BY: dict[str, Callable[[Arguments], Any]] = {
 }
 
 
+def descriptions_in(path: str | None) -> dict[str, str] | None:
+    """The first two fields of each line: a column, and what it is."""
+    if path is None:
+        return None
+    try:
+        lines = [line for line in csv.reader(Path(path).read_text("utf-8-sig").splitlines()) if line]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"--descriptions: could not read {path}: {error}") from error
+    if short := next((k for k, line in enumerate(lines, 1) if len(line) < 2), None):
+        raise ValueError(f"--descriptions: line {short} of {path} has one field; write a column and its description")
+    head = [field.strip().lower() for field in lines[0][:2]] if lines else []
+    return {name: text for name, text, *_ in lines[head in (["column", "description"], ["name", "description"]) :]}
+
+
 def options_for(verb: Callable[..., Any], args: Arguments, **more: Any) -> dict[str, Any]:
     """The arguments of a verb: those that it takes as options set them, and more."""
     taken = signature(verb).parameters

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, astuple, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 import losslens as ll
 from losslens.cli.arguments import (
     class_of,
+    descriptions_in,
     first_and_more,
     groups_of,
     one_model,
@@ -23,22 +24,20 @@ from losslens.cli.arguments import (
 )
 from losslens.cli.errors import CONDITION_HOLDS, check_writable, naming_file, note, stopping_on_interrupt
 from losslens.cli.junit import write_junit
-from losslens.cli.options import RUNNING, SOURCE, TABLE, Arguments, Verb
-from losslens.cli.printing import Output, Sheet, digits, plain, probability, records
+from losslens.cli.options import SOURCE, TABLE, Arguments, Verb
+from losslens.cli.printing import Output, in_full, plain, records
 from losslens.cli.running import takes
 from losslens.cli.tables import LoadedRows, rows_with
-from losslens.results import Comparison, Importances, ShapleyImportance
-from losslens.results.gate import judge, needs_shares
+from losslens.results import Comparison
+from losslens.results.gate import Verdict, judge, needs_shares
 from losslens.results.table import ResultTable, or_else
 from losslens.tables.frames import as_table
-from losslens.text import size_in_words
+from losslens.text import in_digits, size_in_words
 
-QUESTION = ("loss", "features", "group", "donors")
-GATE = ("model", "condition", "outcome", "why")
 GATE_LEVEL = 0.05  # the probability that any condition is said to hold although none does
 
 
-@takes(*SOURCE, *QUESTION, "by", "groups", "time", "time_blocks", *RUNNING, *TABLE, "save")
+@takes(ll.feature_importance, *SOURCE, "by", "groups", "time", "time_blocks", *TABLE, "save")
 def importance(args: Arguments) -> Output:
     """How much the loss grows when a feature's values come from other rows.
 
@@ -53,30 +52,20 @@ def importance(args: Arguments) -> Output:
 
     groups = groups_of(args, rows, explain)
     imp = explain(groups)
-    parts = {None: imp} if args.by is None else {None: imp, **imp.by(np.asarray(rows.column(args.by)))}
-    group = f"{args.by} (group)" if args.by in imp.to_frame().columns else args.by or ""  # not a column's
-    entries, lines = [], []
-    columns = ["feature", "importance", "std_error", "low", "high", "ratio"]
-    for label, part in parts.items():
-        own = {} if args.by is None else {group: "(all)" if label is None else plain(label)}
-        entries += [own | row for row in records(part.to_frame())]
-        lines += [[*map(digits, own.values()), *line] for line in part._table().texts(columns)]
-    sheet = Sheet([*([group] if args.by else []), *columns], lines, words=(group, "feature"))
-    facts = {
-        "loss": imp.title,
-        "error": imp.base,
-        **_against_constant(imp),
-        "exact": imp.exact,
-        "engine": imp.engine,
-        "design": imp.design,
-    }
-    facts |= {"n_rows": len(rows.y), "n_predictions": imp.n_predictions}
+    texts, entries = [in_full(imp._table())], records(imp.to_frame())
+    if args.by is not None:
+        parts = imp.by(np.asarray(rows.column(args.by)))
+        label = f"{args.by} (group)" if args.by in imp.to_frame().columns else args.by  # not a column's
+        texts.append(in_full(replace(parts, name=args.by)._table()))
+        entries = [{label: "(all)"} | row for row in entries]
+        entries += [{label: plain(own)} | row for own, part in parts.items() for row in records(part.to_frame())]
+    facts = _facts(imp, loss="title", error="base", design="design") | {"n_rows": len(rows.y)}
     blocks = [repr(groups).split("\n")[0], groups.chosen] if hasattr(groups, "chosen") else []
-    notes = [*sampled(rows), *filter(None, blocks), *imp.notes, *imp.cautions]
-    return Output(f"Importance: {imp.headline}", [sheet], notes, entries, facts, imp)
+    notes = [*sampled(rows), *filter(None, blocks)]
+    return Output(texts, notes, [*notes, *imp.notes, *imp.cautions], entries, facts, imp)
 
 
-@takes(*SOURCE, "curves_of", "loss", "group", "donors", "label", "points", *RUNNING, *TABLE, "save")
+@takes(ll.feature_effect, *SOURCE, "curves_of", "loss", "points", *TABLE, "save")
 def curves(args: Arguments) -> Output:
     """Where in its range a feature matters.
 
@@ -94,18 +83,19 @@ def curves(args: Arguments) -> Output:
     else:
         options = options_for(ll.feature_importance, args, sample_weight=rows.weight)
         result = ll.feature_importance(model, rows.X, rows.y, **options)
-    notes, entries, sheets = sampled(rows), [], []
+    notes, entries, texts = sampled(rows), [], []
     for name, one in result.items():
         points = _curve(one, label, notes)
         entries += [{"feature": name} | row for row in points]
-        sheets.append(_short(name, points, args.points))
+        texts.append(_short(name, points, args.points))
     columns = [] if rows.y is None else [result.headline.split(";")[0]]
     columns += ["mean prediction"] if rows.y is None or any("effect" in row for row in entries) else []
     headline = f"Curves: {', and '.join(columns)}{',' if len(columns) > 1 else ''} with every row at a value"
-    return Output(headline, sheets, notes, entries, {"n_rows": len(rows.X), "engine": result.engine}, result)
+    facts = {"n_rows": len(rows.X), "engine": result.engine}
+    return Output([headline, *texts], notes, notes, entries, facts, result)
 
 
-@takes(*SOURCE, *QUESTION, "method", "aggregate", "local", "gap", "precision", "budget", *RUNNING, *TABLE, "save")
+@takes(ll.shapley_importance, *SOURCE, "local", "gap", *TABLE, "save")
 def shapley(args: Arguments) -> Output:
     """Distribute the performance among the features.
 
@@ -116,23 +106,18 @@ def shapley(args: Arguments) -> Output:
     chosen = None if args.gap is None else rows_with(rows, args.gap)
     options = options_for(ll.shapley_importance, args, sample_weight=rows.weight)
     shap = ll.shapley_importance(model, rows.X, rows.y, **options | ({} if chosen is None else {"rows": True}))
-    columns = ["feature", "share", "sfimp", "std_error", "low", "high"]
-    sheets = [Sheet(columns, shap._table().texts(columns))]
-    facts: dict[str, Any] = {"loss": shap.title, "error_all": shap.error_all, "error_none": shap.error_none}
-    facts |= {**_against_constant(shap), "exact": shap.exact}
-    facts |= {"engine": shap.engine, "method": shap.method, "n_rows": len(rows.y), "n_predictions": shap.n_predictions}
-    notes = [*sampled(rows), *shap.notes, *shap.cautions]
+    texts, notes = [in_full(shap._table())], [*sampled(rows), *shap.notes, *shap.cautions]
+    facts = _facts(shap, loss="title", error_all="error_all", error_none="error_none", method="method")
+    facts |= {"n_rows": len(rows.y)}
     if chosen is not None:
         gap = shap.gap(chosen, names=(args.gap or "", "the rest"))
-        columns = ["line", "part", "low", "high", "p_adjusted", "first", "second"]
-        headed = [*columns[:-2], *(f"in {name}" for name in gap.names)]  # as notes call them
-        sheets.append(Sheet(headed, gap._table().texts(columns), f"Gap: {gap.headline}", ("line",)))
+        texts.append(in_full(gap._table()))
         facts |= {"gap_total": gap.total, "gap": records(gap.to_frame())}
         notes += gap.notes
-    return Output(f"Shapley importance: {shap.headline}", sheets, notes, records(shap.to_frame()), facts, shap)
+    return Output(texts, sampled(rows), notes, records(shap.to_frame()), facts, shap)
 
 
-@takes(*SOURCE, "loss", "groups", "level", "depth", *RUNNING, *TABLE, "save")
+@takes(ll.weak_segments, *SOURCE, "groups", *TABLE, "save")
 def segments(args: Arguments) -> Output:
     """Where the model is worst.
 
@@ -143,15 +128,13 @@ def segments(args: Arguments) -> Output:
     groups = None if args.groups is None else np.asarray(rows.column(args.groups))
     options = options_for(ll.weak_segments, args, sample_weight=rows.weight, groups=groups)
     weak = ll.weak_segments(model, rows.X, rows.y, **options)
-    columns = ["rule", "n", "share", "error", "other", "judged", "judged_error", "judged_low", "judged_high", "p"]
-    table = weak._table()
-    sheets = [Sheet(columns, table.texts(columns), words=("rule",))] if weak.segments else []
     facts = {"loss": weak.title, "error": weak.error, "error_low": weak.low, "error_high": weak.high}
     facts |= {"n_rows": weak.n, "level": weak.level, "why": weak.why or None}
-    return Output(table.title, sheets, [*sampled(rows), *table.notes], records(weak.to_frame()), facts, weak)
+    table, notes = weak._table(), sampled(rows)
+    return Output([in_full(table)], notes, [*notes, *table.notes], records(weak.to_frame()), facts, weak)
 
 
-@takes(*SOURCE, "models", "more_data", *QUESTION, "shapley", "fail_if", "strict", *RUNNING, *TABLE, "junit", "save")
+@takes(ll.compare, *SOURCE, "models", "more_data", "shapley", "fail_if", "strict", *TABLE, "junit", "save")
 def compare(args: Arguments) -> Output:
     """Put models, or sets of rows, side by side.
 
@@ -178,25 +161,22 @@ def compare(args: Arguments) -> Output:
         **options_for(ll.compare, args, sample_weight=_weights(rows, several)),
     )
     differences = records(comparison.differences())
-    moved = records(comparison.moved()) if several else []
     facts = {"loss": comparison.title, "errors": records(comparison.errors()), "differences": differences}
+    moved = records(comparison.moved()) if several else []
     facts |= {"moved": moved} if several else {}
-    sheets, entries = _side_by_side(comparison, differences, moved), records(comparison.to_frame())
-    verdicts = judge(comparison, conditions, GATE_LEVEL)
+    verdicts, notes = judge(comparison, conditions, GATE_LEVEL), sampled(one)
+    texts = [in_full(comparison._table()), *_beside(comparison, moved or differences)]
     if verdicts:
-        sheets = [
-            Sheet(GATE, [[*astuple(one)] for one in verdicts], "Gate", GATE),
-            *sheets,
-        ]
+        texts.insert(0, _gate(verdicts))
         facts |= {"gate": [asdict(one) for one in verdicts]}
     if args.junit is not None:
         write_junit(args.junit, verdicts, strict=args.strict)
     failing = ("fails", "cannot tell") if args.strict else ("fails",)
     code = CONDITION_HOLDS if any(one.outcome in failing for one in verdicts) else 0
-    return Output(f"Comparison: {comparison.headline}", sheets, sampled(one), entries, facts, comparison, code)
+    return Output(texts, notes, notes, records(comparison.to_frame()), facts, comparison, code)
 
 
-@takes(*SOURCE, "verb", *QUESTION, "method", "aggregate", "local", "precision", "budget", *RUNNING, *TABLE)
+@takes(ll.shapley_importance, *SOURCE, "local", "verb", *TABLE)
 def plan(args: Arguments) -> Output:
     """What a command would cost, before it runs.
 
@@ -213,12 +193,14 @@ def plan(args: Arguments) -> Output:
     planned = ll.plan(verb, model, rows.X, rows.y, **options_for(verb, args, sample_weight=rows.weight))
     facts = {name: value for name, value in asdict(planned).items() if name != "backend" and value is not None}
     facts = {"verb": args.verb.value, "engine": planned.engine} | facts
-    return Output(repr(planned), [], sampled(rows), records(planned.to_frame()), facts)
+    return Output([repr(planned)], sampled(rows), sampled(rows), records(planned.to_frame()), facts)
 
 
-def _against_constant(result: Importances | ShapleyImportance) -> dict[str, float | None]:
-    """The error of the best constant and the skill; None where the loss has no best constant."""
-    return {name: or_else(partial(getattr, result, name), None) for name in ("error_constant", "skill")}
+def _facts(result: Any, **names: str) -> dict[str, Any]:
+    """Entries of the JSON output by attributes of the result, and its skill: None without a best constant."""
+    skill = {name: or_else(partial(getattr, result, name), None) for name in ("error_constant", "skill")}
+    same = {name: getattr(result, name) for name in ("exact", "engine", "n_predictions")}
+    return {key: getattr(result, name) for key, name in names.items()} | skill | same
 
 
 def _weights(rows: dict[str, LoadedRows], several: bool) -> Any:
@@ -243,54 +225,62 @@ def _curve(one: Any, label: Any, notes: list[str]) -> list[dict[str, Any]]:
     notes.extend([remark] if remark and remark not in notes else [])
     if len(one.columns) > 1:  # a group: one text for all of its columns
         rows = entries
-        entries = [{"value": ", ".join(f"{name}={digits(row[name])}" for name in one.columns)} for row in rows]
+        entries = [
+            {
+                "value": ", ".join(
+                    f"{name}={in_digits(row[name]) if isinstance(row[name], float) else row[name]}"
+                    for name in one.columns
+                )
+            }
+            for row in rows
+        ]
         for new, row in zip(entries, rows, strict=True):
             new |= {key: value for key, value in row.items() if key not in one.columns}
     return entries
 
 
-def _short(name: str, rows: list[dict[str, Any]], points: int) -> Sheet:
+def _short(name: str, rows: list[dict[str, Any]], points: int) -> str:
     """A curve at some of its values, for a screen."""
     some = sorted(set(np.linspace(0, len(rows) - 1, points).round().astype(int).tolist()))
     title = f"{name} ({len(some)} of {len(rows):,} values; --csv has all)" if len(some) < len(rows) else name
-    columns = [key for key in rows[0] if key != "weight"]
-    words = ("value",) if isinstance(rows[0]["value"], str) else ()
-    lines = [[str(rows[k]["value"]), *(digits(rows[k][key]) for key in columns[1:])] for k in some]
-    return Sheet(columns, lines, title, words)
+    columns = {key: [row[key] for row in rows] for key in rows[0] if key != "weight"}
+    return ResultTable(
+        title, columns, view=_view(columns), in_text=some, most_in_text=None, formats={"value": str}
+    ).text()
 
 
-def _side_by_side(
-    comparison: Comparison, differences: list[dict[str, Any]], moved: list[dict[str, Any]]
-) -> list[Sheet]:
-    table, head = comparison._table(), ["feature", *comparison.names]
-    sheets = [Sheet(head, table.texts(list(table.columns)))]
+def _gate(verdicts: Sequence[Verdict]) -> str:
+    columns = {name: [getattr(one, name) for one in verdicts] for name in ("model", "question", "outcome", "sentence")}
+    return ResultTable("Gate", columns, [f"{{{name}}}" for name in columns], most_in_text=None).text()
+
+
+def _view(columns: Iterable[str]) -> list[tuple[str, str]]:
+    return [(name, f"{{{name}}}") for name in columns]
+
+
+def _beside(comparison: Comparison, differences: list[dict[str, Any]]) -> list[str]:
+    """Shapley shares of models, and their differences, as tables."""
+    texts = []
     if comparison.shapley:
-        shares = {name: dict(zip(part.features, part.share, strict=True)) for name, part in comparison.shapley.items()}
-        features = table.columns["feature"][1:]  # below the error
-        parts = [[f, *(f"{shares[name][f]:z.1%}" for name in comparison.names)] for f in features]
-        sheets.append(Sheet(head, parts, "Shapley shares"))
-    columns = ["feature", "model", "difference", "low", "high", "p_adjusted"]
-    values = {name: [row[name] for row in differences] for name in columns}
-    tests = ResultTable("", values, like="difference", formats={"p_adjusted": probability})
-    title = f"Differences from {comparison.names[0]}"
-    sheets.append(Sheet(columns, tests.texts(columns), title, ("feature", "model")))
-    if moved:
-        columns = ["feature", "model", "distance", "by_chance", "what", "value_against", "value"]
-        values = {name: [row[name] for row in moved] for name in columns}
-        shifts = ResultTable("", values, formats={"distance": ".2f", "by_chance": ".2f"})
-        title = f"How far the values moved from {comparison.names[0]}, 0 to 1, and at most by chance"
-        sheets.append(Sheet(columns, shifts.texts(columns), title, ("feature", "model", "what")))
-    return sheets
+        parts = {name: part.share.tolist() for name, part in comparison.shapley.items()}
+        columns = {"feature": list(comparison.features)} | {f"model{k}": some for k, some in enumerate(parts.values())}
+        view = [("feature", "{feature}"), *((name, f"{{model{k}}}") for k, name in enumerate(parts))]
+        table = ResultTable("Shapley shares", columns, view=view, most_in_text=None,
+                            formats=dict.fromkeys(columns, "z.1%") | {"feature": str})  # fmt: skip
+        texts.append(table.text())
+    names = ["feature", "model", "difference", "low", "high", "p_adjusted"]
+    moved = ["distance", "by_chance"] if comparison.shifts else []  # of the values, from 0 to 1, and at most by chance
+    columns = {name: [row[name] for row in differences] for name in (*names, *moved)}
+    title = f"Differences from {comparison.names[0]}{', and how far the values moved' if moved else ''}"
+    table = ResultTable(title, columns, view=_view(columns), like="difference", most_in_text=None,
+                        formats=dict.fromkeys(moved, ".2f"))  # fmt: skip
+    return [*texts, table.text()]
 
 
 PAGE_ROWS = 5000  # rows of a report without --rows
 
 
-@takes(
-    "model", "data", "target", "weight", "sep", "missing", "drop", "rows", "seed", "models", "trust", "trust_type",
-    "loss", "features", "group", "by", "no_shapley", "interactions", "embed", "title", "target_name", "output",
-    *RUNNING,
-)  # fmt: skip
+@takes(ll.report, *SOURCE, "models", "by", "no_shapley", "interactions", "descriptions", "output")
 def report(args: Arguments) -> None:
     """Everything in one HTML file.
 
@@ -321,6 +311,7 @@ def report(args: Arguments) -> None:
                 rows=args.rows or PAGE_ROWS,
                 shapley=not args.no_shapley,
                 interactions=together,
+                descriptions=descriptions_in(args.descriptions),
             ),
         )
     with naming_file(args.output):

@@ -149,10 +149,20 @@ class Arguments:
     )
     title: str | None = _option(OUT, "Title of the report.", "TEXT")
     target_name: str | None = _option(OUT, "What is predicted, in words; default: the target's column.", "TEXT")
+    descriptions: str | None = _option(OUT, "A CSV file with a column and its description in each line.", "FILE")
 
 
 SOURCE = ("model", "data", "target", "weight", "sep", "missing", "drop", "rows", "seed", "trust", "trust_type")
-RUNNING = ("jobs", "memory", "config", "quiet", "debug")
+# Options by the argument of a verb that they set: a command has those of its verb.
+SETS = {"group": "features", "label": "target", "jobs": "n_jobs"}
+SETS |= dict.fromkeys(("config", "quiet", "debug"), "progress")  # of every verb
+SETS |= {
+    name: name
+    for name in (
+        "loss", "features", "donors", "level", "depth", "method", "aggregate", "precision", "budget", "memory", "embed",
+        "title", "target_name",
+    )
+}  # fmt: skip
 TABLE = ("json", "csv")
 NAMED = ("group", "models", "more_data")  # name=value
 OPTIONAL = ("curves_of",)  # arguments that may be omitted

@@ -1,4 +1,4 @@
-"""Results as text tables, JSON or CSV."""
+"""Results as text, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -11,35 +11,23 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
 import typer
 
 from losslens.cli.options import Arguments
-from losslens.text import in_digits
-
-WIDE = 10_000  # characters a line in a pipe: no wrapping
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """One text table."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    title: str = ""
-    words: Sequence[str] = ("feature",)  # columns of text, aligned left
+from losslens.results.table import ResultTable
 
 
 @dataclass(frozen=True)
 class Output:
     """What a command prints and saves."""
 
-    headline: str
-    sheets: Sequence[Sheet]
-    notes: Sequence[str]
+    texts: Sequence[str]  # results as they print themselves, with a blank line between them
+    notes: Sequence[str]  # of the command itself, for text ...
+    remarks: Sequence[str]  # ... and all notes, for JSON
     records: Sequence[Mapping[str, Any]]  # all numbers, for CSV and as "result" in JSON
     facts: Mapping[str, Any] = field(default_factory=dict)  # further entries of the JSON output
     result: Any = None  # what --save writes
@@ -62,18 +50,9 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def digits(value: Any, like: Any = None) -> str:
-    """A rounded number as text; empty where there is none."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    if isinstance(value, (bool, int)) or not math.isfinite(value):
-        return str(value)
-    return in_digits(value, like or None) if value else "0"
-
-
-def probability(value: float | None) -> str:
-    """A p-value as text."""
-    return "" if value is None else "<0.0001" if value < 1e-4 else f"{value:.4f}"
+def in_full(table: ResultTable) -> str:
+    """A table as text, with all of its rows and the headings of its columns."""
+    return replace(table, line=() if len(table) else table.line, most_in_text=None).text()
 
 
 def emit(args: Arguments, output: Output, command: str) -> None:
@@ -83,7 +62,7 @@ def emit(args: Arguments, output: Output, command: str) -> None:
 
         head = {"command": command, "losslens": __version__, "model": args.model, "data": args.data}
         facts = {key: plain(value) if not isinstance(value, list) else value for key, value in output.facts.items()}
-        content = head | {"target": args.target} | facts | {"notes": list(output.notes), "result": output.records}
+        content = head | {"target": args.target} | facts | {"notes": list(output.remarks), "result": output.records}
         text = json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n"
     elif args.csv:
         text = as_csv(output.records)
@@ -126,40 +105,5 @@ def _inert(value: Any) -> Any:
 
 
 def as_text(output: Output) -> str:
-    """Tables as wide as the terminal; in a pipe aligned text, one line a row."""
-    from rich.console import Console
-    from rich.padding import Padding
-
-    seen = sys.stdout.isatty()
-    text = io.StringIO()
-    console = Console(
-        file=text, force_terminal=seen, no_color=not seen, highlight=False, width=None if seen else WIDE, emoji=False
-    )
-    console.print(output.headline, markup=False, soft_wrap=not seen)
-    for sheet in output.sheets:
-        console.print()
-        if sheet.title:
-            console.print(sheet.title, markup=False, style="bold" if seen else "")
-        console.print(_table(sheet, seen))
-    if output.notes:
-        console.print()
-    for line in output.notes:
-        console.print(Padding(f"({line})", 0) if seen else f"({line})", markup=False, style="dim" if seen else "")
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
-
-
-def _table(sheet: Sheet, seen: bool) -> Any:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(
-        box=box.SIMPLE_HEAD if seen else None, show_edge=False, pad_edge=False, padding=(0, 1 if seen else 2, 0, 0)
-    )
-    full = [k for k, _ in enumerate(sheet.columns) if any(row[k] for row in sheet.rows)]
-    for name in (sheet.columns[k] for k in full):
-        left = name in sheet.words
-        table.add_column(Text(name), justify="left" if left else "right", overflow="fold", no_wrap=not left)
-    for row in sheet.rows:
-        table.add_row(*(Text(row[k]) for k in full))
-    return table
+    """Each result, and the notes of the command."""
+    return "\n\n".join(output.texts) + "".join(f"\n  ({note})" for note in output.notes) + "\n"

@@ -13,16 +13,17 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from losslens.cli.errors import check_writable, naming_file, reporting_errors, stopping_on_interrupt
-from losslens.cli.options import OPTIONAL, TABLE, Arguments
+from losslens.cli.options import OPTIONAL, SETS, TABLE, Arguments
 from losslens.cli.printing import Output, emit
 
 Body = Callable[[Arguments], Output | None]
 
 
-def takes(*names: str) -> Callable[[Body], Callable[..., None]]:
-    """Give a command these options, in the order of `Arguments`."""
-    hints = get_type_hints(Arguments)
-    chosen = [field for field in fields(Arguments) if field.name in names]
+def takes(verb: Callable[..., Any], *names: str) -> Callable[[Body], Callable[..., None]]:
+    """Give a command these options and those that set arguments of the verb, in the order of `Arguments`."""
+    hints, arguments = get_type_hints(Arguments), inspect.signature(verb).parameters
+    taken = [field for field in fields(Arguments) if SETS.get(field.name) in arguments or field.name in names]
+    chosen = [field for field in taken if field.name != "features" or "curves_of" not in names]
 
     def decorate(body: Body) -> Callable[..., None]:
         def command(ctx: typer.Context, **given: Any) -> None:

@@ -24,7 +24,7 @@ def grown(tree: Any, others: Floats, target: Floats, seed: int) -> Any:
     if tree is not None:
         return cloned(tree, seed).fit(others, _aimed(tree, aim))
     leaves = _best_count(others, aim, seed)
-    return None if leaves == 1 else _tree(leaves, seed).fit(others, aim)
+    return None if leaves == 1 else _tree(leaves, LEAST, seed).fit(others, aim)
 
 
 def _aimed(tree: Any, aim: Floats) -> NDArray[Any]:
@@ -34,31 +34,41 @@ def _aimed(tree: Any, aim: Floats) -> NDArray[Any]:
     return np.asarray(np.unique(aim, axis=0, return_inverse=True)[1].reshape(-1))
 
 
-def _tree(leaves: int, seed: int) -> Any:
+def _tree(leaves: int, least: int, seed: int) -> Any:
     from losslens.tables.numbers import scikit_learn
 
     return scikit_learn("tree").DecisionTreeRegressor(
-        max_leaf_nodes=leaves, min_samples_leaf=LEAST, random_state=seed % 2**31
+        max_leaf_nodes=leaves, min_samples_leaf=least, random_state=seed % 2**31
     )
 
 
 def _best_count(others: Floats, aim: Floats, seed: int) -> int:
-    """The number of leaves with the least error on held-out rows: doubled while that helps; 1 if none helps."""
+    """The largest number of leaves whose error on held-out rows is not surely above the least; 1 if no split helps.
+
+    Numbers are doubled until the error is larger three times in a row. Of those that are as good as the best, to a
+    standard error of the difference, the largest: a split too many costs a few donors; one too few leaves dependence in
+    the leaves, so that drawn values differ from real ones and a test flags features that add nothing.
+    """
     held = np.random.default_rng(seed).permutation(len(others)) % HELD_OUT == 0
     if held.sum() < LEAST or (~held).sum() < 2 * LEAST:
         return 1
-    middle = aim[~held].mean(axis=0)
-    best, least, leaves = 1, float(np.square(aim[held] - middle).mean()), 2
     train, labels = others[~held], aim[~held]
-    while leaves <= len(train) // LEAST:
-        tree = _tree(leaves, seed).fit(train, labels)
-        error = float(np.square(aim[held] - tree.predict(others[held])).mean())
-        if error < least:
-            best, least = leaves, error
-        elif leaves > 4 * best:  # worse twice in a row
-            break
+    least = LEAST - LEAST // HELD_OUT  # the same share of these rows
+    errors, leaves, best = {1: _squares(aim[held] - labels.mean(axis=0))}, 2, 1
+    while leaves <= len(train) // least and leaves <= 8 * best:
+        tree = _tree(leaves, least, seed).fit(train, labels)
+        errors[leaves] = _squares(aim[held] - tree.predict(others[held]).reshape(aim[held].shape))
+        best = min(errors, key=lambda k: errors[k].mean())
         leaves *= 2
-    return best
+    if best == 1:
+        return 1
+    above = {k: error - errors[best] for k, error in errors.items()}
+    return max(k for k, more in above.items() if more.mean() <= more.std() / np.sqrt(len(more)))
+
+
+def _squares(off: Floats) -> Floats:
+    """The squared error of each row."""
+    return np.asarray(np.square(off.reshape(len(off), -1)).sum(axis=1))
 
 
 def leaves_of(tree: Any, others: Floats, axes: Sequence[Axis]) -> tuple[Indices, tuple[str, ...]]:

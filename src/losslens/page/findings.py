@@ -69,7 +69,8 @@ def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
     if regions is None or not shown:
         return None
     keys = ("rule", "depth", "n", "pfi", "low", "high", "contrast", "p")
-    tree = [{key: getattr(one, key) for key in keys} for one in shown]
+    whole = regions.features[name]
+    tree = [{key: getattr(one, key) for key in keys} | {"error": whole.given(one.rows).error} for one in shown]
     return {"sentences": [region(text) for text in regions.sentences], "tree": tree}
 
 

@@ -17,7 +17,7 @@ DAY = 24 * 3600 * 1000.0
 DIGITS = (6, 9, 12, 15, 17)  # as few as distinguish the values; 17 distinguish all
 
 
-LONGEST = 48  # letters of a name in a sentence
+LONGEST = 72  # letters of a name in a sentence
 
 
 def kind_of(column: Distinct) -> str:
@@ -118,9 +118,9 @@ def _text(value: Any, digits: int, signed: bool = False) -> str:
 
 
 def cut(name: str) -> str:
-    """A name of at most 48 letters; of longer ones both ends.
+    """A name of at most 72 letters; of longer ones both ends.
 
-    >>> cut("hr"), cut("a" * 40 + "b" * 40)
-    ('hr', 'aaaaaaaaaaaaaaaaaaaaaaaa…bbbbbbbbbbbbbbbbbbbbbbb')
+    >>> cut("hr"), cut("a" * 60 + "b" * 60)
+    ('hr', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb')
     """
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -14,11 +15,11 @@ import numpy as np
 from losslens.page import charts
 from losslens.page.packing import Box, safe_json
 from losslens.page.plain_error import leading
-from losslens.text import in_digits
+from losslens.text import Sentence, in_digits
 
 # Each uses those before it; joined, they are one script.
 SCRIPTS = (
-    "dom", "focus", "data", "groups", "intervals", "columns",
+    "dom", "focus", "data", "told", "groups", "intervals", "columns",
     "ranking", "scales", "charts", "categories", "findings", "feature",
     "quality", "segments", "for_whom", "compared", "together", "rows",
     "python", "bar", "table", "csv", "address", "main",
@@ -29,6 +30,7 @@ def html(summary: dict[str, Any]) -> str:
     """The page of a summary, as `losslens.page.summary` makes it."""
     import jinja2
 
+    summary = with_minus(summary)
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(asset), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -51,9 +53,27 @@ def html(summary: dict[str, Any]) -> str:
     )
 
 
+WRITTEN = {"words", "told", "sentence", "sentences", "rule", "contrast", "caution", "remark", "how"}  # keys of texts
+
+
+def with_minus(tree: Any, written: bool = False) -> Any:
+    """The summary with a minus sign, not a hyphen, before the numbers of its texts, as the script writes them."""
+    if isinstance(tree, dict):
+        return {key: with_minus(value, written or key in WRITTEN) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [with_minus(one, written) for one in tree]
+    if not written or not isinstance(tree, str):
+        return tree
+    text = re.sub(r"(?<![^\s(“])-(?=\d)", "−", tree)
+    if isinstance(tree, Sentence):
+        text = Sentence(text)
+        text.claim = tree.claim
+    return text
+
+
 def short(number: float | None, like: float | None = None) -> str:
     """A number within text: four digits, or as many decimals as `like` has so, or a dash where there is none."""
-    return "–" if number is None or not np.isfinite(number) else in_digits(number, like)
+    return "–" if number is None or not np.isfinite(number) else in_digits(number, like).replace("-", "−")
 
 
 def chance(p: float | None) -> str:

@@ -224,6 +224,7 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
     of nothing shuffled where the interval of the importance reaches 0.
     """
     score, place = summary["score"], {feature["name"]: k for k, feature in enumerate(summary["features"])}
+    described = {feature["name"]: feature.get("description", "") for feature in summary["features"]}
     shown = (summary if score is None else score)["features"][:LEADING]
     entries = [(feature["name"], feature["models"][0]) for feature in shown]
     pfi = [one["pfi"] for _, one in entries]
@@ -237,8 +238,8 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
     rows = []
     for name, one in entries:
         low, high = sorted([_end(plain, one["low"]), _end(plain, one["high"])], key=lambda end: (end is None, end))
-        row = {"name": name, "place": place[name], "value": plain.after(one["pfi"]), "low": low, "high": high}
-        rows.append(row | {"sure": is_sure(one["p"]), "p": one["p"]})
+        row = {"name": name, "description": described[name], "place": place[name], "value": plain.after(one["pfi"])}
+        rows.append(row | {"low": low, "high": high, "sure": is_sure(one["p"]), "p": one["p"]})
     shown_values = [value for row in rows for value in (row["value"], row["low"], row["high"]) if value is not None]
     times = "×" if plain.times else ""
     first, last = min([plain.now, *shown_values]), max([plain.now, *shown_values])

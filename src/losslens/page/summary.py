@@ -68,6 +68,7 @@ class ShownModel:
     by: str | None
     target_name: str  # what is predicted, in the reader's words
     X: Table  # all rows that were given
+    descriptions: Mapping[str, str]  # of columns and groups of columns
 
 
 def summarise(
@@ -226,6 +227,7 @@ def _feature(
     tick(1)
     return {
         "name": one.name,
+        "description": shown.descriptions.get(one.name, ""),
         "column": None if group else one.columns[0],
         "kind": kind,
         "ordered": column is not None and column.ordered,

@@ -57,8 +57,10 @@ def words(
     careful += [remark(note) for note in first.notes[1:]]
     careful += dict.fromkeys([*_doubts(first), *([] if share is None else _doubts_of_shares(share))])
     careful = list(filter(None, careful))
+    useless = careful[0].claim == no_better.__name__  # what it depends on says nothing then
+    matters, caution = (careful[:1], careful[1:2]) if useless else (what_matters(ranking), careful[:1])
     return {
-        "opening": [how_well(scores or models, target, n_given), *what_matters(ranking), *careful[:1]],
+        "opening": [how_well(scores or models, target, n_given), *matters, *caution],
         "headline": headline(name, first, ends),
         "sentences": list(filter(None, [*of_shares, *tested_features(ranking)])),
         "computed": list(filter(None, computed)),
@@ -177,7 +179,7 @@ def doubtful(caution: str) -> str:
 
 def _doubts(first: Importances) -> list[Sentence]:
     order = first._ranked
-    return [*map(doubtful, sentences([one.name for one in order], [one.caution for one in order], "Importance of"))]
+    return [*map(doubtful, sentences([one.name for one in order], [one._caution for one in order], "Importance of"))]
 
 
 def _doubts_of_shares(share: ShapleyImportance) -> list[Sentence]:

@@ -32,7 +32,8 @@ def draw_lines(shown: FeaturePicture, ax: Axes) -> None:
     places = scale(shown.values[0], shown.weights)
     bend(ax.yaxis, shown.look.scale, shown.curve)
     _draw_mean(ax, shown, places)
-    _draw_band(ax, shown, places)
+    if (band := shown.band) is not None:
+        fill_band(ax, places, band.low, band.high, shown.colour, f"{band.level:.0%} band of {shown.curve_name}")
     if shown.level is not None:
         ax.axhline(shown.level, label=f"PFI, {number(shown.level)}", zorder=4, **DASHED)
     strip = draw_strip(ax, places, shown.weights, shown.distribution)
@@ -89,7 +90,7 @@ def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
             some = np.isfinite(curve)
             ax.plot(places.at[some], curve[some], marker, markersize=4.5, **style)
         else:
-            _trace(ax, places, curve, marker=marker, linestyle=dashes, linewidth=1.3, **style)
+            trace(ax, places, curve, marker=marker, linestyle=dashes, linewidth=1.3, **style)
     return drawn
 
 
@@ -114,7 +115,9 @@ def _draw_mean(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
     """The strong curve; points sized by weight where the values are separate estimates."""
     faded = shown.faded
     if not shown.scattered:
-        _mean_line(ax, places, shown, faded)
+        strong: dict[str, Any] = {"color": shown.colour, "linewidth": 2.4, "zorder": 5, "label": shown.curve_name}
+        weak = {"linestyle": (0, (2, 1.3)), "linewidth": 1.5}
+        faded_line(ax, places, shown.curve, faded, weak, marker="o", **strong)
         return
     finite = np.isfinite(shown.curve)
     area = np.ones(len(places.at)) if shown.weights is None else shown.weights / shown.weights.max()
@@ -130,20 +133,17 @@ def _draw_mean(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
         ax.scatter(places.at[finite], shown.curve[finite], s=size[finite], label=label, **style)
 
 
-def _mean_line(ax: Axes, places: Scale, shown: FeaturePicture, faded: NDArray[np.bool_]) -> None:
-    """The strong curve; pale and dashed where most replaced rows are unlike any real one."""
-    colour = shown.colour
-    strong: dict[str, Any] = {"color": colour, "linewidth": 2.4, "zorder": 5, "label": shown.curve_name}
-    if not faded.any():
-        _trace(ax, places, shown.curve, marker="o", **strong)
-        return
-    weak = strong | {"color": paler(colour), "linestyle": (0, (2, 1.3)), "linewidth": 1.5, "label": None}
-    part = widened(faded[places.present])
-    part = np.append(part, faded[places.absent])
-    _trace(ax, places, np.where(part, shown.curve, np.nan), marker="", **weak)
-    _trace(ax, places, np.where(faded, np.nan, shown.curve), marker="o", **strong)
-    hollow = weak | {"markerfacecolor": "white", "linestyle": "none", "markeredgecolor": colour, "zorder": 5.5}
-    _trace(ax, places, np.where(faded, shown.curve, np.nan), marker="o", **hollow)
+def faded_line(
+    ax: Axes, places: Scale, curve: Floats, faded: NDArray[np.bool_], weak: dict[str, Any], **strong: Any
+) -> None:
+    """A strong curve, with this weak style and hollow markers where most replaced rows are unlike any real one."""
+    trace(ax, places, np.where(faded, np.nan, curve) if faded.any() else curve, **strong)
+    if faded.any():
+        weak = strong | {"color": paler(strong["color"]), "label": None} | weak
+        part = np.append(widened(faded[places.present]), faded[places.absent])
+        trace(ax, places, np.where(part, curve, np.nan), **weak | {"marker": ""})
+        hollow = {"markerfacecolor": "white", "linestyle": "none", "markeredgecolor": strong["color"]}
+        trace(ax, places, np.where(faded, curve, np.nan), **weak | hollow | {"zorder": strong["zorder"] + 0.5})
 
 
 def widened(faded: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -154,24 +154,22 @@ def widened(faded: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return wider
 
 
-def _draw_band(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
-    band = shown.band
-    if band is None:
-        return
-    style: dict[str, Any] = {"color": shown.colour, "alpha": 0.22, "zorder": 4, "gid": BAND}
-    at, label = places.at[places.present], f"{band.level:.0%} band of {shown.curve_name}"
-    if len(at) > 1:
-        low, high = band.low[places.present], band.high[places.present]
-        ax.fill_between(at, low, high, linewidth=0, label=label, **style)
-    alone = at if len(at) == 1 else at[:0]  # a single value and the missing one have no line
-    alone = np.append(alone, places.at[places.absent])
-    if len(alone):
-        ends = slice(len(band.low) - len(alone), None)
-        style |= {"linewidth": 5, "label": None if len(at) > 1 else label}
-        ax.vlines(alone, band.low[ends], band.high[ends], **style)
+def fill_band(
+    ax: Axes, places: Scale, low: Floats, high: Floats, colour: str, label: str, *, joined: bool = True
+) -> None:
+    """A band around a curve; a single value and the missing one, or all that are not joined, have a bar each."""
+    style: dict[str, Any] = {"color": colour, "alpha": 0.22, "zorder": 4, "gid": BAND}
+    area = joined and len(places.at[places.present]) > 1
+    if area:
+        at, here = places.at[places.present], places.present
+        ax.fill_between(at, low[here], high[here], linewidth=0, label=label, **style)
+    alone = places.absent if area else slice(0, len(places.at))
+    if len(places.at[alone]):
+        style |= {"linewidth": 5, "label": None if area else label}
+        ax.vlines(places.at[alone], low[alone], high[alone], **style)
 
 
-def _trace(ax: Axes, places: Scale, curve: Floats, *, marker: str, **style: Any) -> None:
+def trace(ax: Axes, places: Scale, curve: Floats, *, marker: str, **style: Any) -> None:
     """One curve, with markers if its values are few; the missing value is a separate point."""
     at, values = places.at[places.present], curve[places.present]
     if len(at):

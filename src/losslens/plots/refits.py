@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas
-from losslens.plots.canvas import BAND, BLUE, PALE, SINGLE
+from losslens.plots.canvas import BLUE, PALE, SINGLE
 from losslens.plots.importance_axis import bend, check_scale
-from losslens.plots.lines import dress_curves
+from losslens.plots.lines import dress_curves, fill_band, trace
 from losslens.plots.look import Look, Names
 from losslens.plots.marked_rows import Dots, Series, draw_series
 from losslens.plots.options import name_features, one_colour
@@ -31,24 +31,14 @@ def plot_refit_curve(curve: RefitCurve, ax: Axes | None, look: Look) -> Axes:
     ax = canvas.new_axes() if ax is None else ax
     places = scale_of(curve.grid, None)
     bend(ax.yaxis, look.scale, curve.importance)
-    at, here, separate = places.at, places.present, places.kind == "word"  # nothing lies between words
     for k, one in enumerate(folds):
-        label = count(len(curve.folds), "fold") if k == 0 else None
-        style: dict[str, Any] = {"color": PALE, "linewidth": 0.8, "marker": "." if separate else None}
-        ax.plot(at[here], one[here], label=label, zorder=1, gid=SINGLE, **style)
-    mean, low, high = curve.importance, curve.importance - curve.reach, curve.importance + curve.reach
-    name = f"{curve.level:.0%} for the learner"
-    if separate:
-        ax.vlines(at[here], low[here], high[here], color=colour, label=name, zorder=2, gid=BAND)
-        ax.plot(at[here], mean[here], "D", color=colour, label="mean", zorder=3)
-    else:
-        style = {"color": colour, "alpha": 0.22, "linewidth": 0, "gid": BAND}
-        ax.fill_between(at[here], low[here], high[here], label=name, zorder=2, **style)
-        ax.plot(at[here], mean[here], color=colour, linewidth=2.4, label="mean", zorder=3)
-    if places.missing:
-        absent = places.absent
-        ax.plot(np.tile(at[absent], len(folds)), folds[:, absent].ravel(), ".", color=PALE, zorder=1, gid=SINGLE)
-        ax.errorbar(at[absent], mean[absent], curve.reach[absent], fmt="D", color=colour, zorder=3)
+        style: dict[str, Any] = {"color": PALE, "linewidth": 0.8, "zorder": 1, "gid": SINGLE}
+        trace(ax, places, one, marker=".", label=count(len(curve.folds), "fold") if k == 0 else None, **style)
+    mean, name = curve.importance, f"{curve.level:.0%} for the learner"
+    joined = places.kind != "word"  # nothing lies between words
+    fill_band(ax, places, mean - curve.reach, mean + curve.reach, colour, name, joined=joined)
+    style = {"color": colour, "linewidth": 2.4, "linestyle": "-" if joined else "none", "label": "mean", "zorder": 5}
+    trace(ax, places, mean, marker="o", **style)
     dress_curves(ax, places, shorten(names.title(curve.name), 60), curve.what)
     notes = ["intervals: for each value separately"]
     notes += ["folds are drawn over the values of their test rows"] if look.curves else []
@@ -62,13 +52,11 @@ def _draw_words(curve: RefitCurve, folds: Floats, ax: Axes | None, names: Names,
     numbers = np.array([mean, mean - curve.reach, mean + curve.reach])
     style = {"color": PALE, "label": count(len(folds), "fold"), "zorder": 2.5}
     dots = Dots(folds, ".", style) if len(folds) else None
-    values, ranked = (
-        [value_label(value) for value in curve.grid],
-        np.argsort(-np.nan_to_num(mean, nan=-np.inf), kind="stable"),
-    )
+    values = [value_label(value) for value in curve.grid]
+    ranked = np.argsort(-np.nan_to_num(mean, nan=-np.inf), kind="stable")
     series = [Series("mean", colour, numbers)]
     ax, order = draw_series(ax, Look(scale=look.scale), values, ranked, series, curve.what, repeats=dots)
     ax.set_ylabel(shorten(names.title(curve.name), 40), parse_math=False)
-    notes = noted([names.of(curve.name)], [curve.caution])
+    notes = [f"lines: {curve.level:.0%} for the learner", *noted([names.of(curve.name)], [curve.caution])]
     canvas.caption(ax, notes + not_shown(len(curve.grid) - len(order), "less important value"))
     return ax

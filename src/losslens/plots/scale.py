@@ -115,13 +115,15 @@ def _number_ticks(ax: Axes, places: Scale) -> None:
     if places.kind == "date":
         locator = _date_locator(*ends, points)
         formatter = dates.ConciseDateFormatter(locator)
-    if places.missing:
-        high = float(places.at[places.absent.start - 1]) if places.absent.start else -np.inf
-        locator = MissingLocator(locator, high, places.at[places.absent])
-        formatter = MissingFormatter(formatter, places.missing)
+    ax.margins(x=0.03)
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(formatter)
-    ax.margins(x=0.03)
+    if places.missing:  # named on lines below, clear of the numbers, of which none is beyond the largest
+        ticks = [tick for tick in locator() if len(at) and tick <= ends[1]]
+        names = [*formatter.format_ticks(ticks), *("\n" * k + name for k, name in enumerate(places.missing, 1))]
+        ax.xaxis.set_ticks([*ticks, *places.at[places.absent]], names)
+        fixed = ax.xaxis.get_major_formatter()
+        fixed.set_offset_string(formatter.get_offset())  # type: ignore[attr-defined]
 
 
 def _date_locator(low: float, high: float, points: float) -> ticker.Locator:
@@ -164,50 +166,3 @@ def word_ticks(axis: Axis, at: Floats, words: Sequence[str], points: float, turn
         axis.set_tick_params(rotation=35)
         for text in axis.get_ticklabels():
             text.set(ha="right", rotation_mode="anchor")
-
-
-class MissingLocator(ticker.Locator):
-    """The ticks of another locator up to the largest value, and one for each missing value."""
-
-    def __init__(self, inner: ticker.Locator, high: float, missing: Floats) -> None:
-        self.inner, self.high, self.missing = inner, high, missing
-
-    def set_axis(self, axis: Any) -> None:
-        """Both use the same axis."""
-        super().set_axis(axis)
-        self.inner.set_axis(axis)
-
-    def __call__(self) -> Any:
-        """The ticks."""
-        inner = [tick for tick in self.inner() if tick <= self.high]
-        return np.array([*inner, *self.missing])
-
-    def tick_values(self, vmin: float, vmax: float) -> Any:
-        """The ticks between two values."""
-        inner = [tick for tick in self.inner.tick_values(vmin, vmax) if tick <= self.high]
-        return np.array([*inner, *self.missing])
-
-
-class MissingFormatter(ticker.Formatter):
-    """The labels of another formatter, and those of missing values on lines below, clear of the numbers."""
-
-    def __init__(self, inner: ticker.Formatter, names: Sequence[str]) -> None:
-        self.inner, self.names = inner, names
-
-    def set_axis(self, axis: Any) -> None:
-        """Both use the same axis."""
-        super().set_axis(axis)
-        self.inner.set_axis(axis)
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
-        """The label of one tick."""
-        return self.inner(x, pos)
-
-    def format_ticks(self, values: Any) -> list[str]:
-        """The labels of all ticks; missing values are the last."""
-        below = ["\n" * line + name for line, name in enumerate(self.names, start=1)]
-        return [*self.inner.format_ticks(values[: len(values) - len(below)]), *below]
-
-    def get_offset(self) -> str:
-        """The offset or power of ten that the other formatter takes out of its labels."""
-        return self.inner.get_offset()

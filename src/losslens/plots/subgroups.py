@@ -15,7 +15,7 @@ from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import COLOURS, INK, LINE, LOOKS
 from losslens.plots.feature_data import FeaturePicture, show
 from losslens.plots.importance_axis import bend, check_scale
-from losslens.plots.lines import MARKED, draw_strip, dress_curves, widened
+from losslens.plots.lines import draw_strip, dress_curves, faded_line
 from losslens.plots.look import Look, Names
 from losslens.plots.marked_rows import separate_rows, shift_of
 from losslens.plots.options import check, check_colours, colours
@@ -194,24 +194,15 @@ def _trace(
 ) -> None:
     """One group; its importance is marked at the right end of the axes."""
     colour, dashes, marker = look
-    finite = np.isfinite(group.curve)
-    line = finite.copy()
-    line[places.present.stop :] = False
-    style: dict[str, Any] = {"color": colour, "markersize": 4, "zorder": 4}
-    if line.any():
-        marked_values = marker if scattered or line.sum() <= MARKED else None
-        drawn = style | {"linestyle": "none" if scattered else dashes, "marker": marked_values}
-        at, curve, faded = places.at[line], group.curve[line], group.faded[line]
-        ax.plot(at, np.where(faded, np.nan, curve), linewidth=1.8, label=name, **drawn)
-        if faded.any():
-            pale = {"linewidth": 0.9, "alpha": 0.55, "markerfacecolor": "white", "zorder": 3.5}
-            ax.plot(at, np.where(widened(faded), curve, np.nan), **(drawn | pale))
-    style["markersize"] = 6
-    if finite[places.absent].any():
-        label = None if line.any() else name
-        ax.plot(places.at[places.absent], group.curve[places.absent], marker, linestyle="none", label=label, **style)
+    style: dict[str, Any] = {"color": colour, "linewidth": 1.8, "zorder": 4, "label": name, "marker": marker}
+    weak = {"linewidth": 0.9, "alpha": 0.55}
+    known = np.isfinite(group.curve)  # a group may lack values of the grid, which its line passes
+    named = zip(places.missing, known[places.absent], strict=True)
+    own = replace(places, at=places.at[known], missing=tuple(missing for missing, held in named if held))
+    line = style | {"linestyle": "none" if scattered else dashes}
+    faded_line(ax, own, group.curve[known], group.faded[known], weak, **line)
     if group.level is not None and marked:
-        ax.plot(1, group.level, "<", transform=ax.get_yaxis_transform(), clip_on=False, **style)
+        ax.plot(1, group.level, "<", transform=ax.get_yaxis_transform(), clip_on=False, color=colour, markersize=6)
 
 
 def _draw_dots(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from losslens.losses import is_scorer
+from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.passes.task import Options, default_loss, prepare
 from losslens.progress import Tick, bar
+from losslens.refits.added_information import ConvexLoss, convex_form
 from losslens.refits.learner import Learner, named
 from losslens.results.row_changes import How, LeftOut
 from losslens.tables import checks
@@ -38,33 +41,28 @@ class LeaveOutFits:
 
     def result(self, block: Indices | None) -> LeftOut:
         """Make the fits and compare the losses."""
-        learner, folds, tables = self.learner, len(self.learner.splits), 1 + len(self.features)
-        total, means, title = np.zeros((tables, learner.table.n)), np.empty((folds, tables)), ""
-        noise = TrainingNoise(np.zeros(learner.table.n), *np.zeros((2, len(self.features), learner.table.n)))
-        todo = [(k, t) for k in range(folds) for t in range(tables)]
+        learner, folds = self.learner, len(self.learner.splits)
+        todo = [(k, t) for t in range(1 + len(self.features)) for k in range(folds)]
         with bar(len(todo), "fitting without features", learner.options.progress, "fits") as tick:
-            for k, t, losses, name in choose_workers(learner.options.n_jobs).map(LeaveOutFits.one, self, todo, tick):
-                title, test = name, learner.splits[k][1]
-                total[t, test] += losses[test]
-                means[k, t] = _fold_mean(losses[test], learner.weight, test)
-                noise.add(t - 1, losses)
-        return self._result(total, means, noise, block, title)
+            fits = choose_workers(learner.options.n_jobs).map(LeaveOutFits.one, self, todo, tick)
+            full, rest = list(islice(fits, folds)), (list(islice(fits, folds)) for _ in self.features)
+            return self._result(full, rest, block)
 
-    def one(self, which: tuple[int, int], tick: Tick) -> tuple[int, int, Floats, str]:
-        """The losses of one fit on all rows, (n,); an error names its fold and feature."""
+    def one(self, which: tuple[int, int], tick: Tick) -> Fit:
+        """One fit: an error names its fold and feature."""
         k, t = which
         try:
-            losses, title = self._losses(k, t)
+            fit = self._fit(k, t)
         except Exception as error:
             without = f" without {self.features[t - 1].name!r}" if t else ""
             fold = f"fold {k + 1} of {len(self.learner.splits)}{without}"
             hint = "; a learner that names its columns needs how='constant'" if t and self.how == "drop" else ""
             raise named(error, fold, hint) from error
         tick(1)
-        return k, t, losses, title
+        return fit
 
-    def _losses(self, k: int, t: int) -> tuple[Floats, str]:
-        """The losses of all tested rows by the fit on the k-th training rows and the t-th table, (n,), and a title."""
+    def _fit(self, k: int, t: int) -> Fit:
+        """The fit on the k-th training rows and the t-th table, and its losses on all tested rows."""
         train, test = self.learner.splits[k]
         learner = replace(self.learner, table=self._table(t))
         model = as_model(learner.fitted(train, learner.y))
@@ -79,8 +77,10 @@ class LeaveOutFits:
         prediction = task.engine.respond(table)
         loss.check_prediction(prediction)
         losses = np.full(learner.table.n, np.nan)
-        losses[rows] = replace(task.sample, prediction=prediction).with_loss(loss).loss
-        return losses, loss.title
+        sample = replace(task.sample, prediction=prediction).with_loss(loss)
+        losses[rows] = sample.loss
+        classes = None if model.classes is None else np.asarray(model.classes).tolist()
+        return Fit(loss, losses, prediction, sample.y, classes)
 
     @property
     def tested(self) -> Indices:
@@ -92,58 +92,77 @@ class LeaveOutFits:
         without = _without_columns if self.how == "drop" else _with_constant_columns
         return without(self.learner.table, self.features[t - 1].columns) if t else self.learner.table
 
-    def _result(self, total: Floats, means: Floats, noise: TrainingNoise, block: Indices | None, title: str) -> LeftOut:
-        """From the losses of each row, summed over the folds that test it, (1 + p, n), and their means, (M, 1 + p)."""
-        n, splits = self.learner.table.n, self.learner.splits
-        times = np.bincount(np.concatenate([test for _, test in splits]), minlength=n)
-        losses = np.divide(total, np.maximum(times, 1), out=total)
-        losses[:, times == 0] = np.nan
+    def _result(self, full: list[Fit], rest: Iterable[list[Fit]], block: Indices | None) -> LeftOut:
+        """From the fits with all features, and those without each, one for each fold."""
+        n, splits, p = self.learner.table.n, self.learner.splits, len(self.features)
+        share = np.zeros((len(splits), n))  # of each fit in a row's numbers: those of folds that test it
+        for k, (_, test) in enumerate(splits):
+            share[k, test] += 1
+        times = share.sum(axis=0)
+        share /= np.maximum(times, 1)
         weight = np.where(times > 0, checks.row_weights(self.learner.weight, n), 0.0)
         weight = weight / weight.sum()
         tested, trained = (sum(len(pair[side]) for pair in splits) for side in (1, 0))
+        loss, (local, noise, added), per_fold = _mean(full, share), np.zeros((3, n, p)), np.empty((len(splits), p))
+        form = _common_form(full)
+        for j, fits in enumerate(rest):
+            changes = np.stack([one.losses - whole.losses for one, whole in zip(fits, full, strict=True)])
+            local[:, j] = _mean(fits, share) - loss
+            noise[:, j] = trained / tested * _variance(changes)
+            pairs = zip(changes, splits, strict=True)
+            per_fold[:, j] = [_fold_mean(change[test], self.learner.weight, test) for change, (_, test) in pairs]
+            if form is not None:
+                less, whole = (form.scale(np.stack([one.prediction for one in some])) for some in (fits, full))
+                rows = self.tested
+                added[rows, j] = form.corrected(full[0].y, less, whole, weight[rows], share[:, rows])
+        local[times == 0] = np.nan
         return LeftOut(
             features=tuple(one.name for one in self.features),
-            local=(losses[1:] - losses[0]).T,
-            loss=losses[0].copy(),  # the others are not held with it
+            local=local,
+            loss=loss,
             weight=weight,
-            error=float(weight[times > 0] @ losses[0, times > 0]),
+            error=float(weight[times > 0] @ loss[times > 0]),
             block=block,
-            per_fold=means[:, 1:] - means[:, :1],
+            per_fold=per_fold,
             correction=1 / len(splits) + tested / trained,
             how=self.how,
-            training_variance=noise.variance(trained / tested),
-            title=title,
+            training_variance=noise,
+            fitting_noise=None if form is None else added,
+            title=full[0].loss.title,
             backend=self.learner.table.backend,
             row_labels=self.learner.table.row_labels,
         )
 
 
-@dataclass(eq=False)
-class TrainingNoise:
-    """How much the change of each row's loss varies between the fits: running means and sums of squares."""
+class Fit(NamedTuple):
+    """What one fit predicts for the tested rows of the classes that it knows, and loses, (n,), NaN elsewhere."""
 
-    fits: Floats  # (n,): fits so far that have predicted the row
-    mean: Floats  # (p, n)
-    squares: Floats  # (p, n)
-    full: Floats | None = None  # (n,): losses of the fit with all features
+    loss: Loss
+    losses: Floats
+    prediction: NDArray[Any]
+    y: Any  # as the loss takes it
+    classes: list[Any] | None
 
-    def add(self, j: int, losses: Floats) -> None:
-        """The losses of the next fit, (n,): first that with all features (-1), then those without each."""
-        if j < 0:
-            self.full = losses
-            self.fits += ~np.isnan(losses)
-            return
-        assert self.full is not None
-        change = losses - self.full
-        here = ~np.isnan(change)
-        off = np.where(here, change - self.mean[j], 0.0)
-        self.mean[j] += off / np.maximum(self.fits, 1)
-        self.squares[j] += off * np.where(here, change - self.mean[j], 0.0)
 
-    def variance(self, factor: float) -> Floats:
-        """A multiple of the variance of each row and feature, (n, p), in place of the sums; 0 after one fit alone."""
-        self.squares *= factor / np.maximum(self.fits - 1, 1)
-        return self.squares.T
+def _common_form(fits: list[Fit]) -> ConvexLoss | None:
+    """The loss on its scale; None where there is none, and where fits know other classes or there is one alone."""
+    first = fits[0]
+    alike = all(one.prediction.shape == first.prediction.shape and one.classes == first.classes for one in fits)
+    return convex_form(first.loss) if alike and len(fits) > 1 else None
+
+
+def _mean(fits: list[Fit], share: Floats) -> Floats:
+    """The losses of the rows, each over the fits that have not been fitted to it; NaN where there are none."""
+    losses = sum(np.where(part > 0, one.losses, 0.0) * part for one, part in zip(fits, share, strict=True))
+    return np.where(share.any(axis=0), losses, np.nan)
+
+
+def _variance(changes: Floats) -> Floats:
+    """The variance over the fits that have predicted a row, (K, n) -> (n,); 0 after one alone."""
+    here = ~np.isnan(changes)
+    count = here.sum(axis=0)
+    off = np.where(here, changes - np.where(here, changes, 0.0).sum(axis=0) / np.maximum(count, 1), 0.0)
+    return np.asarray(np.square(off).sum(axis=0) / np.maximum(count - 1, 1))
 
 
 def leave_out_fits(learner: Learner, features: Any, how: How, loss: Any) -> LeaveOutFits:

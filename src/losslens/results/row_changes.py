@@ -77,11 +77,14 @@ class RowChanges(Ranked, Inference):
         if units < 3:
             what = "rows" if self.block is None else "groups"
             raise ValueError(f"a standard error needs at least 3 {what} with weight; there are {units}")
-        local = np.where(np.isnan(self.local), 0.0, self.local)
-        moved = influence_on_mean(local, weight, self.block)
+        return self._of_changes(self.local, weight)
+
+    def _of_changes(self, local: Floats, weight: Floats) -> Estimates:
+        """Means of changes of the rows, (n, p), of these weights."""
+        moved = influence_on_mean(np.where(np.isnan(local), 0.0, local), weight, self.block)
         influences = tuple(Influence(column) for column in moved.T)
         return Estimates.of_covariance(
-            self.features, mean_of(self.local, weight), cross_products(moved),
+            self.features, mean_of(local, weight), cross_products(moved),
             effective_number(by_unit(weight, self.block)), skewness=np.array([one.skewness for one in influences]),
             cubes=cubed_differences(moved), unit="rows" if self.block is None else "groups", influences=influences,
             doubts=self._doubts,
@@ -209,6 +212,7 @@ class ConditionalImpact(RowChanges):
 
 
 How = Literal["drop", "constant"]
+NOISY_TEST = "p counts the noise of fitting a feature against it, and so finds few that add little"
 NONE_TESTED = "none of the chosen rows has a weight and is in the test set of a fold; choose others"
 
 
@@ -239,6 +243,9 @@ class LeftOut(RowChanges, Grouped):
     #: the variance of each row's change over training rows, (n, p): n_train/n_test times that between the fits; None:
     #: absent from older files
     training_variance: Floats | None = None
+    #: what the noise of fitting one more feature takes from each row's change, (n, p): tests are of the change with it,
+    #: that is of whether the feature adds information; None: tests are of the change
+    fitting_noise: Floats | None = None
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature.
@@ -257,7 +264,10 @@ class LeftOut(RowChanges, Grouped):
             raise ValueError("nothing is sampled here; use target='model' or target='learner'")
         return self._estimates.intervals(level)
 
-    _notes = (*RowChanges._notes, "standard errors are for these fits on new rows")
+    @property
+    def _notes(self) -> Sequence[str]:  # type: ignore[override]
+        kind = "a small p: the feature adds information" if self.fitting_noise is not None else NOISY_TEST
+        return *RowChanges._notes, "standard errors are for these fits on new rows", kind
 
     def _of_weight(self, weight: Floats) -> Estimates:
         """The importances over new rows of these weights, with the covariance of rows that are tested and trained on.
@@ -267,6 +277,9 @@ class LeftOut(RowChanges, Grouped):
         them. Rows of a group are taken as perfectly dependent, which is the most.
         """
         estimates = super()._of_weight(weight)
+        if self.fitting_noise is not None:
+            informative = self._of_changes(self.local + self.fitting_noise, weight)
+            estimates = replace(estimates, tested=replace(informative, skewness=np.zeros(0)))  # Student's test
         if self.training_variance is None:
             return estimates
         spread = weight[:, None] * np.sqrt(np.nan_to_num(self.training_variance))
@@ -328,6 +341,7 @@ class LeftOut(RowChanges, Grouped):
             self, local=self.local[chosen], loss=self.loss[chosen], weight=weight, error=error, block=block,
             per_fold=np.empty((0, len(self.features))), row_labels=take_labels(self.row_labels, chosen),
             training_variance=None if self.training_variance is None else self.training_variance[chosen],
+            fitting_noise=None if self.fitting_noise is None else self.fitting_noise[chosen],
         )  # fmt: skip
 
     at = property(lambda self: np.arange(len(self.weight)))  # positions of the rows

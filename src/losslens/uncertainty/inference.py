@@ -127,6 +127,7 @@ class Estimates(Frozen):
     doubts: tuple[str, ...] = ()  # p of them, or none: why a number, not only its interval, is to be taken with caution
     absent: Mapping[str, str] = field(default_factory=dict)  # why other names have no standard error
     scale: float = 0.0  # a number that these are parts of: differences within its rounding are 0
+    tested: Estimates | None = None  # the numbers that p-values are of, where these are others than the intervals'
     two_sided: bool = False  #: whether p-values are of the hypothesis that a number is 0, not at most 0
 
     @classmethod
@@ -193,7 +194,7 @@ class Estimates(Frozen):
         j = self.position(name)
         value, centre, error, units, skewness = self._each[j]
         low, high = around(value, centre, interval(centre, error, units, level, skewness))
-        p = self._p_value(centre, error, units, skewness)
+        p = float(self.p_values()[j])
         return Number(self.names[j], value, error, low, high, p, level, self.cautions[j])
 
     def difference(self, first: str, second: str, level: float = 0.95) -> Difference:
@@ -252,7 +253,7 @@ class Estimates(Frozen):
 
     def p_values(self) -> Floats:
         """p-values of the hypothesis of no importance, (p,): one-sided, or two-sided as `two_sided` says."""
-        return np.array([self._p_value(*one) for _, *one in self._each])
+        return np.array([self._p_value(*one) for _, *one in (self.tested or self)._each])
 
     def _p_value(self, centre: float, error: float, units: float, skewness: float) -> float:
         return (two_sided_p if self.two_sided else p_value)(centre, error, units, skewness)

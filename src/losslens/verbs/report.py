@@ -33,6 +33,7 @@ from losslens.rows.regions import RegionSearch
 from losslens.shapley.stopping import ShapleySettings
 from losslens.tables import checks
 from losslens.tables.columns import Distinct, array_column, is_missing
+from losslens.tables.features import unknown_feature
 from losslens.tables.frames import Table, as_table
 from losslens.tables.leakage import warn_of_target
 from losslens.tables.row_labels import row_names
@@ -66,6 +67,7 @@ def report(
     interactions: bool | int = True,
     title: str | None = None,
     target_name: str | None = None,
+    descriptions: Mapping[str, str] | None = None,
     rows: int = 5000,
     embed: Embed = "all",
     sample_weight: Any = None,
@@ -98,6 +100,9 @@ def report(
     target_name
         What is predicted, in the words of the page's readers, such as "bikes per hour"; by default the name of the
         series y.
+    descriptions
+        What columns or groups of columns are, in a few words, such as ``{"hr": "hour of the day"}``: shown beside their
+        names. By default those that pandas holds in ``X.attrs["descriptions"]``.
     rows
         The most rows to explain; if there are more, a random sample, which the page mentions.
     embed
@@ -122,6 +127,7 @@ def report(
     if not isinstance(embed, str) or embed not in EMBEDS:
         raise ValueError(f"embed is 'all', 'sample' or 'none': the rows that the file holds; got {embed!r}")
     target = target_in_words(target_name, y, as_table(X).names)
+    described = checked_descriptions(X, descriptions, as_table(X).names, features)
     named, data, most = checked_report(model, X, y, models, loss, by, shapley, interactions, rows, options)
     warn_of_target(X, y)
     scores: dict[str, Scores] = {}
@@ -137,7 +143,7 @@ def report(
 
     shown = ShownModel(
         title or f"Predicting {target}{named_by(model)}", f"losslens {version('losslens')}", data.columns, data.index,
-        data.n_given, data.y, data.by, target, as_table(X),
+        data.n_given, data.y, data.by, target, as_table(X), described,
     )  # fmt: skip
 
     first = next(iter(results.values()))
@@ -149,6 +155,20 @@ def report(
     with bar(len(first), "writing the report", progress, "features") as tick:
         summary = summarise(shown, results, shares, findings, complete, tick, scores)
     return Report(embedded(summary, embed, np.random.default_rng([data.options.random_state, 9])))
+
+
+def checked_descriptions(X: Any, given: Any, columns: Collection[str], features: Any) -> dict[str, str]:
+    """What columns are in a few words: as given, or as pandas holds it; a name that is unknown is an error."""
+    words = getattr(X, "attrs", {}).get("descriptions") if given is None else given
+    if not isinstance(words, Mapping) or not all(isinstance(text, str) for text in words.values()):
+        if given is not None:
+            raise TypeError(f"descriptions are a mapping, {{'hr': 'hour of the day'}}; got {given!r}")
+        return {}
+    names = [*columns, *(map(str, features) if isinstance(features, Mapping) else ())]
+    for name in words if given is not None else ():
+        if str(name) not in names:
+            raise ValueError(unknown_feature(str(name), names).replace("unknown feature", "descriptions: no column", 1))
+    return {str(name): text for name, text in words.items() if str(name) in names}
 
 
 def named_by(model: Any) -> str:
@@ -241,8 +261,6 @@ def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
     if by is None or (isinstance(by, str) and by in table.names):
         return None, by
     if isinstance(by, str):
-        from losslens.tables.features import unknown_feature
-
         raise ValueError(unknown_feature(by, table.names, "columns"))
     name, labels = str(getattr(by, "name", None) or "group"), checks.vector(by, table.n, "by", table.index)
     if name in table.names and _same_values(table.column(table.names.index(name)).array, labels):

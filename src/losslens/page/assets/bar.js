@@ -70,9 +70,19 @@ function drawPython(page) {
 // In a frame the clipboard may be forbidden: the text is selected then, to be copied by hand.
 async function copyPython() {
   const code = byId("python-code");
-  let done = false;
-  try { await navigator.clipboard.writeText(code.value); done = true; } catch { code.focus(); code.select(); }
+  const done = await copied(code.value);
+  if (!done) { code.focus(); code.select(); }
   byId("python-copied").textContent = done ? "Copied." : "Selected: copy it with your keyboard.";
+}
+
+async function copied(text) {
+  try { await navigator.clipboard.writeText(text); return true; } catch { return false; }
+}
+
+// The address holds what is shown: the feature, the chosen rows, the model.
+async function copyLink() {
+  byId("link").textContent = (await copied(location.href)) ? "Link copied" : "Copy the address of this page";
+  setTimeout(() => { byId("link").textContent = "Copy link"; }, 4000);
 }
 
 const chosenColumn = (page) => page.columns.find((column) => column.key === byId("condition-column").value);

@@ -148,7 +148,7 @@ function plotOf(view, side, v, ticks) {
   const tall = LINE + LINE_OF_MODEL * others.length;
   const upright = (kind, value) => line(kind, across(range, value), across(range, value), 0, tall);
   const marks = [
-    ...ticks.map((value) => upright("grid", value)), view.zero ? upright("zero strong", 0) : null,
+    ...ticks.map((value) => upright("grid", value)), view.now === null ? null : upright("zero strong", view.now),
     singles(drawn.map(({ curve }) => curve[v]), range, tall),
     svg("g", { class: "marked" }),
     all && finite(all[v]) ? svg("circle", { class: "everybody", cx: inPercent(across(range, all[v])), cy: LINE / 2, r: 5 }) : null,

@@ -77,7 +77,7 @@ function tip(page, side, row, event) {
   if (row === null) return;
   const { axis, curveOf } = page.view[side];
   const v = event.value ?? nearestValue(axis, event.x);
-  here.textContent = `row ${page.rowName(row)} at ${shortened(axis.words ? nameOf(axis.labels)(v) : axis.labels[v], 40)}: ${number(curveOf(row)[v])}`;
+  here.textContent = `row ${page.rowName(row)} at ${shortened(axis.words ? nameOf(axis.labels)(v) : labelOf(axis, v), 40)}: ${number(curveOf(row)[v])}`;
   const { clientWidth } = here.parentElement;
   here.style.left = `${Math.max(0, Math.min(event.sx + 14, clientWidth - here.offsetWidth - 4))}px`;
   here.style.top = `${Math.max(0, event.sy - 34)}px`;
@@ -180,6 +180,7 @@ function drawCurves(get, side, view) {
   drawModels(get, side, view);
   paintMean(get, side, colours(), colours()(inkOf(side, view.model)));
   get(`${side}-up`).axis_label = shortened(view.unit, 40);
+  get(`${side}-zero`).location = view.now ?? 0;
 }
 
 // The bands of all models, and the means of the others. There may be more models than colours: dashes distinguish them
@@ -284,6 +285,9 @@ function drawRows(get, side, { axis, bars, title }) {
   get(`${name}-title`).text = title;
 }
 
+// Numbers with the minus sign of the page; categories and dates as they are.
+const labelOf = ({ kind, labels }, v) => (kind === "number" ? withMinus(labels[v]) : labels[v]);
+
 const shortened = (label, most = 18) => (label.length > most ? `${label.slice(0, most - 1)}…` : label);
 
 // Colours are defined once, in the style sheet.
@@ -314,7 +318,7 @@ function paint(page, get) {
 
 function paintMean(get, side, colour, ink) {
   paintDotted(get, `${side}-mean`, ink, 1, ink);
-  paintDotted(get, `${side}-faded`, ink, Number(colour("faded-alpha")), colour("paper"));
+  paintDotted(get, `${side}-faded`, ink, Number(colour("faded-alpha")), ink);
   stroke(get, `${side}-bridge-of`, ink, 1);
 }
 

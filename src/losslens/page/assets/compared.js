@@ -2,7 +2,6 @@
 // rows they were computed in Python; errors of a subgroup are computed here, from the losses of its rows.
 
 const MODELS_AT_FIRST = 8; // features listed
-const SPREAD = 12; // where the largest importance is so many times the typical one, the scale is that of roots
 
 function compared(page) {
   if (!page.data.compared) return;
@@ -36,19 +35,20 @@ function drawErrors(page, base) {
   const some = !group.allRows && group.rows.length > 0;
   const errors = data.models.map((model, m) => (some ? errorInterval(data, m, group.rows, weight) : { value: model.error, low: model.error_low, high: model.error_high }));
   const differences = data.models.map((_, m) => (m === base ? null : some ? lossDifference(page, m, base) : pairOf(page, m, base)?.error));
-  const scale = spanOf(errors), apart = spanOf(differences.filter(Boolean));
+  const ofModel = (m, loss, ends) => page.told[m].text(page.told[m].of(loss), ends && page.told[m].ends(ends));
+  const scale = levelScale(errors.flatMap((one, m) => [one.value, one.low, one.high].map(page.told[m].of)), page.told[0].falls), apart = spanOf(differences.filter(Boolean));
   const head = (text, kind) => el("th", { scope: "col", class: kind }, text);
-  byId("models-head").replaceChildren(el("tr", {}, head("Model"), head(some ? "error in the subgroup" : `error (${data.loss.title})`, "bars"), head("95% interval", "number"),
-    head(some ? "all rows" : "best constant", "number"), some ? null : head("smaller by", "number"), head(["more than that of ", modelName(data.models[base].name)], "bars"), head("difference", "number"), head("95% interval", "number")));
+  byId("models-head").replaceChildren(el("tr", {}, head("Model"), head(`${data.loss.unit}${some ? ", in the subgroup" : ""}`, "bars"), head("95% interval", "number"),
+    head(some ? "all rows" : "best constant", "number"), some ? null : head("smaller by", "number"), head(["error less that of ", modelName(data.models[base].name)], "bars"), head(`difference (${data.loss.title})`, "number"), head("95% interval", "number")));
   byId("models-body").replaceChildren(...data.models.map((model, m) => el("tr", {},
     el("th", { scope: "row" }, el("span", { class: `model-ink model-${m % 5}` }, "● "), modelName(model.name)),
-    el("td", { class: "bars" }, estimate(`model-error-${m}`, errors[m].value, errors[m], scale, `model-${m % 5}`, `error of ${model.name}`)),
-    el("td", { class: "number" }, between(errors[m])),
-    el("td", { class: "number" }, number(some ? model.error : model.error_constant)),
+    el("td", { class: "bars" }, estimate(page, m, `model-error-${m}`, errors[m].value, errors[m], scale, `model-${m % 5}`, `error of ${model.name}`)),
+    el("td", { class: "number" }, page.told[m].between(errors[m]) || "–"),
+    el("td", { class: "number" }, finite(some ? model.error : model.error_constant) ? ofModel(m, some ? model.error : model.error_constant, errors[m]) : "–"),
     some ? null : el("td", { class: "number" }, finite(model.skill) ? percent(model.skill) : ""),
     m === base ? [el("td", { class: "bars quiet" }, "compared with this one"), el("td"), el("td")] : [
       el("td", { class: "bars" }, differenceBar(differences[m], apart, `error of ${model.name} less ${data.models[base].name}`)),
-      el("td", { class: "number" }, output(`model-difference-${m}`, differences[m].value, `difference of ${model.name}`)),
+      el("td", { class: "number" }, difference(`model-difference-${m}`, differences[m], `difference of ${model.name}`)),
       el("td", { class: "number" }, between(differences[m]))])));
 }
 
@@ -59,7 +59,7 @@ function lossDifference(page, first, second) {
   return meanWithInterval(apart, page.group.rows, page.weight);
 }
 
-// One scale for all models and features. Where one importance dwarfs the others it is that of square roots.
+// One scale for all models and features.
 function drawImportances(page, base) {
   const { data } = page;
   const more = byId("models-more");
@@ -67,15 +67,12 @@ function drawImportances(page, base) {
   const shown = more.dataset.all ? order : order.slice(0, MODELS_AT_FIRST);
   more.hidden = order.length <= MODELS_AT_FIRST;
   more.textContent = more.dataset.all ? `Show the first ${MODELS_AT_FIRST}` : `Show all ${order.length} features`;
-  const ends = shown.flatMap((f) => data.features[f].models.flatMap((entry, m) => [page.numbers[f][m].pfi, page.numbers[f][m].ends.low, page.numbers[f][m].ends.high])).filter(finite);
-  const sizes = shown.map((f) => mostOf(page, f)).sort((a, b) => a - b);
-  const rooted = sizes.at(-1) > SPREAD * sizes[Math.floor(sizes.length / 2)];
-  const bent = (value) => (rooted ? Math.sign(value) * Math.sqrt(Math.abs(value)) : value);
-  const [low, high] = extent([0, ...ends].map(bent));
-  const scale = (value) => 3 + (94 * (bent(value) - low)) / (high - low || 1);
-  byId("models-scale").textContent = `How much the error grows when the feature's values come from other rows (PFI)${page.group.allRows ? "" : ", in the subgroup"}. Lines: 95% intervals; one scale for all models${rooted ? ", of square roots, so that small ones can be seen beside large ones" : ""}. Differences are of all rows, paired: bold where the interval excludes 0, each for itself.`;
+  const levels = shown.flatMap((f) => data.models.flatMap((_, m) => { const { pfi, ends } = page.numbers[f][m]; return [0, pfi, ends.low, ends.high].map((change) => page.told[m].of(page.errors[m] + change)); }));
+  const [low, high] = extent(levels.filter(finite));
+  const scale = (value) => 3 + (94 * (value - low)) / (high - low || 1);
+  byId("models-scale").textContent = `${data.loss.measure} when the feature's values come from other rows (PFI)${page.group.allRows ? "" : ", in the subgroup"}. Ticks: as it is; lines: 95% intervals; one scale for all models. Differences are of the increases of the ${data.loss.title}, of all rows, paired: bold where the interval excludes 0. Intervals are not adjusted for multiple comparisons.`;
   const others = data.models.map((_, m) => m).filter((m) => m !== base);
-  byId("model-features-head").replaceChildren(el("tr", {}, el("th", { scope: "col" }, "Feature"), el("th", { scope: "col", class: "bars" }, el("span", { class: "hidden" }, "picture"), ticks(scale, low, high, rooted)),
+  byId("model-features-head").replaceChildren(el("tr", {}, el("th", { scope: "col" }, "Feature"), el("th", { scope: "col", class: "bars" }, el("span", { class: "hidden" }, "picture"), ticks(page, scale, low, high)),
     others.flatMap((m) => [el("th", { scope: "col", class: "number" }, modelName(data.models[m].name), " less ", modelName(data.models[base].name)), el("th", { scope: "col", class: "number" }, "95% interval")])));
   byId("model-features-body").replaceChildren(...shown.map((f) => el("tr", {},
     el("th", { scope: "row" }, el("button", { type: "button", class: "name label", title: data.features[f].name, onclick: () => page.openFeature(f, true) }, data.features[f].name)),
@@ -87,29 +84,26 @@ const mostOf = (page, f) => Math.max(...page.numbers[f].map(({ pfi }) => (finite
 
 function differenceCells(one, name, label) {
   if (!one) return [el("td"), el("td")];
-  const sure = one.low > 0 || one.high < 0;
-  return [el("td", { class: `number ${sure ? "sure" : ""}` }, output(name, one.value, `difference of ${label}`, 3)), el("td", { class: "number" }, finite(one.low) ? `${number(one.low, 3)} to ${number(one.high, 3)}` : "–")];
+  return [el("td", { class: `number ${isSure({ low: one.low, high: one.high }) ? "sure" : ""}` }, difference(name, one, `difference of ${label}`)), el("td", { class: "number" }, between(one))];
 }
 
 function modelBars(page, f, scale) {
   const feature = page.data.features[f];
   const tall = 13 * feature.models.length + 4;
-  const parts = [line("zero strong", scale(0), scale(0), 0, tall)];
+  const parts = [];
   const said = feature.models.map((_, m) => {
-    const { pfi, ends } = page.numbers[f][m];
+    const { pfi, ends } = page.numbers[f][m], { of, text } = page.told[m];
+    const at = (change) => scale(of(page.errors[m] + change));
     const y = 8 + 13 * m, kind = `model-${m % 5}`;
-    if (finite(ends.low)) parts.push(line(kind, scale(ends.low), scale(ends.high), y, y));
-    if (finite(pfi)) parts.push(svg("circle", { class: `${kind} mark`, cx: `${scale(pfi)}%`, cy: y, r: 4 }));
-    return `${page.data.models[m].name} ${number(pfi, 3)}`;
+    parts.push(line(kind, at(0), at(0), y - 5, y + 5));
+    if (finite(ends.low)) parts.push(line(kind, at(ends.low), at(ends.high), y, y));
+    if (finite(pfi)) parts.push(svg("circle", { class: `${kind} mark`, cx: `${at(pfi)}%`, cy: y, r: 4 }));
+    return `${page.data.models[m].name} ${text(of(page.errors[m] + pfi))}`;
   });
   return svg("svg", { class: "bars", role: "img", "aria-label": `${feature.name}: ${said.join(", ")}`, height: tall }, parts);
 }
 
 // A few round numbers above the pictures.
-function ticks(scale, low, high, rooted) {
-  const back = (value) => (rooted ? Math.sign(value) * value * value : value);
-  const most = back(high);
-  const round = (value) => { const unit = 10 ** Math.floor(Math.log10(value)); return unit * [5, 2, 1].find((k) => k * unit <= value); };
-  const wanted = most > 0 ? [...new Set([0, round(most * (rooted ? 0.1 : 0.35)), round(most * 0.9)])] : [0];
-  return svg("svg", { class: "bars ticks", height: 16, "aria-hidden": "true" }, wanted.map((value) => svg("text", { x: `${scale(value)}%`, y: 12, "text-anchor": "middle" }, number(value, 1))));
+function ticks(page, scale, low, high) {
+  return svg("svg", { class: "bars ticks", height: 16, "aria-hidden": "true" }, ticksOf([low, high], 3).map((value) => svg("text", { x: `${scale(value)}%`, y: 12, "text-anchor": "middle" }, ["typical", "wrong"].includes(page.data.loss.told_as) ? percent(value) : tickText(value))));
 }

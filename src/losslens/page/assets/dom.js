@@ -42,14 +42,6 @@ function number(value, digits = 4) {
   return withMinus(format({ minimumFractionDigits: decimals, maximumFractionDigits: decimals }).format(value));
 }
 
-// A number with as many decimals as another one has with four digits.
-function likeThat(value, like) {
-  const size = Math.abs(like);
-  if (!finite(value) || outOfSight(size) || size === 0) return number(value);
-  const decimals = Math.max(0, 3 - Math.floor(Math.log10(size)));
-  return withMinus(format({ minimumFractionDigits: decimals, maximumFractionDigits: decimals }).format(value));
-}
-
 // A value of the data, in the usual notation: a year is 2011, not 2,011.
 function plain(value) {
   if (Number.isSafeInteger(value)) return withMinus(format({ useGrouping: Math.abs(value) >= 10000 }).format(value));

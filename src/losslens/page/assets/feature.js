@@ -21,17 +21,25 @@ function viewsOf(page) {
   const shared = { axis, bars, model, title: shortened(feature.name, 60), faded: farOf(feature)?.faded };
   const rows = entry.cells || entry.ice ? thinned(group.rows, entry.local, MOST_CURVES) : [];
   const drawn = (curveOf) => rows.map((row) => ({ row, curve: curveOf(row) })).filter(({ curve }) => curve);
-  const ici = (i) => curveOfRow(entry, i);
+  const base = page.errors[model], teller = page.told[model], { loss: losses } = page.data.table.models[model];
+  const ici = (i) => teller.curve(curveOfRow(entry, i), losses[i]); // a row's own error there
+  const pi = piOf(feature, entry, group, page.weight);
+  const piOfModel = (other, m) => {
+    const { error } = page.data.models[m];
+    const ends = [other.pi_low, other.pi_high].map((end) => page.told[m].curve(end, error));
+    const [low, high] = page.told[m].falls ? ends.reverse() : ends;
+    return { pd: page.told[m].curve(other.pi, error), low, high };
+  };
   const effect = effectOf(entry, target, shownClass);
   const ice = (i) => effect.turn(iceOfRow(entry, i));
   const onlyMean = target.classes?.length > 2 && shownClass !== target.shown && Boolean(effect.pd); // see effectOf
   return {
     pi: {
-      ...shared, zero: true, unit: "change of the error", ...meansOf(page, (other) => ({ pd: other.pi, low: other.pi_low, high: other.pi_high })),
-      mean: piOf(feature, entry, group, page.weight), drawn: drawn(ici), curveOf: ici, onlyMean: false,
+      ...shared, now: finite(base) ? teller.of(base) : null, unit: page.data.loss.unit, probability: false,
+      ...meansOf(page, piOfModel), mean: teller.curve(pi, base), changes: pi, drawn: drawn(ici), curveOf: ici, onlyMean: false,
     },
     pd: {
-      ...shared, zero: false, unit: outcomeName(target, shownClass), ...meansOf(page, (other) => effectOf(other, target, shownClass)),
+      ...shared, now: null, unit: outcomeName(target, shownClass), probability: target.reads === "probabilities", ...meansOf(page, (other) => effectOf(other, target, shownClass)),
       mean: pdOf(entry, effect, group, page.weight), drawn: drawn(ice), curveOf: ice, onlyMean,
     },
   };
@@ -41,9 +49,9 @@ function viewsOf(page) {
 // the same values.
 function meansOf(page, curvesOf) {
   const feature = page.data.features[page.open];
-  const own = curvesOf(feature.models[page.model]);
+  const own = curvesOf(feature.models[page.model], page.model);
   const band = ({ low, high }) => (low && high ? { low, high } : null);
-  const others = feature.models.map((other, m) => ({ m, curve: curvesOf(other).pd, band: band(curvesOf(other)) }));
+  const others = feature.models.map((other, m) => ({ m, curve: curvesOf(other, m).pd, band: band(curvesOf(other, m)) }));
   const fits = ({ m, curve }) => m !== page.model && curve && curve.length === feature.labels?.length;
   return { all: page.group.allRows ? null : own.pd, band: page.group.allRows ? band(own) : null, others: others.filter(fits) };
 }
@@ -96,7 +104,7 @@ function placeOn(edges, axis, values) {
 function drawFeature(page) {
   const feature = page.data.features[page.open];
   const entry = feature.models[page.model];
-  byId("feature-name").textContent = feature.name;
+  byId("feature-name").replaceChildren(feature.name, described(feature) ?? "");
   byId("feature-numbers").replaceChildren(...tiles(page, feature, entry));
   byId("feature-how").textContent = howComputed(page, feature, entry);
   for (const side of SIDES) {
@@ -159,26 +167,29 @@ const inBothWords = (words, method) => [`${words} `, el("span", { class: "method
 
 function tiles(page, feature, entry) {
   const { group, weight } = page;
-  const found = [tile(inBothWords("Growth of the error when replaced", "PFI, all rows"), output("pfi-all", entry.pfi, "PFI of all rows", 5), quiet(interval(entry.low, entry.high)))];
+  const m = page.model, { error } = page.data.models[m], { between, text, of } = page.told[m];
+  const replaced = (name, pfi, label, base, ends) => told(page, name, pfi, label, { base, ...ends });
+  const now = (base) => `as it is ${text(of(base))}`;
+  const p = finite(entry.p) ? `, p ${entry.p < 0.0001 ? chance(entry.p) : `= ${chance(entry.p)}`}` : "";
+  const found = [tile(inBothWords(`${capital(page.data.loss.unit)} when replaced`, "PFI, all rows"), replaced("pfi-all", entry.pfi, "PFI of all rows", error, entry), quiet(`${now(error)}; ${intervalOf(between(entry, error))}${p}`))];
   if (!group.allRows) {
-    const given = output("pfi-given", givenPfi(entry, group.rows, weight), "PFI given the subgroup", 5);
+    const base = page.errors[m];
+    const given = replaced("pfi-given", givenPfi(entry, group.rows, weight), "PFI given the subgroup", base, groupInterval(feature, entry, { ...group, donors: "given" }, weight));
     const { pfi } = subsetOf(feature, entry, group.rows, weight);
-    const error = errorOf(entry, group.rows.length);
-    const subset = output("pfi-subset", pfi, "PFI within the subgroup", 5);
-    if (error !== null) subset.dataset.error = error;
+    const wrong = errorOf(entry, group.rows.length);
+    const subset = replaced("pfi-subset", pfi, "PFI within the subgroup", base, groupInterval(feature, entry, { ...group, donors: "subset" }, weight));
+    if (wrong !== null) subset.dataset.error = wrong;
     const some = group.rows.length > 0;
-    const how = some ? (finite(pfi) ? howExact(entry, error) : "its cells are not in this page") : "no rows";
-    found.push(tile(inBothWords("In the subgroup, by values of all rows", "given"), given, quiet(`given: ${some ? (isSampled(entry) ? "sampled" : exactly(page.data)) : "no rows"}`), groupEnds(page, feature, entry, "given", given)));
+    const how = some ? (finite(pfi) ? howExact(page, entry, base + pfi, wrong) : "its cells are not in this page") : "no rows";
+    found.push(tile(inBothWords("In the subgroup, by values of all rows", "given"), given, quiet(`${some ? now(base) : "no rows"}${some && isSampled(entry) ? "; sampled" : some ? `; ${exactly(page.data)}` : ""}`), groupEnds(page, feature, entry, "given", given)));
     found.push(tile(inBothWords("In the subgroup, by its own values", "subset"), isSampled(entry) && finite(pfi) ? el("span", {}, "about ", subset) : subset, quiet(`subset: ${how}`), groupEnds(page, feature, entry, "subset", subset)));
   }
   if (finite(entry.sfimp)) {
-    const share = finite(entry.share) ? `${percent(entry.share)} of the reduction by all features; ` : "";
-    const ends = interval(entry.sfimp_low, entry.sfimp_high);
-    found.push(tile(inBothWords("Share in what all features achieve", "SFIMP, all rows"), output("sfimp", entry.sfimp, "SFIMP of all rows", 5), quiet(share + ends)));
-  }
-  if (finite(entry.ratio)) {
-    const p = finite(entry.p) ? `p ${entry.p < 0.0001 ? "< 0.0001" : `= ${chance(entry.p)}`}, for all features` : "";
-    found.push(tile(inBothWords("Error with it replaced, as a multiple", "ratio"), output("ratio", entry.ratio, "ratio of errors", 4), quiet(p)));
+    const share = output("sfimp", entry.sfimp, `SFIMP of all rows: ${number(entry.sfimp)} (${page.data.loss.title})`);
+    const total = entry.sfimp / entry.share;
+    if (finite(entry.share)) share.textContent = percent(entry.share);
+    const ends = finite(entry.share) && finite(entry.sfimp_low) ? `; 95%: ${percent(entry.sfimp_low / total)} to ${percent(entry.sfimp_high / total)}` : "";
+    found.push(tile(inBothWords("Share in what all features achieve", "SFIMP, all rows"), share, quiet(`of the smaller error by all features${ends}`)));
   }
   return found;
 }
@@ -189,21 +200,21 @@ function groupEnds(page, feature, entry, donors, shown) {
   if (why) return quiet(why);
   Object.assign(shown.dataset, { low, high, off: off ?? "" });
   const about = off !== null && off > 0.01 ? `, its width to ± ${percent(off)}` : null;
-  return el("span", { class: "quiet" }, interval(low, high), about, caution ? ` △ ${caution}` : null);
+  return el("span", { class: "quiet" }, intervalOf(page.told[page.model].between({ low, high }, page.errors[page.model])), about, caution ? ` △ ${caution}` : null);
 }
 
 // Local importances of a large page are rounded.
 const exactly = ({ rounded }) => (rounded ? `± ${number(rounded.step / 2, 2)} at most` : "exact");
 
 // The accuracy of a subset's number. Donors of sampled pairs are binned by rank.
-function howExact(entry, error) {
-  const measured = error === null ? null : `± ${number(error, 2)}, by the largest error measured`;
+function howExact(page, entry, loss, error) {
+  const measured = error === null ? null : [plusMinus(page, loss, error).textContent.trim(), "by the largest error measured"].join(", ");
   if (!isSampled(entry)) return measured ?? "exact";
   return `sampled, by bins of ranks: approximate${measured ? `, and the cells' form ${measured}` : ""}`;
 }
 
 const quiet = (text) => el("span", { class: "quiet" }, text);
-const interval = (low, high) => (finite(low) && finite(high) ? `95%: ${number(low)} to ${number(high)}` : "");
+const interval = (low, high) => (finite(low) && finite(high) ? `95%: ${rounded(low, [low, high])} to ${rounded(high, [low, high])}` : "");
 
 function howComputed(page, feature, entry) {
   const model = page.data.models.length > 1 ? `${page.data.models[page.model].name}. ` : "";
@@ -224,7 +235,7 @@ function note(page, side, entry) {
   if (drawn.length && form && !isWhole(form)) {
     const error = (side === "pi" ? curveErrorOf : pdErrorOf)(entry, rows);
     const method = side === "pi" ? "PI" : "PD";
-    parts.push(`Single rows come from a low-rank form of the cells${allRows ? "." : `, and so does ${method} of the subgroup: ± ${number(error, 2)}, by the largest error measured.`}`);
+    parts.push(`Single rows come from a low-rank form of the cells${allRows ? "." : `, and so does ${method} of the subgroup: ± ${number(error, 2)}${side === "pi" ? ` (${page.data.loss.title})` : ""}, by the largest error measured.`}`);
   }
   if (!allRows && mean && hasGaps(axis, mean)) parts.push(gapWords(axis, mean));
   return parts.join(" ");
@@ -249,7 +260,7 @@ function alternative(page, side, feature) {
   const { mean, axis, unit } = page.view[side];
   if (!mean) return `No curve for ${feature.name}`;
   const [low, high] = extent(Array.from(mean).filter(finite));
-  const at = (value) => axis.labels[Array.from(mean).indexOf(value)];
+  const at = (value) => labelOf(axis, Array.from(mean).indexOf(value));
   return `${capital(unit)} along ${feature.name} (${side === "pi" ? "PI" : "PD"}): from ${number(low)} at ${at(low)} to ${number(high)} at ${at(high)}. The numbers are in the table below.`;
 }
 
@@ -264,8 +275,8 @@ function drawLegend(page) {
     const { words } = view.axis;
     const main = words ? (...about) => shapeKey(...about, "●") : key;
     if (view.mean) items.push(main(inkOf(side, page.model), `${several}mean of ${allRows ? "all rows" : "the subgroup"} (${method})${view.band ? ", 95% band" : ""}`));
-    if (isFaded(page, side)) items.push(words ? shapeKey(inkOf(side, page.model), "on rows unlike real ones", "○") : key(inkOf(side, page.model), "on rows unlike real ones", true, true));
-    if (view.all) items.push(words ? shapeKey("ink-soft", `mean of all rows (${method})`, "◌") : key("ink-soft", `mean of all rows (${method})`, true));
+    if (isFaded(page, side)) items.push(words ? shapeKey(inkOf(side, page.model), "on rows unlike real ones", "●", true) : key(inkOf(side, page.model), "on rows unlike real ones", true, true));
+    if (view.all) items.push(words ? shapeKey("ink-soft", `mean of all rows (${method})`, "●") : key("ink-soft", `mean of all rows (${method})`, true));
     if (view.drawn.length) items.push(key("curve", "single rows"));
     view.others.forEach(({ m }, k) => {
       const text = `${models[m].name}${allRows ? "" : ", all rows"}`;
@@ -279,8 +290,8 @@ function drawLegend(page) {
 const key = (colour, text, dashed, faded) =>
   el("li", {}, el("span", { class: `key${dashed ? " dashed" : ""}${faded ? " faded" : ""}`, style: `border-color: var(--${colour})` }), text);
 
-const shapeKey = (colour, text, shape) =>
-  el("li", {}, el("span", { class: "shape", style: `color: var(--${colour})`, "aria-hidden": "true" }, shape), text);
+const shapeKey = (colour, text, shape, faded) =>
+  el("li", {}, el("span", { class: `shape${faded ? " faded" : ""}`, style: `color: var(--${colour})`, "aria-hidden": "true" }, shape), text);
 
 // Buttons of the rows with the largest and the smallest local importances.
 function influential(page, entry) {
@@ -291,8 +302,10 @@ function influential(page, entry) {
 }
 
 function rowButton(page, entry, i) {
-  const text = `row ${page.rowName(i)}`;
-  return el("button", { type: "button", "data-row": i, onclick: () => page.pick(i) }, text, quiet(` ${number(entry.local[i])}`));
+  const { of, text } = page.told[page.model];
+  const own = page.data.table.models[page.model].loss[i];
+  const title = `local importance ${number(entry.local[i])} (${page.data.loss.title})`;
+  return el("button", { type: "button", "data-row": i, title, onclick: () => page.pick(i) }, `row ${page.rowName(i)}`, quiet(` ${text(of(own))} → ${text(of(own + entry.local[i]))}`));
 }
 
 // The card of the row that is hovered, or else of the one that was picked.
@@ -325,18 +338,20 @@ function drawNumbers(page) {
   const g = pi.axis.x.length;
   const step = Math.max(1, Math.ceil(g / LONGEST));
   const places = Array.from({ length: g }, (_, v) => v).filter((v) => v % step === 0);
-  const groups = page.group.allRows ? [] : [["PI, all rows", (v) => pi.all?.[v]], ["PD, all rows", (v) => pd.all?.[v]]];
   const entry = feature.models[page.model];
+  const groups = page.group.allRows ? [] : [["PI, all rows", (v) => entry.pi?.[v]], ["PD, all rows", (v) => pd.all?.[v]]];
+  const shown = (name, value, v) => (name.startsWith("PI") && finite(value)
+    ? told(page, `${name}-${v}`, value, name, { base: name === "PI" ? page.errors[page.model] : page.data.models[page.model].error }) : output(`${name}-${v}`, value, null, 5));
   const { allRows, rows: members } = page.group;
   const about = (is) => (!allRows && is ? ", about" : "");
   const piTitle = `PI${about(curveErrorOf(entry, members.length) !== null || isSampled(entry))}`;
   const pdTitle = `PD${about(entry.ice && !isWhole(entry.ice))}`;
-  const columns = [["PI", (v) => pi.mean?.[v], piTitle], ["PD", (v) => pd.mean?.[v], pdTitle], ...groups];
+  const columns = [["PI", (v) => pi.changes?.[v], piTitle], ["PD", (v) => pd.mean?.[v], pdTitle], ...groups];
   const head = el("tr", {}, [feature.name, "share of donors", ...columns.map(([name, , title]) => title ?? name)].map((name) => el("th", { scope: "col" }, name)));
   const rows = places.map((v) => el("tr", {},
-    el("th", { scope: "row" }, feature.labels[v]),
+    el("th", { scope: "row" }, labelOf(pi.axis, v)),
     el("td", { class: "number" }, `${number(100 * feature.weights[v], 3)}%`),
-    columns.map(([name, of]) => el("td", { class: "number" }, output(`${name}-${v}`, of(v), null, 5)))));
+    columns.map(([name, of]) => el("td", { class: "number" }, shown(name, of(v), v)))));
   byId("curve-table").replaceChildren(el("thead", {}, head), el("tbody", {}, rows));
   byId("curve-table-note").textContent = step > 1 ? `Every ${step}th of ${g} values.` : "";
 }

@@ -23,20 +23,22 @@ function drawFindings(page) {
   byId("feature-caution-words").textContent = caution;
   const regions = page.model === 0 ? feature.regions : null;
   byId("regions").hidden = !regions;
-  byId("regions-body").replaceChildren(...(regions ? regions.tree.map(regionLine) : []));
+  byId("regions-body").replaceChildren(...(regions ? regions.tree.map((one, k) => regionLine(page, one, k)) : []));
   byId("regions-words").textContent = regions ? regions.sentences.join(" ") : "";
 }
 
-function regionLine(region, k) {
+function regionLine(page, region, k) {
+  const { error: base } = region, { of, text, between: ends } = page.told[0];
   const rule = region.rule || "all rows";
   return el("tr", {},
     el("th", { scope: "row", class: "rule", style: `padding-left: ${0.5 + region.depth}em` }, rule),
     el("td", { class: "number" }, count(region.n)),
-    el("td", { class: "number" }, output(`region-${k}`, region.pfi, `PFI where ${rule}`)),
-    el("td", { class: "number" }, between(region)),
+    el("td", { class: "number" }, text(of(base))),
+    el("td", { class: "number" }, told(page, `region-${k}`, region.pfi, `PFI where ${rule}`, { ...region, base, m: 0 })),
+    el("td", { class: "number" }, ends(region, base) || "–"),
     el("td", {}, region.contrast || "–"),
     el("td", { class: "number" }, finite(region.p) ? chance(region.p) : "–"));
 }
 
-const between = ({ low, high }) => (finite(low) && finite(high) ? `${number(low)} to ${number(high)}` : "–");
+const between = ({ low, high }) => (finite(low) && finite(high) ? `${rounded(low, [low, high])} to ${rounded(high, [low, high])}` : "–");
 const chance = (p) => (p < 0.0001 ? "< 0.0001" : number(p, 2));

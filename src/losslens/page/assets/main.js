@@ -4,6 +4,7 @@ function newPage(data) {
   const page = {
     data, open: 0, model: 0, conditions: [], donors: "given", shownClass: data.target.shown, picked: null, lit: null,
     sorts: { ranking: null, table: null }, // by which column, and upwards or not
+    told: data.models.map(({ error }) => tellerOf(data, error)),
     weight: data.table.weight, columns: columnsOf(data, 0), parts: null,
     rowName: (i) => String(data.table.index[i]),
     openFeature(f, go) {
@@ -78,6 +79,7 @@ function regroup(page) {
   page.group = { allRows, rows, donors: page.donors, sampled: page.data.n < page.data.n_explained };
   page.member = new Uint8Array(page.data.n);
   for (const i of rows) page.member[i] = 1;
+  page.errors = page.data.models.map(({ error }, m) => (allRows ? error : rows.length ? meanOf(page.data.table.models[m].loss, rows, page.weight) : NaN));
   page.numbers = page.data.features.map((feature) =>
     feature.models.map((entry) => pfiOf(feature, entry, page.group, page.weight)));
 }
@@ -139,6 +141,8 @@ function themes(page) {
     root.style.setProperty("--print-zoom", PRINTED / (byId("chart-pi").clientWidth || PRINTED)); // two side by side
   });
   addEventListener("afterprint", () => { root.dataset.theme = root.dataset.charts; });
+  byId("link").addEventListener("click", copyLink);
+  byId("link").hidden = window.parent !== window; // a notebook's frame has no address
   byId("print").addEventListener("click", () => print());
   set(root.dataset.theme);
 }
@@ -169,7 +173,7 @@ async function start() {
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") page.pick(null); });
   keepFocus();
   followAddress(page);
-  const state = readState(page, location.hash);
+  const state = readState(page, addressed(page));
   if (state) page.restore(state); else page.redraw();
   page.address = stateText(page);
   themes(page);

@@ -18,16 +18,17 @@ function drawQuality(page) {
 function qualityTiles(page, model, found) {
   const { constant, score } = found;
   const which = page.data.models.length > 1 ? model.name : "the model";
-  const tiles = [tile(`Error of ${which}`, output("quality-error", model.error, "error of the model"),
-    quiet(`${page.data.loss.title}; ${interval(model.error_low, model.error_high) || "no interval"}`))];
+  const ends = { low: model.error_low, high: model.error_high }, m = page.model;
+  const tiles = [tile(`${page.told[m].falls ? capital(page.data.loss.unit) : `Error of ${which}`}`, told(page, "quality-error", model.error, "error of the model", ends),
+    quiet(`${page.told[m].falls ? which : page.data.loss.unit}; ${intervalOf(page.told[m].between(ends)) || "no interval"}`))];
   if (constant) {
-    tiles.push(tile(`Always predicting ${constant.predicts}`, output("quality-constant", constant.error, "error of the best constant"),
-      quiet(`the error to beat${finite(model.skill) && model.skill > 0 ? `; the model's is ${percent(model.skill)} smaller` : ""}`)));
+    tiles.push(tile(`Always predicting ${constant.predicts}`, told(page, "quality-constant", constant.error, "error of the best constant", ends),
+      quiet(page.told[m].falls ? "the probability to beat" : "the error to beat")));
   }
-  if (finite(model.error_none)) tiles.push(tile("All features from another row", output("quality-none", model.error_none, "error with all features from another row"), quiet("the error without any feature")));
+  if (finite(model.error_none)) tiles.push(tile("All features from another row", told(page, "quality-none", model.error_none, "error with all features from another row", ends), quiet("without any feature")));
   if (found.bound) {
     const { rows, n, bound, without } = found.bound;
-    tiles.push(tile("Rows at the bound", el("span", {}, `${count(rows)} of ${count(n)}`), quiet(`whose loss is set to ${number(bound)}; error without them ${number(without)}`)));
+    tiles.push(tile("Rows at the bound", el("span", {}, `${count(rows)} of ${count(n)}`), quiet(`whose ${page.data.loss.title} is set to ${number(bound)}; without them ${page.told[m].text(page.told[m].of(without))}`)));
   }
   if (score?.name === "accuracy") {
     tiles.push(tile("Class predicted right (accuracy)", shownShare("quality-score", score.value, score.text), quiet(shareInterval(score))));
@@ -41,8 +42,8 @@ function qualityTiles(page, model, found) {
 function subgroupTile(page) {
   const { rows } = page.group;
   const found = errorInterval(page.data, page.model, rows, page.weight);
-  return tile("Error in the subgroup", output("subgroup-error", found.value, "error in the subgroup"),
-    quiet(`${count(rows.length)} rows; ${interval(found.low, found.high) || "too few rows for an interval"}`), found.caution ? quiet(`△ ${found.caution}`) : null);
+  return tile("Error in the subgroup", told(page, "subgroup-error", found.value, "error in the subgroup", found),
+    quiet(`${count(rows.length)} rows; ${intervalOf(page.told[page.model].between(found)) || "too few rows for an interval"}`), found.caution ? quiet(`△ ${found.caution}`) : null);
 }
 
 // Beside the description of the subgroup: how well the model does there.
@@ -51,9 +52,10 @@ function drawSubgroupError(page) {
   place.hidden = page.group.allRows || !page.group.rows.length;
   if (place.hidden) return;
   const { value, low, high, caution } = errorInterval(page.data, page.model, page.group.rows, page.weight);
-  const shown = output("subgroup-error", value, "error in the subgroup");
+  const { text, of, between: ends } = page.told[page.model];
+  const shown = told(page, "subgroup-error", value, "error in the subgroup", { low, high });
   Object.assign(shown.dataset, { low, high });
-  place.replaceChildren("error ", shown, ` (${interval(low, high) || "too few rows for an interval"}), all rows ${number(page.data.models[page.model].error)}`, careful(caution) ?? "");
+  place.replaceChildren("error ", shown, ` (${intervalOf(ends({ low, high })) || "too few rows for an interval"}), all rows ${text(of(page.data.models[page.model].error), page.told[page.model].ends({ low, high }))}`, careful(caution) ?? "");
 }
 
 // A share with one decimal, rounded half up; neither a small one as none, nor nearly all as all.
@@ -98,10 +100,10 @@ function residualTable(ranges) {
 
 function residualBar(one, scale) {
   const [far, low, middle, high, top] = one.quantiles;
-  const dot = one.off ? "pair mark" : "pfi mark";
+  const dot = one.off ? "off mark" : "pfi mark";
   const parts = [line("zero strong", scale(0), scale(0), 0, 24), line("spread", scale(far), scale(top), 12, 12), line("half", scale(low), scale(high), 12, 12),
     line("middle", scale(middle), scale(middle), 7, 17)];
-  if (finite(one.mean_low)) parts.push(line(one.off ? "pair" : "pfi", scale(one.mean_low), scale(one.mean_high), 12, 12));
+  if (finite(one.mean_low)) parts.push(line(one.off ? "off" : "pfi", scale(one.mean_low), scale(one.mean_high), 12, 12));
   parts.push(svg("circle", { class: dot, cx: `${scale(one.mean)}%`, cy: 12, r: 4 }));
   const label = `predictions ${rangeText(one)}: mean residual ${number(one.mean, 3)}, median ${number(middle, 3)}, 9 in 10 from ${number(far, 3)} to ${number(top, 3)}`;
   return svg("svg", { class: "bars", role: "img", "aria-label": label, height: 24 }, parts);
@@ -110,7 +112,7 @@ function residualBar(one, scale) {
 function calibrationTable({ label: name, ranges }, k) {
   const label = shortened(name, 40);
   const at = (value) => 2 + 96 * value;
-  const between = ({ low, high }) => (percent(low) === percent(high) ? percent(low) : `${percent(low)} to ${percent(high)}`);
+  const between = rangesApart(ranges);
   const rows = ranges.map((one, r) => el("tr", { class: one.off ? "off" : null },
     el("th", { scope: "row" }, between(one), one.off ? el("span", { class: "far", role: "img", "aria-label": "surely off" }, " △") : null),
     el("td", { class: "number" }, count(one.n)),
@@ -121,8 +123,17 @@ function calibrationTable({ label: name, ranges }, k) {
     [["Probability"], ["rows", "number"], ["from 0 to 1", "bars"], ["occurs in", "number"]], rows);
 }
 
+// Ranges of probabilities with as many decimals as tell them apart.
+function rangesApart(ranges) {
+  const texts = (share) => ranges.map(({ low, high }) => (share(low) === share(high) ? share(low) : `${share(low)} to ${share(high)}`));
+  const apart = (all) => new Set(all).size === all.length;
+  const ways = [percent, ...[1, 2, 3, 4, 5, 6, 8, 10].map((d) => (value) => `${(100 * value).toFixed(d)}%`)];
+  const all = ways.map(texts).find(apart) ?? texts((value) => String(value));
+  return (one) => all[ranges.indexOf(one)];
+}
+
 function calibrationBar(one, at) {
-  const kind = one.off ? "pair" : "pfi";
+  const kind = one.off ? "off" : "pfi";
   const parts = [line("zero", at(0), at(1), 12, 12), line("middle", at(one.predicted), at(one.predicted), 3, 21),
     line(kind, at(one.observed_low), at(one.observed_high), 12, 12), svg("circle", { class: `${kind} mark`, cx: `${at(one.observed)}%`, cy: 12, r: 4 })];
   const label = `predicted ${number(one.predicted, 3)}, occurs in ${percent(one.observed)}, interval ${percent(one.observed_low)} to ${percent(one.observed_high)}`;
@@ -141,6 +152,6 @@ function confusionTable({ labels, shares, rows: counts }) {
       }));
   });
   return qualityTable("confusion", "Which classes does it confuse?",
-    "Each line is a true class: how its rows are predicted. Blue: right; orange: wrong.",
+    "Each line is a true class: how its rows are predicted. Blue: right; grey: wrong.",
     [["True class"], ["rows", "number"], ...labels.map((label) => [`→ ${shortened(label, 20)}`, "number"])], rows);
 }

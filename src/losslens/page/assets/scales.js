@@ -2,6 +2,7 @@
 
 const MARGIN = 0.08; // of the axis, on either side
 const FARTHEST = 1; // a band may go this many times the height of the means beyond them; more is cut off, and said
+const RARE = 0.1; // probabilities that stay below it have an axis from 0 to it, others from 0 to 1
 const LEAST_PART = 0.1; // of the predictions of most single rows: a flat PD is not magnified to look steep
 
 const finiteOf = (curves) => curves.flatMap((curve) => (curve ? Array.from(curve).filter(finite) : []));
@@ -11,13 +12,14 @@ const finiteOf = (curves) => curves.flatMap((curve) => (curve ? Array.from(curve
 function rangeOf(view, whole, picked = null) {
   const means = [view.mean, view.all, ...view.others.map(({ curve }) => curve)];
   if (whole || !finiteOf(means).length) means.push(...view.drawn.map(({ curve }) => curve), picked);
-  let [low, high] = extent([...finiteOf(means), ...(view.zero ? [0] : [])]);
+  let [low, high] = extent([...finiteOf(means), ...(view.now === null ? [] : [view.now])]);
+  if (view.probability) return [-0.02, 1.02].map((end) => end * (high < RARE ? RARE : 1));
   if (!finite(low) || !finite(high)) return [0, 1];
   const reach = FARTHEST * (high - low || Math.abs(high) || 1);
   const [least, most] = extent(finiteOf(bandsOf(view).flatMap((band) => [band.low, band.high])));
   if (whole || least < low) low = Math.min(low, whole ? least : Math.max(least, low - reach));
   if (whole || most > high) high = Math.max(high, whole ? most : Math.min(most, high + reach));
-  if (!view.zero) [low, high] = widened(low, high, LEAST_PART * spreadOf(view));
+  if (view.now === null) [low, high] = widened(low, high, LEAST_PART * spreadOf(view));
   const margin = MARGIN * (high - low) || MARGIN * Math.abs(high) || 1;
   return [low - margin, high + margin];
 }

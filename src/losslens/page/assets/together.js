@@ -6,15 +6,23 @@ function pairs(page) {
   const ends = found.pairs.flatMap((one) => [one.value, one.low, one.high]).filter(finite);
   const [low, high] = extent([0, ...ends]);
   const scale = (value) => 2 + (96 * (value - low)) / (high - low || 1);
-  byId("together-body").replaceChildren(...found.pairs.map((one, k) => pairLine(page, one, k, scale)));
+  const { error, error_none: none } = page.data.models[0];
+  const whole = !found.by && none > error ? none - error : null; // of the shares of features, too
+  const text = (value, one) => (whole === null ? rounded(value, [one.low, one.high]) : percent(value / whole));
+  byId("together-unit").textContent = whole === null ? "interaction" : "interaction, of what all features achieve";
+  byId("together-body").replaceChildren(...found.pairs.map((one, k) => pairLine(page, one, k, scale, text)));
 }
 
-function pairLine(page, one, k, scale) {
+function pairLine(page, one, k, scale, text) {
+  const shown = output(`pair-${k}`, one.value, `${one.first} and ${one.second} together`);
+  const ends = finite(one.low) ? `${text(one.low, one)} to ${text(one.high, one)}` : "–";
+  shown.textContent = finite(one.value) ? text(one.value, one) : "–";
+  shown.title = `${number(one.value)} (${page.data.interactions.by || page.data.loss.title})`;
   return el("tr", {},
     el("th", { scope: "row" }, nameButton(page, one.first), " and ", nameButton(page, one.second)),
-    el("td", { class: "bars" }, pairBar(one, scale)),
-    el("td", { class: "number" }, output(`pair-${k}`, one.value, `${one.first} and ${one.second} together`)),
-    el("td", { class: "number" }, between(one)),
+    el("td", { class: "bars" }, pairBar(one, scale, `${one.first} and ${one.second}: ${shown.textContent}, interval ${ends}`)),
+    el("td", { class: "number" }, shown),
+    el("td", { class: "number" }, ends),
     el("td", { class: "number" }, finite(one.p) ? chance(one.p) : "–"));
 }
 
@@ -24,11 +32,10 @@ function nameButton(page, name) {
 }
 
 // Hollow: not significantly different from 0.
-function pairBar(one, scale) {
+function pairBar(one, scale, label) {
   const sure = one.p <= 0.05;
   const parts = [line("zero", scale(0), scale(0), 0, 24), line("pair bar", scale(0), scale(one.value), 12, 12)];
   if (finite(one.low)) parts.push(line("pair", scale(one.low), scale(one.high), 12, 12));
   parts.push(svg("circle", { class: sure ? "pair mark" : "pair hollow", cx: `${scale(one.value)}%`, cy: 12, r: 5 }));
-  const label = `${one.first} and ${one.second}: ${number(one.value)}, interval ${between(one)}`;
   return svg("svg", { class: "bars", role: "img", "aria-label": label, height: 24 }, parts);
 }
