@@ -126,7 +126,7 @@ class Processes:
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class FuturesPool:
     """Any `concurrent.futures.Executor`: threads, processes, or the workers of somebody else's cluster.
 
     What all parts need is packed once, and unpacked once by each process that works on a part.
@@ -254,7 +254,7 @@ class Cluster:
             run.cancel(future for _, future in waiting)
 
 
-Elsewhere: TypeAlias = Cluster | Pool  # what `executor=` may be
+Elsewhere: TypeAlias = Cluster | FuturesPool  # what `executor=` may be
 Workers: TypeAlias = Serial | Threads | Processes | Elsewhere
 
 
@@ -490,11 +490,11 @@ def _joblib(n_jobs: int | None, **kind: Any) -> Workers:
 
 def as_workers(executor: Any) -> Elsewhere | None:
     """The argument ``executor=`` as workers; None for this machine."""
-    if executor is None or isinstance(executor, Cluster | Pool):
+    if executor is None or isinstance(executor, Cluster | FuturesPool):
         return executor
     ancestors = {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(executor).__mro__}
     if "concurrent.Executor" in ancestors:
-        return Pool(executor)
+        return FuturesPool(executor)
     if "distributed.Client" not in ancestors:
         raise TypeError(
             "executor is a dask.distributed Client, a concurrent.futures.Executor, or None for this machine "

@@ -170,8 +170,11 @@ class FeatureImportance(FeatureResult, OneNumber):
         influence = or_else(lambda: self.influence, None)
         if influence is None:
             return ""
-        clipped = self.clipped if influence.std_error > 0 else 0.0  # nothing changes: nothing is decided by a bound
-        return " ".join(filter(None, (cautions.clipped(clipped), cautions.doubted_draws(self.conditioning))))
+        doubts = [cautions.doubted_draws(self.conditioning)]
+        if influence.std_error > 0:  # else nothing changes: nothing is decided by a bound, or by a few targets
+            sample = self.sample if len(self.at) == self.sample.n else self.sample.at(self.at)
+            doubts = [cautions.clipped(self.clipped), cautions.inflated(sample), *doubts]
+        return " ".join(filter(None, doubts))
 
     @property
     def ratio_std_error(self) -> float:
