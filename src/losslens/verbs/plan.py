@@ -247,8 +247,8 @@ def _conditional(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 def _weak_segments(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     """Every row is predicted once, and some of them are searched."""
-    own = (arguments[name] for name in ("loss", "level", "depth"))
-    task = checked_segments(model, X, y, *own, picked(Options, arguments))
+    own = {name: arguments[name] for name in ("loss", "level", "depth")}
+    task = checked_segments(model, X, y, **own, options=picked(Options, arguments))
     kept, way = task.n * (8 * (len(task.subjects) + 6) + 64), "found on one half, judged on the other"
     few, n = _on_few(weak_segments, model, task, y, arguments), min(task.n, 2 * MOST_ROWS)
     return _of_predictions(task, task.n, None, few, draws=True, n=n, kept_bytes=kept, exact=False, way=way)
@@ -299,17 +299,17 @@ def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
-    own = (arguments[name] for name in ("rows", "target", "scale", "method", "budget", "sample_weight"))
-    request = checked_effects(model, X, *own, picked(Options, arguments | {"sample_weight": None}))
+    own = {name: arguments[name] for name in ("rows", "target", "scale", "method", "budget")}
+    options = picked(Options, arguments | {"sample_weight": None})
+    request = checked_effects(model, X, **own, weight=arguments["sample_weight"], options=options)
     task, r, (way, predictions) = request.task, len(request.rows), effects.choose(request)
     by_model = way in (effects.by_coalitions, effects.by_walks)
     least = most = task.n + predictions - r if by_model else min(task.n, CHECKED)
     walks = way in (effects.by_walks, effects.by_linked_walks)
     if way is effects.by_walks:
-        budget = request.budget
-        sweeps = effect_walks.FIRST_SWEEPS if budget is None else (budget - task.n) // max(1, request.steps)
+        sweeps = (own["budget"] - task.n) // max(1, request.steps) if own["budget"] else effect_walks.FIRST_SWEEPS
         least = task.n + sweeps * request.steps
-        most = MOST_PREDICTIONS if budget is None else least
+        most = least if own["budget"] else MOST_PREDICTIONS
 
     def few(rows: int) -> Callable[[], Any]:
         at = request.rows[np.linspace(0, r - 1, rows).astype(np.intp)]
