@@ -284,7 +284,7 @@ def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, 
             float(np.average(importance[with_error][side], weights=mass[side]))
             for side in (slice(step.at), slice(step.at, None))
         )
-    none = Number(feature.name, *[np.nan] * 5, level)
+    none = Number(feature.name, np.nan, np.nan, np.nan, np.nan, np.nan, level)
     columns = ("std_error", "low", "high")
     ends = {name: np.array([getattr(one or none, name) for one in numbers]) for name in columns}
     return ends | {
