@@ -162,6 +162,7 @@ def _model(name: str, importances: Importances, share: ShapleyImportance | None)
 
 
 def _table(shown: ShownModel, models: Mapping[str, Importances], target: dict[str, Any]) -> dict[str, Any]:
+    """Columns, targets and predictions of all rows, as the page's table shows them."""
     ones = [importances._first for importances in models.values()]
     named, labels_of_rows = shown_class(target), true_labels(ones[0])
     return {
@@ -203,6 +204,7 @@ def _feature(
     shares: Mapping[str, ShapleyImportance], findings: Findings, size: sizes.Held, place: int,
     tick: Callable[[int], None], tested: Mapping[str, Mapping[str, float]],
 ) -> dict[str, Any]:  # fmt: skip
+    """All that the page shows of a feature: its values, curves and regions, by the first model and by others."""
     group = len(one.columns) > 1
     column = None if group else shown.columns[one.columns[0]]
     grid = None if column is None else grid_of(one, column.codes, size.bins(place))
