@@ -253,6 +253,11 @@ def draw_effects(data, design, part):
     yield ll.feature_effect(data, data.X, features=some(data.names), donors=design, random_state=0).plot()
 
 
+def draw_curves(data, design, part):
+    found = chosen(ask(data, design), part)
+    yield found.plot_curves(top=4)
+
+
 def named_groups(data, part):
     labels = np.array([*NAMES[:10], *NAMES[:30]], object)[: len(data.y)]
     return {"one": labels[[0] * len(data.y)], "half": np.arange(len(data.y)) % 2 == 0}.get(
@@ -495,6 +500,7 @@ CASES = {
     "FeatureScore.plot": [draw_scores],
     "Gap.plot": [draw_gap],
     "Importances.plot": [draw_ranking],
+    "Importances.plot_curves": [draw_curves],
     "Importances.plot_local": [draw_local],
     "Interactions.plot": [draw_interactions],
     "Interactions.plot_ranking": [draw_interactions],
