@@ -188,6 +188,63 @@ def _skewed(n: int, sigma: float, seed: int) -> Counted:
     }
 
 
+# -- targets that are mostly one value ------------------------------------------------------------------------------
+
+
+def inflated(runs: int) -> Iterator[Any]:
+    """A target that is 0 in most rows and skewed in the others; and one where no caution is due."""
+    for zeros, n in ((0.5, 60), (0.5, 150), (0.8, 150), (0.8, 600), (0.95, 600), (0.0, 150)):
+        found = simulate(partial(_inflated, n, zeros), runs)
+        bars: dict[str, Bar | None] = {"  PFI": None, "missed without a caution": Bar(high=0.02)}
+        if not zeros:
+            bars = {"  PFI": None, "cautioned": Bar(high=0.05)}
+        yield from lines(f"{100 * zeros:.0f} % zeros", n, found, bars)
+
+
+def _inflated(n: int, zeros: float, seed: int) -> Counted:
+    """The model is the mean, ``5 s exp(x / 2)``, s the share of the others: PFI = 2 (5 s)^2 (exp(1/2) - exp(1/4))."""
+    rng = np.random.default_rng([seed, n])
+    X, others = rng.normal(size=(n, 2)), 1 - zeros
+    if zeros:
+        y = np.where(rng.random(n) < others, 5 * np.exp(X[:, 0] / 2) * rng.exponential(size=n), 0.0)
+        model, truth = lambda X: 5 * others * np.exp(X[:, 0] / 2), 50 * others**2 * (np.exp(0.5) - np.exp(0.25))
+    else:
+        y, model, truth = X[:, 0] + rng.normal(size=n), lambda X: X[:, 0], 2.0
+    one = ll.feature_importance(model, X, y, features=["x0"], donors="all", **HOW)["x0"]
+    held, said = within(one.interval(), truth), "target is" in one.caution
+    quiet = not one.caution
+    return {
+        "  PFI": np.atleast_1d(held), "cautioned": np.atleast_1d(said),
+        "missed without a caution": np.atleast_1d(~held & quiet),
+    }  # fmt: skip
+
+
+# -- Shapley shares of skewed features ------------------------------------------------------------------------------
+
+
+def skewed_shares(runs: int) -> Iterator[Any]:
+    """SFIMP of exponential features with an interaction, ``f = x0 + x1 + c x0 x1`` at n = 80.
+
+    With u = x - 1 of mean 0 and variance 1, f is a constant and ``(1 + c)(u0 + u1) + c u0 u1``: replaced together both
+    are worth ``2 (2 (1 + c)^2 + c^2)``, of which each has half.
+    """
+    for c in (0.2, 0.5, 1.0):
+        found = simulate(partial(_skewed_shares, c), runs)
+        yield from lines(f"exponential, {c:g}", 80, found, {"SFIMP": Bar(0.91), "  missed without a caution": None})
+
+
+def _skewed_shares(c: float, seed: int) -> Counted:
+    rng = np.random.default_rng([seed, 80])
+    X = rng.exponential(size=(80, 3))
+
+    def model(X: Any) -> Floats:
+        return np.asarray(X[:, 0] + X[:, 1] + c * X[:, 0] * X[:, 1])
+
+    shares = ll.shapley_importance(model, X, model(X) + rng.normal(size=80), random_state=seed, **HOW)
+    held = within([end[:2] for end in shares.interval()], 2 * (1 + c) ** 2 + c**2)
+    return {"SFIMP": held, "  missed without a caution": ~held & np.array([not one for one in shares.caution[:2]])}
+
+
 # -- rare classes -----------------------------------------------------------------------------------------------------
 
 
@@ -313,7 +370,7 @@ def _suspicious(noise: str, loss: str, seed: int) -> Counted:
 
 PARTS = {
     "weights": weights, "groups": groups, "skewed": skewed, "rare": rare, "given": given, "quantiles": quantiles,
-    "suspicious": suspicious,
+    "suspicious": suspicious, "inflated": inflated, "skewed_shares": skewed_shares,
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, ClassVar, Generic, ParamSpec, TypeAlias, TypeVar
 
 from losslens.progress import Tick, silent
@@ -32,6 +32,7 @@ CHECK_INTERVAL, WORKER_TIMEOUT = 10.0, 120.0  # seconds between two checks for w
 RETRIES = 3  # of a task, after a file that could not be read or a worker that died
 RESTARTS = 3  # of the cluster, without a result between them
 MOST_SHARED = 8  # objects kept on the cluster while a verb runs
+DEATHS = {"ActorDiedError", "RayActorError", "WorkerCrashedError", "TerminatedWorkerError", "BrokenProcessPool"}
 AHEAD = 2  # tasks submitted for each thread: enough to keep it busy, few enough for memory
 
 
@@ -101,20 +102,31 @@ class Processes:
     """Processes, or the backend of ``joblib.parallel_config``."""
 
     n_jobs: int
+    one_by_one: bool = True  # whether the backend gives results as they come; those of Ray and Spark give lists
     grain: ClassVar[int] = 64
 
     def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
         """The results, in order."""
         from joblib import Parallel, delayed
 
-        processes = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
-        for result, rows in processes(delayed(_run_and_count)(work, shared, part) for part in parts):
-            tick(rows)
-            yield result
+        processes = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator" if self.one_by_one else "list")
+        run = _run_and_count if self.one_by_one else _run_or_fail  # a list of Spark's has no room for an exception
+        todo = (delayed(run)(work, shared, part) for part in parts)
+        blocks = iter([todo]) if self.one_by_one else iter(lambda: [*islice(todo, AHEAD * self.n_jobs)], [])
+        try:
+            for result in chain.from_iterable(map(processes, blocks)):
+                if isinstance(result, _Failed):
+                    raise result.error() from None
+                tick(result[1])
+                yield result[0]
+        except Exception as error:
+            if type(error).__name__ in DEATHS or "_ExceptionWithTraceback" in str(error):  # so does joblibspark say it
+                raise ConnectionError(_died(error)) from error
+            raise
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class FuturesPool:
     """Any `concurrent.futures.Executor`: threads, processes, or the workers of somebody else's cluster.
 
     What all parts need is packed once, and unpacked once by each process that works on a part.
@@ -162,10 +174,15 @@ class Pool:
         try:
             return future.result()
         except BrokenExecutor as error:
-            raise ConnectionError(
-                f"a worker of the executor died ({error}), most often for lack of memory. Nothing was written; make a "
-                "new executor, lower memory=, and call again"
-            ) from error
+            raise ConnectionError(_died(error)) from error
+
+
+def _died(error: Exception) -> str:
+    first = str(error).partition("\n")[0]
+    return (
+        f"a worker died ({first}), most often for lack of memory. Nothing was written; start new workers, lower memory=, "
+        "and call again"
+    )
 
 
 @functools.lru_cache(maxsize=MOST_SHARED)
@@ -237,7 +254,7 @@ class Cluster:
             run.cancel(future for _, future in waiting)
 
 
-Elsewhere: TypeAlias = Cluster | Pool  # what `executor=` may be
+Elsewhere: TypeAlias = Cluster | FuturesPool  # what `executor=` may be
 Workers: TypeAlias = Serial | Threads | Processes | Elsewhere
 
 
@@ -368,10 +385,14 @@ def _wait_for_workers(client: Any, seconds: float = 30.0) -> bool:
 
 
 def _work(shared: tuple[Callable[..., Any], Any], packed: bytes) -> Any:
-    """One part, on a worker. An exception of the model is returned, not raised: repeating the task would not help."""
-    work, given = shared
+    """One part, on a worker."""
+    return _run_or_fail(*shared, pickle.loads(packed))
+
+
+def _run_or_fail(work: Work[S, P, R], shared: S, part: P) -> Any:
+    """One part. An exception of the model is returned, not raised: repeating the task would not help."""
     try:
-        return _run_and_count(work, given, pickle.loads(packed))
+        return _run_and_count(work, shared, part)
     except OSError:
         raise  # a file may be readable a moment later: the task is repeated
     except Exception as error:  # noqa: BLE001 - whatever the model raises is reported to the caller
@@ -462,16 +483,18 @@ def _joblib(n_jobs: int | None, **kind: Any) -> Workers:
     count = backend.effective_n_jobs(Parallel(n_jobs=n_jobs, **kind).n_jobs)
     if count == 1:
         return Serial()
-    return Threads(count) if getattr(backend, "supports_sharedmem", False) else Processes(count)
+    if getattr(backend, "supports_sharedmem", False):
+        return Threads(count)
+    return Processes(count, bool(getattr(backend, "supports_return_generator", False)))
 
 
 def as_workers(executor: Any) -> Elsewhere | None:
     """The argument ``executor=`` as workers; None for this machine."""
-    if executor is None or isinstance(executor, Cluster | Pool):
+    if executor is None or isinstance(executor, Cluster | FuturesPool):
         return executor
     ancestors = {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(executor).__mro__}
     if "concurrent.Executor" in ancestors:
-        return Pool(executor)
+        return FuturesPool(executor)
     if "distributed.Client" not in ancestors:
         raise TypeError(
             "executor is a dask.distributed Client, a concurrent.futures.Executor, or None for this machine "

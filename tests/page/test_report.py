@@ -520,6 +520,23 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own_with_how_to_save_it(chr
         tab.close()
 
 
+def test_a_notebooks_frame_remembers_what_was_chosen(chromium, tmp_path):
+    """A notebook makes the frame anew whenever its cell is shown: what the reader picked is still there."""
+    (tmp_path / "cell.html").write_text(f"<!doctype html><meta charset=utf-8>{report()._repr_html_()}")
+    tab = chromium.new_page()
+    tab.goto((tmp_path / "cell.html").as_uri())
+    inside = tab.frame_locator("iframe")
+    inside.locator("html[data-ready]").wait_for()
+    first = inside.locator("#feature-name").inner_text()
+    inside.locator("#ranking-body tr button").nth(1).click()
+    chosen = inside.locator("#feature-name").inner_text()
+    assert chosen != first
+    tab.reload()
+    inside.locator("html[data-ready]").wait_for()
+    assert inside.locator("#feature-name").inner_text() == chosen
+    tab.close()
+
+
 def test_columns_are_described_where_they_are_named(opened):
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["hr", "temp"])
     explain = partial(

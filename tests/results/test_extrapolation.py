@@ -61,7 +61,9 @@ def test_it_is_computed_when_asked_for_by_name_and_never_by_text_pictures_or_fil
     parts = [temp, *temp.by(np.arange(N) % 2).values(), temp.subset(np.arange(50)), temp.with_loss("absolute_error")]
     parts.append(temp.effect)
     before = repr(imp) + imp._repr_html_() + temp._repr_html_() + repr(temp)
-    assert "†" not in "".join(label.get_text() for label in imp.plot().get_yticklabels())
+    ax = imp.plot()  # with the mark of the screen, which computes no extrapolation
+    assert {label.get_text() for label in ax.get_yticklabels()} == {"temp¹ †", "atemp¹ †", "wind"}
+    assert "†: moves with other features" in caption(ax)
     for part in parts:
         assert "unlike" not in caption(part.plot())
     plot_groups(temp.by(np.arange(N) % 2))
@@ -209,7 +211,9 @@ def test_groups_fade_as_well(imp):
 def test_the_ranking_marks_features_that_warn_and_says_what_the_sign_means(imp):
     ax = imp.plot()
     marked = {label.get_text() for label in ax.get_yticklabels()}
-    assert marked == {"temp †", "atemp †", "wind"}
+    share = imp.extrapolation["temp"].percent, imp.extrapolation["atemp"].percent
+    assert marked == {f"temp¹ † {share[0]}", f"atemp¹ † {share[1]}", "wind"}
+    assert "¹: features that go together" in caption(ax)
     assert "†: a classifier tells its replaced rows from real ones (AUC > 0.6), and at least 1% of them" in caption(ax)
 
 
@@ -259,8 +263,9 @@ def test_columns_are_coded_on_first_access(monkeypatch):
     monkeypatch.setattr(column_scores, "distinct_values", counted)
     X = np.random.default_rng(0).normal(size=(100, 3))
     importances = ll.feature_importance(LinearRegression().fit(X, X[:, 0]), X, X[:, 0] + X[:, 1])
-    assert "x0" in repr(importances)
     assert coded == []
+    assert "x0" in repr(importances)
+    assert len(coded) == 3
     assert importances["x0"].extrapolation is not None
     assert len(coded) == 3
     assert importances["x1"].extrapolation is not None

@@ -578,6 +578,8 @@ TRUTHS: dict[str, Truth] = {
     "negative_rows": _negative_rows,
     "matters_more": _region,
     "warned_in_words": _tied,
+    "many_unreal_rows": lambda case, text: bool(case.kind.dependent),
+    "moves_with": lambda case, text: bool(case.kind.dependent),
     "far_from_real": _tied,
     "region": _region,
     "works_together": lambda case, text: frozenset(named(text)[:2]) in case.kind.together,

@@ -316,3 +316,124 @@ def test_the_ranking_draws_a_block_as_one_bar(rng):
     with pytest.raises(ValueError, match="leave out blocks"):
         imp.plot(blocks=together, ratio=True)
     plt.close("all")
+
+
+# -- given the others --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["plain", "weights", "groups"])
+def test_given_the_others_is_the_call_with_a_sampler(rng, kind):
+    X = correlated(rng, 300)
+    y = X[:, 0] + rng.normal(size=300)
+    options = {"weights": {"sample_weight": rng.gamma(2, size=300)}, "groups": {"groups": np.arange(300) // 4}}
+    options = options.get(kind, {})
+    imp = ll.feature_importance(opposed, X, y, loss="squared_error", progress=False, **options)
+    given = imp.given_others(opposed, X, y, random_state=3, progress=False)
+    direct = ll.feature_importance(
+        opposed, X, y, loss="squared_error", donors=ll.Within(m=32), random_state=3, progress=False, **options
+    )
+    assert sorted(given) == sorted(direct)
+    for name, one in given.items():
+        assert one.pfi == pytest.approx(direct[name].pfi, rel=1e-12)
+        assert one.std_error == pytest.approx(direct[name].std_error, rel=1e-9)
+        assert one.conditioning.condition == "given the other columns"
+
+
+def test_given_the_others_takes_features_samplers_and_refuses_the_rest(rng):
+    X = correlated(rng, 200, p=10)
+    imp = ll.feature_importance(opposed, X, X[:, 0], loss="squared_error", progress=False)
+    assert len(imp.given_others(opposed, X, X[:, 0], progress=False)) == 8
+    one = imp.given_others(opposed, X, X[:, 0], ll.Residual(m=8), features=["x1"], progress=False)
+    assert list(one) == ["x1"]
+    assert repr(one["x1"].design).startswith("Residual")
+    with pytest.raises(ValueError, match="unknown feature 'x99'"):
+        imp.given_others(opposed, X, X[:, 0], features=["x99"])
+    with pytest.raises(ValueError, match="features is empty"):
+        imp.given_others(opposed, X, X[:, 0], features=[])
+    with pytest.raises(TypeError, match="sampler draws values given the other columns"):
+        imp.given_others(opposed, X, X[:, 0], ll.Latin(5))
+    with pytest.raises(ValueError, match="the model predicts other values"):
+        imp.given_others(lambda X: X[:, 1], X, X[:, 0])
+
+
+# -- rows that don't exist ---------------------------------------------------------------------------------------------
+
+
+def diamonds(rng, n=600):
+    """As in the diamonds: the weight determines length, width and depth, and the price is by weight and clarity.
+
+    The model, as a forest does, has learned the price from the width, and what lies beside the data it makes up.
+    """
+    carat = np.exp(0.5 * rng.normal(size=n))
+    x, y, z = (carat ** (1 / 3) * (1 + 0.01 * rng.normal(size=n)) for _ in range(3))
+    clarity = rng.integers(0, 8, n)
+    X = pd.DataFrame({"carat": carat, "x": x, "y": y, "z": z, "clarity": clarity})
+    return X, 4000 * carat * (1 + 0.15 * clarity) + 200 * rng.normal(size=n)
+
+
+def price(X):
+    return 4000 * X["y"].to_numpy() ** 3 * (1 + 0.15 * X["clarity"].to_numpy())
+
+
+SCREENED = "rows with it shuffled may not exist (imp.extrapolation)."
+
+
+def test_a_feature_that_others_determine_is_marked_before_anything_is_computed(rng):
+    X, y = diamonds(rng)
+    imp = ll.feature_importance(price, X, y, loss="squared_error", progress=False)
+    assert imp["y"].caution.endswith(f"Moves with carat, x and z: {SCREENED}")
+    assert "clarity" not in repr(imp.cautions)
+    assert imp.blocks == {"carat, x, y, z": ("carat", "x", "y", "z")}
+    frame = imp.to_frame().set_index("feature")
+    assert frame["block"].to_dict() == {**dict.fromkeys(["carat", "x", "y", "z"], "carat, x, y, z"), "clarity": ""}
+    assert SCREENED in frame["caution"]["y"]
+    assert "go together: carat, x, y and 1 more" in repr(imp)
+    assert imp["y"].computed_extrapolation is None  # showing it has computed nothing
+    labels = [label.get_text() for label in imp.plot().get_yticklabels()]
+    assert labels[0] == "y¹ †"
+    assert "clarity" in labels
+
+
+def test_the_share_is_said_where_it_is_known(rng, tmp_path):
+    X, y = diamonds(rng)
+    imp = ll.feature_importance(price, X, y, loss="squared_error", progress=False)
+    share = imp.extrapolation["y"].share
+    assert share > 0.3
+    said = f"{imp.extrapolation['y'].percent} of the rows with it shuffled are unlike any real one."
+    assert imp["y"].caution.endswith(said)
+    assert SCREENED not in imp["y"].caution
+    assert imp.to_frame().set_index("feature")["caution"]["y"].endswith(said)
+    assert imp.given(np.arange(300))["y"].caution.endswith(said)
+    assert imp.test().set_index("feature")["caution"]["y"].endswith(said)
+    assert imp.plot().get_yticklabels()[0].get_text() == f"y¹ † {imp.extrapolation['y'].percent}"
+    imp.save(tmp_path / "imp")
+    assert ll.load(tmp_path / "imp")["y"].caution == imp["y"].caution
+    # Left out of the rows that don't exist, clarity leads, as among those that do.
+    given = imp.given_others(price, X, y, random_state=0, progress=False)
+    assert given._ranked[0].name == "clarity"
+    assert "unlike any real one" not in given["y"].caution
+
+
+@pytest.mark.parametrize("r", [0.0, 0.5, 0.85])
+def test_features_that_are_not_determined_have_no_remark(rng, r):
+    """R2 = r^2 < .8 for r = .85: the interval of R2 at n = 2,000 reaches from .69 to .75."""
+    X = correlated(rng, 2000, r)
+    imp = ll.feature_importance(opposed, X, X[:, 0], loss="squared_error", progress=False)
+    assert not any("may not exist" in one.caution for one in imp.values())
+    with_few = ll.feature_importance(opposed, X[:5], X[:5, 0], loss="squared_error", progress=False)
+    assert not any("may not exist" in one.caution for one in with_few.values())
+
+
+def test_a_conditional_importance_has_no_screen(rng):
+    X = correlated(rng, 300, 0.99)
+    imp = ll.feature_importance(opposed, X, X[:, 0], loss="squared_error", donors=ll.Within(m=8), progress=False)
+    assert not any("may not exist" in one.caution for one in imp.values())
+
+
+def test_the_screen_of_a_sum_of_two_others(rng):
+    """No two columns have a correlation above .71, and each is determined by the two others."""
+    X = rng.normal(size=(400, 4))
+    X[:, 2] = X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=400)
+    imp = ll.feature_importance(lambda X: X[:, 2], X, X[:, 2], loss="squared_error", progress=False)
+    assert "Moves with x0 and x1" in imp["x2"].caution
+    assert "may not exist" not in imp["x3"].caution

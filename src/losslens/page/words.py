@@ -179,7 +179,7 @@ def doubtful(caution: str) -> str:
 
 def _doubts(first: Importances) -> list[Sentence]:
     order = first._ranked
-    return [*map(doubtful, sentences([one.name for one in order], [one.caution for one in order], "Importance of"))]
+    return [*map(doubtful, sentences([one.name for one in order], [one._caution for one in order], "Importance of"))]
 
 
 def _doubts_of_shares(share: ShapleyImportance) -> list[Sentence]:

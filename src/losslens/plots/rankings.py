@@ -38,6 +38,7 @@ from losslens.uncertainty.cautions import noted
 WARNS = " †"  # after the name of a feature whose replaced rows a classifier can separate from real ones
 MEMBERS_NAMED = 2  # of a block
 INSIDE = "wide bars: features that go together, replaced together; thin bars: each of them alone"
+NUMBERS = "¹²³⁴⁵⁶⁷⁸⁹"  # after the names of features that go together
 MOST_SHARE = 10.0  # shares beyond 1,000%, of features that nearly cancel out, are not shown: they say nothing
 SAGE, STOPPED = "SAGE: predictions averaged over donors before the loss", "interrupted"
 
@@ -54,22 +55,24 @@ def plot_importances(
     joint = [] if blocks is None else _blocks_of(importances, blocks, ratio)
     inside, rows = {member for block in joint for member in block.features}, []
     single = [one for name, one in importances.items() if name not in inside]
+    named = [members for members in importances.blocks.values() if not inside & {*members}]
+    numbered = {member: number for number, members in zip(NUMBERS, named, strict=False) for member in members}
     for one in single:
         if not np.isfinite(or_else(lambda: one.pfi, np.nan)):  # noqa: B023  curves only
             continue
         ends = or_else(lambda: one.ratio_interval() if ratio else one.interval(), NOTHING)  # noqa: B023
-        far = one.computed_extrapolation
-        mark = WARNS if far is not None and far.warns else ""
-        rows.append(Row(one.name, one.ratio if ratio else one.pfi, *ends, mark, one.caution))
+        mark = numbered.get(one.name, "") + _mark_of(one)
+        rows.append(Row(one.name, one.ratio if ratio else one.pfi, *ends, mark, one._caution))
     if not rows and not joint:
         none = "no feature has an importance to rank by, only curves; use a design such as 'all'"
         raise ValueError(getattr(importances._first, "undefined", "") or none)
 
     def notes(drawn: Sequence[Row]) -> list[str]:
         texts = [f"{importances._measure} with nothing replaced: {number(importances.base)}"]
-        if any(row.mark for row in drawn):
-            rule = rule_in_words(far for one in importances.values() if (far := one.computed_extrapolation) is not None)
-            texts.append(f"{WARNS.strip()}: {rule}")
+        if any(WARNS in row.mark for row in drawn):
+            texts.append(f"{WARNS.strip()}: {_unreal_rows(importances)}")
+        shared = sorted({row.mark[0] for row in drawn if row.name in numbered})
+        texts += [f"{' '.join(shared)}: features that go together"] if shared else []
         missing = len(single) - len(rows)
         texts += [INSIDE] if any(row.parts for row in drawn) else []
         return texts + ([f"{count(missing, 'feature')} without an importance left out"] if missing else [])
@@ -78,6 +81,23 @@ def plot_importances(
     label = quotient or importances.headline.split(";")[0]
     every = [*rows, *map(_joint_row, joint)]
     return draw_ranking(ax, every, _naming_blocks(look, joint), label, notes, start=1.0 if ratio else 0.0)
+
+
+def _mark_of(one: Any) -> str:
+    """The mark of a feature whose replaced rows are unlike real ones, with their share from 30% on, or may be."""
+    far = one.computed_extrapolation
+    if far is None:
+        return WARNS if one._unreal_rows else ""
+    return f"{WARNS} {far.percent}" if far.remark else WARNS if far.warns else ""
+
+
+def _unreal_rows(importances: Importances) -> str:
+    """What the mark says: the rule of a classifier where it was computed, else that of the screen."""
+    computed = [far for one in importances.values() if (far := one.computed_extrapolation) is not None]
+    if not computed:
+        return "moves with other features: rows with it replaced may not exist (imp.extrapolation)"
+    share = ", which is said from 30% on" if any(one.remark for one in computed) else ""
+    return f"{rule_in_words(computed)}{share}"
 
 
 def plot_together(together: Together, ax: Axes | None, look: Look) -> Axes:
@@ -286,7 +306,7 @@ def plot_comparison(comparison: Comparison, ax: Axes | None, look: Look) -> Axes
     lines = np.isfinite(np.array([one.numbers[1] for one in series])).any()
     notes += [LINES] if lines else []
     # Which features, and of which model, is in the table: names take too much space.
-    cautions = [importances[features[j]].caution for importances in comparison.importances.values() for j in order]
+    cautions = [importances[features[j]]._caution for importances in comparison.importances.values() for j in order]
     cautions = noted(["some"] * len(cautions), cautions)
     if lines and comparison.paired and not cautions:  # advice is less urgent, and small axes have no space for both
         notes.append("on the same rows: .differences() is often more precise than the lines suggest")

@@ -22,6 +22,7 @@ WARNING = 0.6  # AUC above which replaced rows differ from real ones enough to w
 MIN_FAR_SHARE = 0.01  # no warning where a smaller share of the cells is far from real rows
 RARER = 10.0  # a cell is far where real rows like it are this many times rarer than replaced ones
 NAMED_IN_NOTE = 6  # features in one line of text
+MOSTLY = 0.3  # share of far cells from which on it is said wherever the number stands
 FADED = 0.5  # share of far cells above which a part of a curve is drawn faded
 
 
@@ -96,6 +97,19 @@ class Extrapolation(Stored):
         """What a warning says, without advice."""
         tied = f"{self.name} is tied to {' and '.join(self.ties)}" if self.ties else f"{self.name} is tied to others"
         return f"{self.percent} of the replaced rows are unlike any real one (AUC {self.auc:.2f}): {tied}"
+
+    @property
+    def remark(self) -> str:
+        """What is said wherever the importance stands, from a share of 30% on."""
+        return self._many_unreal_rows()
+
+    @claim(level=0.05)
+    def _many_unreal_rows(self) -> str:
+        """`remark`: where the share is 30% or more."""
+        if not (self.warns and self.share >= MOSTLY):
+            return ""
+        how = "drawn anew" if self.drawn else "shuffled"
+        return f"{self.percent.capitalize()} of the rows with it {how} are unlike any real one."
 
     @property
     def percent(self) -> str:

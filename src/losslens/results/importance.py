@@ -151,13 +151,30 @@ class FeatureImportance(FeatureResult, OneNumber):
         )
 
     @property
+    def caution(self) -> str:
+        """Why the number is to be taken with caution, in plain words; empty if it is not.
+
+        For its interval, or as the rows with the feature shuffled are unlike real ones: their share is said, from 30%
+        on, once `extrapolation` was computed; before that, that other columns determine the feature.
+        """
+        return " ".join(filter(None, (self._caution, self._unreal_rows)))
+
+    @property
+    def _unreal_rows(self) -> str:
+        """That rows with the feature shuffled are, or may be, unlike any real one; empty where they are not."""
+        return "" if self.extrapolated is None else self.extrapolated.remark
+
+    @property
     def _doubts(self) -> str:  # type: ignore[override]
         """Why the number, not only its interval, is to be taken with caution."""
         influence = or_else(lambda: self.influence, None)
         if influence is None:
             return ""
-        clipped = self.clipped if influence.std_error > 0 else 0.0  # nothing changes: nothing is decided by a bound
-        return " ".join(filter(None, (cautions.clipped(clipped), cautions.doubted_draws(self.conditioning))))
+        doubts = [cautions.doubted_draws(self.conditioning)]
+        if influence.std_error > 0:  # else nothing changes: nothing is decided by a bound, or by a few targets
+            sample = self.sample if len(self.at) == self.sample.n else self.sample.at(self.at)
+            doubts = [cautions.clipped(self.clipped), cautions.inflated(sample), *doubts]
+        return " ".join(filter(None, doubts))
 
     @property
     def ratio_std_error(self) -> float:

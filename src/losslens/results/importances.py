@@ -25,7 +25,7 @@ from losslens.results.regions import Regions, RegionTarget
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else, why_not
 from losslens.results.together import Together
 from losslens.tables.sample import Sample
-from losslens.text import claim, how_computed, in_digits, share_in_words, size_in_words
+from losslens.text import claim, how_computed, in_digits, listed, share_in_words, size_in_words
 from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
@@ -34,6 +34,8 @@ from losslens.uncertainty.standard_errors import Target, check_level, check_targ
 
 if TYPE_CHECKING:
     from losslens.results.gate import Verdict
+
+ONE_BY_ONE = 3  # features, or blocks, that a note tells of one by one, at most
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -182,6 +184,14 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         ]  # fmt: skip
         return {self._block_name(some): tuple(some) for some in blocks if len(some) > 1}
 
+    @property
+    def _block_notes(self) -> list[str]:
+        """One line on the features that go together."""
+        some = [listed(members, ONE_BY_ONE) for members in self.blocks.values()]
+        more = [f"{len(some) - ONE_BY_ONE} more blocks"] if len(some) > ONE_BY_ONE + 1 else some[ONE_BY_ONE:]
+        together = "; ".join([*some[:ONE_BY_ONE], *more])
+        return [f"go together: {together}; see imp.together(model, X, y)"] if some else []
+
     def _block_name(self, members: Sequence[str]) -> str:
         name = ", ".join(members)
         while name in self.features:  # as a feature is called
@@ -220,14 +230,47 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         >>> {name: block.case for name, block in imp.together(f, X, f(X)).blocks.items()}
         {'x0, x1': 'opposed'}
         """
-        result: Together = WITH_MODEL["together"](
-            self,
-            model,
-            X,
-            y,
-            blocks,
-            {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress},
-        )
+        running = {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress}
+        result: Together = WITH_MODEL["together"](self, model, X, y, blocks, running)
+        return result
+
+    @brief
+    def given_others(
+        self, model: Any, X: Any, y: Any, sampler: Any = None, *, features: Sequence[str] | None = None,
+        random_state: Any = None, n_jobs: int | None = None, memory: str | int = "1 GiB", progress: bool | None = None,
+    ) -> Importances:  # fmt: skip
+        """The importance of features with values drawn given the other columns, which real rows might have.
+
+        What a feature adds for the model beyond the others: rows with it shuffled may be unlike any real one, and the
+        importance is then about rows that don't exist. The short way to ``feature_importance(..., donors=Within())``
+        with the loss, the weights and the groups of rows of this result.
+
+        Parameters
+        ----------
+        model, X, y
+            Those of this result, which holds none of them; that they are the same is checked on some rows.
+        sampler
+            What draws the values, such as ``Residual()``; by default ``Within(m=32)``: 32 donors from the same leaf of
+            a tree that predicts the feature from the others.
+        features
+            Features of this result; by default the eight most important ones.
+        random_state
+            A seed or a NumPy generator, for the donors.
+        n_jobs, memory, progress
+            As in `feature_importance`.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(300, 2))
+        >>> X[:, 1] = X[:, 0] + 0.1 * X[:, 1]
+        >>> f = lambda X: X[:, 0] + X[:, 1]
+        >>> imp = ll.feature_importance(f, X, f(X), loss="squared_error")
+        >>> bool(imp.given_others(f, X, f(X), random_state=0)["x0"].pfi < 0.2 * imp["x0"].pfi)
+        True
+        """
+        running = {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress}
+        result: Importances = WITH_MODEL["given_others"](self, model, X, y, sampler, features, running)
         return result
 
     @cached_property
@@ -430,15 +473,22 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
 
     @property
     def cautions(self) -> list[str]:
-        """Which intervals are to be taken with caution, and why; empty if none is."""
+        """Which numbers are to be taken with caution, and why; empty if none is."""
         order = self._ranked
-        return noted([f.name for f in order], [f.caution for f in order])
+        screened = [f for f in order if f._unreal_rows and f.computed_extrapolation is None]
+        names = [f.name for f in screened]
+        if len(screened) > ONE_BY_ONE:
+            screen = [f"{listed(names)} move with others: rows with one shuffled may not exist (imp.extrapolation)"]
+        else:
+            screen = noted(names, [f._unreal_rows for f in screened])
+        return [*noted([f.name for f in order], [f._caution for f in order]), *screen]
 
     def _cautions_of(self, names: Sequence[str]) -> list[str]:
         return [self.features[name].caution for name in names]
 
     def _table(self) -> ResultTable:
         order = self._ranked
+        block_of = {member: name for name, members in self.blocks.items() for member in members}
         numbers = {name: partial(numbers_of, order, name) for name in NUMBERS}
         columns = {
             "feature": [f.name for f in order],
@@ -448,11 +498,12 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
             "exact": [f.exact for f in order],
             "design": [repr(f.design) for f in order],
             "n_predictions": [f.n_predictions for f in order],
+            "block": lambda: [block_of.get(f.name, "") for f in order],
             "caution": lambda: [f.caution for f in order],
         }
         return ResultTable(
             f"Importances: {self.headline}", columns, RANKED, (FEATURE, IMPORTANCE, ERROR, INTERVAL),
-            named(self.notes) + self._extrapolation_note + self.cautions, like="importance",
+            named(self.notes) + self._extrapolation_note + self.cautions + self._block_notes, like="importance",
             rounding=self._first._rounding,
             formats={"importance": lambda number: in_digits(number) if np.isfinite(number) else CURVES_ONLY},
         )  # fmt: skip

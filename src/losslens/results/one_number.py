@@ -66,9 +66,14 @@ class OneNumber(Grouped, Tabular, Inference):
         """p-value of the one-sided test that this model's importance on new data is at most 0."""
         return standard_errors.p_value(self.unbiased, self.std_error, self._units, self.influence.skewness)
 
-    @cached_property
+    @property
     def caution(self) -> str:
         """Why the number or its interval is to be taken with caution, in plain words; empty if it is not."""
+        return self._caution
+
+    @cached_property
+    def _caution(self) -> str:
+        """The caution of what the number is uncertain for."""
         estimates = or_else(self.estimates, None)
         return "" if estimates is None else estimates.cautions[0]
 

@@ -21,9 +21,11 @@ from losslens.blas import one_thread
 from losslens.results.base import Stored
 from losslens.results.extrapolation import RARER, WARNING, Extrapolation
 from losslens.tables import column_scores
+from losslens.tables.associations import ties
 from losslens.tables.column_scores import CodedRows, FeatureScores
 from losslens.tables.columns import count_missing
 from losslens.tables.frozen import lazy
+from losslens.text import claim, listed
 from losslens.typing import Floats, Indices, Mask
 
 MIN_ROWS = 20  # with fewer no classifier is fitted
@@ -35,6 +37,9 @@ RIDGE, RIDGE_MEAN = 1.0, 5.0  # penalties: of products of first-degree terms; of
 RIDGE_RESIDUAL = 0.2  # of terms of the residual, as a multiple of RIDGE
 CHANCE = 1.0  # over sqrt(n): 4 standard deviations of the AUC of rows without a difference (0.25 / sqrt(n), measured)
 BINS = 20  # rank bins along a feature
+DETERMINED = (
+    0.8  # R squared of a feature's ranks on those of the others, from which on rows with it shuffled are doubtful
+)
 CLEAR = 3.0  # a column is reported as tied where its association is this many times that by chance
 
 
@@ -73,6 +78,19 @@ class ReplacedRows(Stored):
             return self.computed
         with one_thread():
             return self._of_donors() if self.drawn is None else self._of_drawn(self.drawn)
+
+    @property
+    def remark(self) -> str:
+        """What is said wherever the importance stands: the share of unreal rows, or, while it is unknown, a screen."""
+        return self.extrapolation.remark if self.is_computed else self._moves_with()
+
+    @claim(level=0.05)
+    def _moves_with(self) -> str:
+        """Where the other columns determine the feature: the R squared of its ranks on theirs is 0.8 or more."""
+        if self.drawn is not None or not self._is_single or self.among.determined[self.columns[0]] < DETERMINED:
+            return ""
+        others = listed([self.among.names[k] for k in ties(self.among.association, self.columns[0])])
+        return f"Moves with {others}: rows with it shuffled may not exist (imp.extrapolation)."
 
     @property
     def is_computed(self) -> bool:

@@ -60,6 +60,7 @@ class FeatureScore(OneFeature, OneNumber):
     _is_streamed: ClassVar[bool] = False
     computed_extrapolation: ClassVar[None] = None
     _real_rows: ClassVar[None] = None
+    _unreal_rows: ClassVar[str] = ""
     errorless: ClassVar[bool] = False
     conditioning: ClassVar[None] = None
 

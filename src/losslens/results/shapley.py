@@ -326,7 +326,15 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         skewness = or_else(lambda: self._skewness, None)
         if skewness is None:
             return ("",) * len(self.features)
-        return tuple(cautions.of_estimate(a, self._units) for a in skewness.tolist())
+        doubts = zip(skewness.tolist(), self._doubts, strict=True)
+        return tuple(" ".join(filter(None, (cautions.of_estimate(a, self._units), doubt))) for a, doubt in doubts)
+
+    @property
+    def _doubts(self) -> tuple[str, ...]:
+        """Why each number is to be taken with caution: a target that is mostly one value."""
+        sample = self.sample if len(self.at) == self.sample.n else self.sample.at(self.at)
+        doubt = cautions.inflated(sample)
+        return tuple(doubt if value else "" for value in self.sfimp.tolist())
 
     def influence(self, feature: str) -> Influence:
         """Influence of each row, as an observation and as a donor, on the share of `feature`."""
@@ -342,6 +350,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         return Estimates.of_covariance(
             self.features, self.sfimp, covariance, self._units, skewness=self._skewness, cubes=cubes,
             centre=self.unbiased, unit="rows" if self.sample.block is None else "groups", influences=self._moving,
+            doubts=self._doubts,
         )  # fmt: skip
 
     def _exact_moments(self) -> tuple[Floats, Floats]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,24 @@ class Sample:
             return 1 - self.totals.squares
         own = float(mass @ self.weight[rows] / mass.sum())
         return 1 - own if own < 0.5 else float(mass @ weight_of_others(self.weight)[rows] / mass.sum())
+
+    @cached_property
+    def usual_target(self) -> tuple[float, float, float]:
+        """The smallest or the median target, whichever is more frequent, its share, and the skewness of the mean.
+
+        NaN, 0 and 0 for classes.
+        """
+        if self.y is None or self.classes is not None or self.y.ndim > 1 or self.y.dtype.kind not in "biuf":
+            return np.nan, 0.0, 0.0
+        y = self.y.astype(float)
+        ends = y[self.weight > 0]
+        share, value = max((float(self.weight[y == one].sum()), float(one)) for one in (ends.min(), np.median(ends)))
+        pull = self.by_unit(self.weight * (y - self.weight @ y))
+        size = float(np.sqrt(pull @ pull))
+        skewness = float(np.sum((pull / size) ** 3)) if size > 0 else 0.0
+        if self.totals is not None:
+            skewness *= float(np.sqrt(self.n / self.totals.n))
+        return value, share, skewness
 
     def at(self, rows: Indices) -> Sample:
         """These rows alone, as a sample of their own."""

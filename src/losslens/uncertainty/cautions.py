@@ -7,12 +7,15 @@ from math import comb
 
 from losslens.donors.conditional import Conditioning
 from losslens.donors.exchangeability import LEVEL
+from losslens.tables.sample import Sample
 from losslens.text import share_in_words
 from losslens.uncertainty.standard_errors import degrees_of_freedom, skewness_limit
 
 FEW_GROUPS = 30  # below, intervals cover less than they say, most where groups differ much in size
 FEW_ROWS = 10  # below, a standard error is itself a rough number
 MUCH_CLIPPED = 0.01  # of the cells, from which on the bound of the log loss decides the number
+MUCH_OF_ONE_VALUE = 1 / 3  # of the rows
+SKEWED_TARGET = 0.15  # skewness of the mean of such a target, from which on intervals cover less than they say
 MOST_NAMES = 3  # of features that share a sentence
 
 
@@ -54,6 +57,18 @@ def clipped(share: float) -> str:
         return ""
     part = share_in_words(share)
     return f"{part} of the replaced predictions are at the bound of the log loss, which decides this number."
+
+
+def inflated(sample: Sample) -> str:
+    """The caution if many rows have the same target, such as 0, and the others are too few or too skewed; else empty.
+
+    The sample then often lacks the large targets, and with them its standard error and skewness are too small.
+    """
+    value, share, skewness = sample.usual_target
+    if share < MUCH_OF_ONE_VALUE or not abs(skewness) > SKEWED_TARGET:
+        return ""
+    part = share_in_words(share)
+    return f"The target is {value:g} in {part} of the rows and skewed in the others: an interval may be too short."
 
 
 def doubted_draws(conditioning: Conditioning | None) -> str:

@@ -1,14 +1,15 @@
-"""Features that go together: `feature_groups` of a table, and `Importances.together`."""
+"""Features that go together: `feature_groups` of a table, `Importances.together` and `Importances.given_others`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from losslens.donors.designs import Design
+from losslens.donors.samplers import Within
 from losslens.engines.blackbox import differ
 from losslens.models import Model, as_model
 from losslens.passes.blocks import block_of
@@ -17,16 +18,17 @@ from losslens.passes.ways import FIXED_DONORS
 from losslens.progress import bar
 from losslens.results.base import WITH_MODEL
 from losslens.results.importances import Importances
-from losslens.results.scores import Scores
 from losslens.results.together import Together
 from losslens.tables.associations import groups_of
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import Batch, as_table
 from losslens.tables.sources import in_files
+from losslens.verbs.features import importances_of
 from losslens.verbs.running import in_own_words
 
 MOST_ROWS = 5000  # that groups are found from
+LEADING = 8  # features that are drawn given the others, by default
 COMPARED = 64  # rows on which the model is compared with the one of the result
 
 
@@ -123,7 +125,7 @@ def _checked(imp: Importances, blocks: Mapping[str, Any]) -> dict[str, tuple[str
 
 def check_result(imp: Importances) -> None:
     """Raise ValueError, in one sentence, for results to which no further features can be added."""
-    if isinstance(imp, Scores):
+    if imp._is_score:
         raise ValueError(
             f"a score has no change of loss of a row: explain with a loss, not {imp.title}, and call this of its result"
         )
@@ -139,9 +141,12 @@ def check_result(imp: Importances) -> None:
         raise ValueError("these values were drawn given the other columns; call this of the result with donors='auto'")
 
 
-def same_task(imp: Importances, model: Any, X: Any, y: Any, features: Mapping[str, Any], options: Options) -> Task:
-    """The task of further features with the rows, weights, groups and donors of a result, after a check that the model
-    and the rows are those of the result.
+def same_task(
+    imp: Importances, model: Any, X: Any, y: Any, features: Mapping[str, Any], options: Options, sampler: Any = None
+) -> Task:
+    """The task of further features with the rows, weights and groups of a result, and its donors or a sampler.
+
+    After a check that the model and the rows are those of the result.
     """
     first = imp._first
     given = in_own_words({"model": model, "X": X, "y": y}, "model")
@@ -151,7 +156,7 @@ def same_task(imp: Importances, model: Any, X: Any, y: Any, features: Mapping[st
     usable = isinstance(alike, Design) and not (alike.common and not alike.all_pairs) and not alike.ranked
     options = replace(
         options, sample_weight=first.sample.weight, groups=first.sample.block,
-        donors=alike if usable and repr(alike) != "All()" else "auto",
+        donors=sampler or (alike if usable and repr(alike) != "All()" else "auto"),
     )  # fmt: skip
     X, y, options, files = opened(wrapped, given["X"], given["y"], options)
     if files is not None:
@@ -176,4 +181,25 @@ def same_task(imp: Importances, model: Any, X: Any, y: Any, features: Mapping[st
     return task
 
 
-WITH_MODEL["together"] = together
+def given_others(
+    imp: Importances, model: Any, X: Any, y: Any, sampler: Any, features: Sequence[str] | None,
+    running: Mapping[str, Any],
+) -> Importances:  # fmt: skip
+    """`Importances.given_others`."""
+    options = Options(**running)
+    check_result(imp)
+    sampler = Within(m=FIXED_DONORS) if sampler is None else sampler
+    if not callable(sampler) or isinstance(sampler, (type, Design)):
+        raise TypeError(
+            f"sampler draws values given the other columns, such as Within() or Residual(); got {sampler!r}"
+        )
+    names = [one.name for one in imp._ranked[:LEADING]] if features is None else features
+    listed = [names] if isinstance(names, str) else [str(name) for name in names]
+    unknown = [name for name in listed if name not in imp]
+    if unknown or not listed:
+        raise ValueError(unknown_feature(unknown[0], list(imp), "features") if unknown else "features is empty")
+    wanted = {name: dict.fromkeys(imp[name].columns) for name in listed}
+    return importances_of(same_task(imp, model, X, y, wanted, options, sampler))[0]
+
+
+WITH_MODEL |= {"together": together, "given_others": given_others}

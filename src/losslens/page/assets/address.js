@@ -113,8 +113,21 @@ function remember(page) {
   page.address = text;
   const framed = window.parent !== window;
   try {
+    if (framed) sessionStorage.setItem(storageKey(page), text);
     history[framed ? "replaceState" : "pushState"](null, "", `#${text}`);
-  } catch { /* a sandboxed frame has no address */ }
+  } catch { /* a sandboxed frame has neither storage nor address */ }
+}
+
+const storageKey = (page) => `losslens ${document.title} ${page.data.n} ${page.data.features.map((one) => one.name).join()}`;
+
+// What the address says, or what a notebook's frame, which is made anew with its cell, said last.
+function addressed(page) {
+  if (location.hash || window.parent === window) return location.hash;
+  try {
+    return `#${sessionStorage.getItem(storageKey(page)) ?? ""}`;
+  } catch {
+    return "";
+  }
 }
 
 function followAddress(page) {

@@ -173,7 +173,7 @@ async function start() {
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") page.pick(null); });
   keepFocus();
   followAddress(page);
-  const state = readState(page, location.hash);
+  const state = readState(page, addressed(page));
   if (state) page.restore(state); else page.redraw();
   page.address = stateText(page);
   themes(page);
