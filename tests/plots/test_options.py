@@ -77,7 +77,7 @@ def test_functions_behind_the_methods_are_not_public():
     ]
 
 
-DEFAULTS = {"sort": "importance", "scale": "linear", "limits": "pi", "curves": True, "center": False}
+DEFAULTS = {"color": "value", "sort": "importance", "scale": "linear", "limits": "pi", "curves": True, "center": False}
 
 
 @pytest.mark.parametrize("plot", list(methods()))
