@@ -136,7 +136,7 @@ coverage: .venv/installed-bench
 
 # Every plot on three data sets, as contact sheets to look at: make contact DIR=contact.
 contact: .venv/installed-suite
-	PYTHONPATH=tests/support:tests/plots $(BIN)/python -W ignore tests/plots/test_contact.py $(or $(DIR),contact)
+	PYTHONPATH=tests/support $(BIN)/python -W ignore tests/plots/test_every_plot.py $(or $(DIR),contact)
 
 mutants: .venv/installed-suite
 	@$(BIN)/python -m tests.mutants

@@ -64,7 +64,7 @@ def new_axes(rows: int | None = None) -> Axes:
 
 def panels(count: int, figure: Any = None) -> list[Axes]:
     """Axes of several small plots, up to four beside each other."""
-    columns = count if count < 4 else 4 if count % 3 else 3
+    columns = min(3, count) if count < 7 else 4
     rows = -(-count // columns)
     if figure is None:
         figure = plt.figure(figsize=(3.6 * columns, 3.0 * rows), layout="constrained")
