@@ -192,7 +192,7 @@ def coloured_swarm(
 
 def value_bar(ax: Axes, dots: PathCollection) -> None:
     """The colour bar of such dots, from low to high values; none where no dot has a rank."""
-    if not np.isfinite(np.ma.getdata(dots.get_array())).any():
+    if not np.isfinite(np.asarray(dots.get_array(), float)).any():
         return
     height = canvas.size_in_points(ax)[1]
     bar = canvas.colour_bar(ax, dots, ticks=[0, 1], aspect=max(10.0, height / 8))
@@ -234,7 +234,7 @@ def spread(bins: Floats) -> Floats:
     return np.asarray((place + 1) // 2 * np.where(place % 2, -step, step))
 
 
-def ranked(distinct: NDArray[Any], codes: Indices, *, ordered: bool) -> Floats:
+def ranked(distinct: NDArray[Any], codes: NDArray[Any], *, ordered: bool) -> Floats:
     """The rank of each row's value among all rows, from 0 to 1; NaN if it is missing or has no order."""
     if not ordered or distinct.ndim > 1:
         return np.full(len(codes), np.nan)
