@@ -8,6 +8,7 @@ import datetime as dt
 import inspect
 import pkgutil
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import chain
@@ -471,6 +472,14 @@ def draw_segments(data, design, part):
     yield ll.weak_segments(data, data.X, data.y, loss="squared_error", progress=False).plot()
 
 
+def draw_sufficient(data, design, part):
+    """Where there are rows for two halves, and something to keep: otherwise a sentence says so."""
+    if len(data.names) > 1 and len(data.y) > 39:
+        with suppress(ValueError):
+            enough = ask(data).sufficient(data, data.X, data.y, keep=0.5, random_state=0)
+            yield enough.plot()
+
+
 def draw_together(data, design, part):
     """Blocks need three rows for their errors; curves alone have no importance."""
     imp, names = ask(data), data.names
@@ -513,6 +522,7 @@ CASES = {
     "ShapleyImportance.plot": [draw_shapley],
     "ShapleyImportance.plot_local": [draw_local],
     "ShapleyImportance.plot_waterfall": [draw_waterfall],
+    "Sufficient.plot": [draw_sufficient],
     "Together.plot": [draw_together],
     "WeakSegments.plot": [draw_segments],
 }
@@ -548,6 +558,9 @@ def written(ax):
 
 
 SHARED = (Ranked, WithLocal)  # what these draw, each of their results draws
+
+
+ELSEWHERE = (".demo", ".mlflow", ".skore")  # what draws nothing of its own, and may want what isn't there
 
 
 def test_every_plot_has_a_case():
