@@ -227,7 +227,7 @@ LINES = {
     "donors": 2270,
     "engines": 11020,
     "losses": 1454,
-    "page": 4280,
+    "page": 4275,
     "passes": 4870,
     "plots": 4843,
     "refits": 725,
