@@ -15,7 +15,8 @@ from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.look import Look, Names
 from losslens.plots.options import arrange, colour_map, colours, most_of, name_features
 from losslens.plots.scale import word_ticks
-from losslens.plots.shapley_effect import MOST_LINES, dots_note, swarm, thinned
+from losslens.plots.shapley_effect import dots_note, swarm, thinned
+from losslens.plots.steps import MOST_LINES
 from losslens.plots.wording import MINUS, alike, count, not_shown, number, some_of, value_labels
 from losslens.plots.wording import labels as short_labels
 from losslens.results.importance import FeatureImportance
