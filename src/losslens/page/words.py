@@ -7,16 +7,15 @@ false; each is tried on simulated data whose truth is the simulation (`benchmark
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations
-from math import factorial
 from typing import Any
 
 import numpy as np
 
 from losslens.page.baseline import SAME, always, no_better
+from losslens.page.blocks import GoingTogether, goes_together
 from losslens.page.labels import cut
 from losslens.page.opening import how_well
-from losslens.page.plain_error import LEADING, LEVEL
+from losslens.page.plain_error import LEVEL, plain_error
 from losslens.page.quality import at_the_bound
 from losslens.page.ranking import OTHERS, Ranking, tested_features, what_matters
 from losslens.results.extrapolation import Extrapolations
@@ -24,11 +23,9 @@ from losslens.results.importances import Importances
 from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
-from losslens.text import Sentence, claim, in_digits, listed, share_in_words
-from losslens.typing import Floats
+from losslens.text import Sentence, claim, listed, share_in_words
 from losslens.uncertainty.cautions import sentences
 
-CORRELATED = 0.7  # absolute rank correlation from which on two features are named as correlated
 FEW_ROWS = 100  # with fewer, the page warns of wide intervals
 
 
@@ -38,7 +35,7 @@ def words(
     ranking: Ranking,
     ends: tuple[float, float],
     n_given: int,
-    columns: Mapping[str, Floats],
+    blocks: GoingTogether | None = None,
     target: str = "the target",
     scores: Mapping[str, Scores] | None = None,
 ) -> dict[str, Any]:
@@ -48,16 +45,20 @@ def words(
     """
     (name, first), target = next(iter(models.items())), cut(target)
     share = shares.get(name)
-    of_shares = [] if share is None else [from_other_rows(share), largest_shares(share), negative_shares(share)]
+    of_shares = (
+        [] if share is None else [from_other_rows(share, first, ends), largest_shares(share), negative_shares(share)]
+    )
     computed = [how_importances(first, n_given), *([] if share is None else [how_shares(share)]), about_intervals()]
     careful = [
-        no_better(ranking.baseline, target), at_the_bound(first._first), few_rows(first), related(columns, ranking),
-        hardly_occurring(first.extrapolation), about_training_rows(), only_a_sample(first, n_given),
+        no_better(ranking.baseline, target), at_the_bound(first._first), few_rows(first),
+        goes_together(blocks, first, by_score=bool(scores)), hardly_occurring(first.extrapolation),
+        about_training_rows(), only_a_sample(first, n_given),
     ]  # fmt: skip
     careful += [remark(note) for note in first.notes[1:]]
+    careful += [remark(share.clipped_in_words)] if share is not None and share.clipped_in_words else []
     careful += dict.fromkeys([*_doubts(first), *([] if share is None else _doubts_of_shares(share))])
     careful = list(filter(None, careful))
-    useless = careful[0].claim == no_better.__name__  # what it depends on says nothing then
+    useless = ranking.baseline is not None and not ranking.baseline.here  # what it depends on says nothing then
     matters, caution = (careful[:1], careful[1:2]) if useless else (what_matters(ranking), careful[:1])
     return {
         "opening": [how_well(scores or models, target, n_given), *matters, *caution],
@@ -73,30 +74,28 @@ def words(
 
 @claim(level=0)
 def headline(name: str, first: Importances, ends: tuple[float, float]) -> str:
-    """The error on these rows, and that of the best constant on the same rows, where there is one."""
-    text = f"The {first.title} of {name} is {in_digits(first.error)}"
+    """The error on these rows in the reader's unit, and that of the best constant on the same rows, if there is one."""
+    error = plain_error(first)
+    text = f"The {error.name} of {name} is {error.level(first.error, *ends)}"
     if np.isfinite(ends).all():
-        text += f" (95% interval {in_digits(ends[0])} to {in_digits(ends[1])})"
+        text += f" (95% interval {error.between(*ends)})"
     skill = or_else(lambda: first.skill, None)
     if skill is None:
         return f"{text}."
     constant = first._first.best_constant
-    text += f"; {always(constant.words)} has {in_digits(constant.error)}"
-    if abs(skill) < SAME:
-        return f"{text}, about the same."
-    return (
-        f"{text}, less than the model." if skill < 0 else f"{text}: the model's is {share_in_words(skill, 1)} smaller."
-    )
+    text += f"; {always(constant.words)} has {error.level(constant.error, *ends)}"
+    return f"{text}, about the same." if abs(skill) < SAME else f"{text}, which is better." if skill < 0 else f"{text}."
 
 
 @claim(level=0)
-def from_other_rows(share: ShapleyImportance) -> str:
+def from_other_rows(share: ShapleyImportance, first: Importances, ends: tuple[float, float]) -> str:
     """The error with all features of a row from another: what Shapley shares divide, less the model's error."""
-    p = len(share.features)
+    p, error = len(share.features), plain_error(first)
     whose = f"all {p} features" if p > 1 else "the feature"
-    text = f"With the values of {whose} taken from another row, the error is {in_digits(share.error_none)}"
-    text += "." if share._total > 0 else ", no larger: there is no reduction to share."
-    return f"{text} {_capital(share.clipped_in_words)}." if share.clipped_in_words else text
+    text = (
+        f"With the values of {whose} taken from another row, the {error.name} is {error.level(share.error_none, *ends)}"
+    )
+    return f"{text}." if share._total > 0 else f"{text}, no worse: there is no reduction to share."
 
 
 @claim(level=0)
@@ -106,7 +105,7 @@ def largest_shares(share: ShapleyImportance) -> str:
         return ""
     parts = sorted(zip(share.share.tolist(), share.features, strict=True), reverse=True)
     most = [(part, name) for part, name in parts if part >= 0.05][:4] or parts[:1]
-    named = listed([f"{name} ({part:.0%})" for part, name in most])
+    named = listed([f"{name} ({share_in_words(part, 1)})" for part, name in most])
     return (
         f"Of the difference to the model's error, the largest share{'s go' if len(most) > 1 else ' goes'} to {named}."
     )
@@ -189,25 +188,6 @@ def _doubts_of_shares(share: ShapleyImportance) -> list[Sentence]:
 
 
 @claim(level=LEVEL)
-def related(columns: Mapping[str, Floats], ranking: Ranking) -> str:
-    """Columns with a rank correlation of 0.7 or more on these rows that chance does not explain.
-
-    Where a leading feature is one of them, its pair is named first.
-    """
-    pairs = correlated_pairs(columns)
-    if not pairs:
-        return ""
-    place = {name: k for k, name in enumerate(ranking.names[:LEADING])}
-    _, a, b = min(pairs, key=lambda pair: min(place.get(name, LEADING) for name in pair[1:]))
-    more = len(pairs) - 1
-    others = f", as do {more:,} other pairs" if more > 1 else ", as does 1 other pair" if more else ""
-    return (
-        f"{cut(a)} and {cut(b)} go together in the data{others}: rows with one of them shuffled alone may be "
-        "unlike any real row, and its importance alone is not what the two do together."
-    )
-
-
-@claim(level=LEVEL)
 def hardly_occurring(extrapolations: Extrapolations) -> str:
     """The features that warn: a classifier tells their shuffled rows from real ones, and some of these are far."""
     warned = [extrapolations[name] for name in extrapolations.warned]
@@ -216,29 +196,6 @@ def hardly_occurring(extrapolations: Extrapolations) -> str:
         return ""
     shares = listed([f"{cut(one.name)} {one.percent}" for one in warned], OTHERS)
     return f"Shuffling makes rows that hardly occur, on which the numbers rest in part: {shares} of the shuffled rows."
-
-
-def correlated_pairs(columns: Mapping[str, Floats]) -> list[tuple[float, str, str]]:
-    """Pairs of correlated numeric columns, the strongest first; significantly so, by Bonferroni's correction."""
-    from scipy.stats import rankdata
-
-    varying = [name for name in columns if np.unique(columns[name]).size > 2]
-    pairs, every = [], list(combinations(varying, 2))
-    for first, second in every:
-        present = np.isfinite(columns[first]) & np.isfinite(columns[second])
-        a, b = (rankdata(columns[name][present]) for name in (first, second))
-        value = float(np.corrcoef(a, b)[0, 1]) if present.sum() > 2 and np.ptp(a) and np.ptp(b) else 0.0
-        if abs(value) >= CORRELATED and _by_chance(value, int(present.sum())) <= LEVEL / len(every):
-            pairs.append((value, first, second))
-    return sorted(pairs, key=lambda pair: -abs(pair[0]))
-
-
-def _by_chance(value: float, n: int) -> float:
-    """p-value of a rank correlation: Student's approximation, and no less than that of a perfect order, 2 / n!."""
-    from scipy.stats import t
-
-    left = max(1 - value**2, 1e-300)
-    return max(2 * float(t.sf(abs(value) * np.sqrt((n - 2) / left), n - 2)), 2 / factorial(min(n, 20)))
 
 
 def _capital(text: str) -> str:
