@@ -49,6 +49,7 @@ def on_a_gpu(quick: bool) -> Iterator[Line]:
 
 PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "trees": partial(several, engines.PARTS, (1, 2, 3)),
+    "scores": engines.PARTS[14],
     "drop-in": engines.PARTS[15],
     "designs": engines.PARTS[16],
     "growth": lambda _: engines.ROUNDS[6](1),  # calls are long: one round is enough

@@ -15,7 +15,6 @@ from math import log10
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 
@@ -50,10 +49,7 @@ DROPPED_IN = (
     ("boosted classifier", "roc_auc", 15),
     ("forest classifier", None, 5),
 )
-DROPPED_IN_CLASSIFIERS: dict[str, Callable[[], Any]] = {
-    "boosted classifier": lambda: HistGradientBoostingClassifier(random_state=0),
-    "forest classifier": lambda: RandomForestClassifier(random_state=0, n_jobs=1),
-}
+DROPPED_IN_CLASSIFIERS = {"boosted classifier": "boosting", "forest classifier": "forest"}
 
 # model, rows explained, threads, bar
 CORES = (
@@ -154,24 +150,96 @@ def linked(rounds: int, n: int = 100_000, p: int = 20) -> Iterator[Line]:
     yield Line(work, "30 predictions of all rows: times", 1 / found.ratio / 30, 3, found.note, "x")
 
 
-def scores(rounds: int, n: int = 2_546, p: int = 8) -> Iterator[Line]:
-    """Scores by default, with their errors and curves, against scikit-learn's 30 repeats, on one core."""
+def scores(rounds: int, p: int = 20) -> Iterator[Line]:
+    """Scores against their losses, against scikit-learn's repeats, and against predictions alone, CPU time."""
+    yield from scores_of_losses(rounds, 2_000, p)
+    yield from labels(rounds, 1_000, p)
+    for n in (1_000, 10_000):
+        yield from pooled(rounds, n, p)
+    yield from metric_calls(rounds, 1_000, p)
+
+
+def of_classes(model: Any, n: int, p: int, classes: int) -> tuple[Any, Any, Any]:
+    """A model fitted to classes of about one size, and other rows."""
     X_fit, y_fit, X, y = rows(n, n, p)
-    middle = float(np.median(y_fit))
-    model, label = HistGradientBoostingClassifier(random_state=0).fit(X_fit, y_fit > middle), y > middle
+    cuts = np.quantile(y_fit, np.arange(1, classes) / classes)
+    return model.fit(X_fit, np.digitize(y_fit, cuts)), X, np.digitize(y, cuts)
 
-    def ours(score: str) -> None:
-        found = ll.feature_importance(model, X, label, loss=score, n_jobs=1, progress=False)
-        assert all(one.std_error > 0 and len(one.pi) for one in found.values())
 
-    def theirs(score: str) -> None:
-        permutation_importance(model, X, label, scoring=score, n_repeats=30, random_state=0, n_jobs=1)
+def scores_of_losses(rounds: int, n: int, p: int) -> Iterator[Line]:
+    """A score that is a function of a mean loss costs what the loss costs."""
+    X_fit, y_fit, X, y = rows(n, n, p)
+    for name in ("boosting", "forest"):
+        model = peers.unfitted(name).fit(X_fit, y_fit)
+        for score, loss in (("r2", "squared_error"), ("neg_mean_absolute_error", "absolute_error")):
+            ask = partial(ll.feature_importance, model, X, y, n_jobs=1, progress=False)
+            ask(loss=score)
+            found = interleaved(
+                lambda a=ask, s=score: a(loss=s), lambda a=ask, s=loss: a(loss=s), rounds, clock=time.process_time
+            )
+            yield Line(f"{score}, {name}, n = {n:,}, p = {p}", f"{loss}: its time, times", 1 / found.ratio, 1.5,
+                       found.note, "x")  # fmt: skip
 
-    for score in ("roc_auc", "accuracy"):
-        ours(score)
-        found = interleaved(lambda s=score: ours(s), lambda s=score: theirs(s), rounds)
-        work = f"{score}, boosting, n = {n:,}, p = {p}, with errors"
-        yield Line(work, "permutation_importance, 30 repeats", found.ratio, 1, found.note, "x", at_least=True)
+
+def labels(rounds: int, n: int, p: int) -> Iterator[Line]:
+    """Labels of three classes, some of which tie."""
+    for name in ("boosting", "forest", "LightGBM", "XGBoost", "CatBoost"):
+        against = "permutation_importance, 5 repeats"
+        try:
+            model, X, y = of_classes(peers.classifier(name), n, p, 3)
+        except ModuleNotFoundError:
+            yield Line(f"accuracy, {name}", against, bar=1, unit="x", at_least=True, missing="not installed")
+            continue
+        for loss in ("accuracy", "zero_one"):
+            yield _repeats(f"{loss}, {name}, 3 classes", model, X, y, loss, "accuracy", 5, 1, rounds)
+
+
+def pooled(rounds: int, n: int, p: int) -> Iterator[Line]:
+    """Scores of all pairs: importances of an AUC; of the others with their errors."""
+    model, X, y = of_classes(peers.classifier("boosting"), n, p, 2)
+    yield _repeats("roc_auc, boosting", model, X, y, "roc_auc", "roc_auc", 5, 10, rounds)
+    for score in ("average_precision", "f1", "matthews_corrcoef"):
+        yield _repeats(f"{score}, boosting, errors", model, X, y, score, score, 10, 1, rounds, errors=True)
+
+
+def _repeats(
+    work: str, model: Any, X: Any, y: Any, loss: str, scoring: str, repeats: int, bar: float, rounds: int, *,
+    errors: bool = False,
+) -> Line:  # fmt: skip
+    """One loss or score against scikit-learn's repeats of a score."""
+
+    def ours() -> None:
+        found = ll.feature_importance(model, X, y, loss=loss, n_jobs=1, progress=False)
+        assert found.engine == "trees"
+        assert all(np.isfinite(one.pfi) and (not errors or one.std_error >= 0) for one in found.values())
+
+    def theirs() -> None:
+        permutation_importance(model, X, y, scoring=scoring, n_repeats=repeats, random_state=0, n_jobs=1)
+
+    ours()
+    found = interleaved(ours, theirs, rounds, clock=time.process_time)
+    work, against = f"{work}, n = {len(X):,}, p = {X.shape[1]}", f"permutation_importance, {repeats} repeats"
+    return Line(work, against, found.ratio, bar, found.note, "x", at_least=True)
+
+
+def metric_calls(rounds: int, n: int, p: int) -> Iterator[Line]:
+    """A score of a model that no engine reads: its predictions, and 30 calls of the metric a feature."""
+    from sklearn.metrics import median_absolute_error
+
+    X_fit, y_fit, X, y = rows(n, n, p)
+    model = peers.unfitted("MLP").fit(X_fit, y_fit)
+    ask = partial(ll.feature_importance, model, X, y, loss="neg_median_absolute_error", n_jobs=1, progress=False)
+    asked, batch, predicted = ask().n_predictions, np.resize(X, (10_000, p)), model.predict(X)
+
+    def alone() -> None:
+        for start in range(0, asked, len(batch)):
+            model.predict(batch[: asked - start])
+        for _ in range(30 * p):
+            median_absolute_error(y, predicted)
+
+    found = interleaved(lambda: [one.pfi for one in ask().values()], alone, rounds, clock=time.process_time)
+    work = f"neg_median_absolute_error, MLP, n = {n:,}, p = {p}"
+    yield Line(work, "predictions, 30 calls a feature: times", 1 / found.ratio, 1.3, found.note, "x")
 
 
 def threads(rounds: int) -> Iterator[Line]:
@@ -221,7 +289,7 @@ def drop_in(rounds: int, n: int = 2_000, p: int = 20) -> Iterator[Line]:
         try:
             X_fit, y_fit, X, y = rows(n, n, p)
             kind = DROPPED_IN_CLASSIFIERS.get(name)
-            model = peers.unfitted(name) if kind is None else kind()
+            model = peers.unfitted(name) if kind is None else peers.classifier(kind)
             middle = float(np.median(y_fit))
             y_fit, y = (y_fit, y) if kind is None else (y_fit > middle, y > middle)
             model.fit(X_fit, y_fit)

@@ -17,10 +17,13 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from sklearn import ensemble
 from sklearn.datasets import make_friedman1
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.linear_model import LinearRegression
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 import losslens as ll
@@ -44,26 +47,36 @@ def rows(fitted: int, explained: int, p: int = 13) -> tuple[Any, Any, Any, Any]:
 
 
 def unfitted(name: str) -> Any:
-    """A model with its defaults, on one thread."""
+    """A regressor with its defaults, on one thread."""
+    return _made(name, "Regressor")
+
+
+def classifier(name: str) -> Any:
+    """The classifier of the same kind; the leaves of the forest are impure, so that labels of its sums may tie."""
+    return _made(name, "Classifier", min_samples_leaf=5)
+
+
+def _made(name: str, kind: str, **of_forest: Any) -> Any:
     if name == "LightGBM":
-        from lightgbm import LGBMRegressor
+        import lightgbm
 
-        return LGBMRegressor(n_estimators=100, n_jobs=1, random_state=0, verbose=-1)
+        return getattr(lightgbm, f"LGBM{kind}")(n_estimators=100, n_jobs=1, random_state=0, verbose=-1)
     if name == "XGBoost":
-        from xgboost import XGBRegressor
+        import xgboost
 
-        return XGBRegressor(n_estimators=100, n_jobs=1, random_state=0)
+        return getattr(xgboost, f"XGB{kind}")(n_estimators=100, n_jobs=1, random_state=0)
     if name == "CatBoost":
-        from catboost import CatBoostRegressor
+        import catboost
 
-        return CatBoostRegressor(iterations=100, thread_count=1, random_seed=0, verbose=0, allow_writing_files=False)
-    known = {
-        "forest": RandomForestRegressor(100, random_state=0, n_jobs=1),
-        "boosting": HistGradientBoostingRegressor(random_state=0),
-        "linear": LinearRegression(n_jobs=1),
-        "SVR": SVR(),
-    }
-    return known[name]
+        options = {"iterations": 100, "thread_count": 1, "random_seed": 0, "verbose": 0, "allow_writing_files": False}
+        return getattr(catboost, f"CatBoost{kind}")(**options)
+    if name == "MLP":
+        return make_pipeline(StandardScaler(), MLPRegressor(hidden_layer_sizes=(100, 50), max_iter=50, random_state=0))
+    if name == "forest":
+        return getattr(ensemble, f"RandomForest{kind}")(100, random_state=0, n_jobs=1, **of_forest)
+    if name == "boosting":
+        return getattr(ensemble, f"HistGradientBoosting{kind}")(random_state=0)
+    return {"linear": LinearRegression(n_jobs=1), "SVR": SVR()}[name]
 
 
 @lru_cache(maxsize=8)

@@ -13,7 +13,6 @@ from matplotlib import pyplot as plt
 
 from losslens.cli.printing import as_csv, records
 from losslens.page.report import Report
-from losslens.results.base import Result
 
 LETTERS = r"[^\w\-. :/]"  # all others are refused in names of metrics
 
@@ -37,8 +36,7 @@ def log_importance(importance: Any, name: str = "importance", run_id: str | None
     --------
     ``with mlflow.start_run(): losslens.mlflow.log_importance(ll.feature_importance(model, X, y))``
     """
-    ranked = isinstance(importance, Result) and hasattr(importance, "ranks")
-    if not ranked:
+    if not hasattr(importance, "ranks") or not hasattr(importance, "to_frame"):
         raise TypeError(f"pass a result with one number a feature, as of feature_importance; got {importance!r:.80}")
     rows = records(importance.to_frame())
     with tempfile.TemporaryDirectory() as folder:

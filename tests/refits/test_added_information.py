@@ -29,7 +29,7 @@ def drawn(loss):
     return RNG.exponential(size=N), RNG.exponential(size=(K, N))
 
 
-@pytest.mark.parametrize("loss", [*map(named, (*NUMBERS, *POSITIVE, "log_loss", "brier"))], ids=str)
+@pytest.mark.parametrize("loss", [*map(named, (*NUMBERS, *POSITIVE, "log_loss", "brier"))], ids=lambda loss: loss.title)
 def test_a_loss_is_the_same_on_its_scale_and_its_slope_is_the_derivative(loss):
     y, predictions = drawn(loss)
     form = convex_form(loss)
@@ -41,7 +41,7 @@ def test_a_loss_is_the_same_on_its_scale_and_its_slope_is_the_derivative(loss):
         np.testing.assert_allclose(form.slope(y, T)[..., k], slope, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("loss", [*map(named, (*NUMBERS, *POSITIVE, "log_loss", "brier"))], ids=str)
+@pytest.mark.parametrize("loss", [*map(named, (*NUMBERS, *POSITIVE, "log_loss", "brier"))], ids=lambda loss: loss.title)
 def test_noise_and_divergence_are_not_negative(loss):
     """Jensen: the mean of a convex function is at least the function of the mean; it is above its tangents."""
     y, predictions = drawn(loss)

@@ -219,6 +219,15 @@ def test_texts_are_a_column_of_a_table(rows):
     assert one.name in ("text", "review", "x0")
 
 
+@pytest.mark.parametrize("container", [list, np.array, lambda texts: pd.Series(texts, name="review")])
+def test_texts_are_rows_to_explain_as_they_are_a_table(container):
+    """All of a text is one feature: its effect is its prediction less the mean one."""
+    found = ll.shapley_effect(PIPELINE, container(TEXTS), container([TEXTS[1], "good good"]))
+    mean = PIPELINE.predict_proba(TEXTS)[:, 1].mean()
+    expected = PIPELINE.predict_proba([TEXTS[1], "good good"])[:, 1] - mean
+    np.testing.assert_allclose(found.local[:, 0], expected, atol=1e-12)
+
+
 def test_texts_by_a_function_a_search_a_score_and_folds():
     by_function = ll.feature_importance(PIPELINE.predict_proba, TEXTS, LIKED, loss="log_loss")
     assert by_function["text"].pfi == pytest.approx(brute_force(), rel=1e-9)
@@ -253,7 +262,7 @@ def test_texts_are_no_files_and_files_are():
 
 VERBS = [
     one for name in ll.__all__
-    if inspect.isfunction(one := getattr(ll, name)) and name not in ("load", "time_blocks", "plan")
+    if inspect.isfunction(one := getattr(ll, name)) and name not in ("load", "time_blocks", "plan", "feature_groups")
 ]  # fmt: skip
 
 

@@ -40,7 +40,8 @@ class Pool(Frozen):
     ) -> Self:  # fmt: skip
         """Of curves of all rows, of which each has `count` steps; `classes` are where these begin."""
         ends = np.cumsum(count)
-        stop = np.append(classes[1:], size)
+        stop = np.empty_like(classes)
+        stop[:-1] = classes[1:]
         stop[ends - 1] = size
         donor_class = np.full(sample.n, -1)
         donor_class[layout.donors] = at_value[layout.own[layout.donors]]
@@ -156,7 +157,10 @@ class Pool(Frozen):
             counted = self.donor_class >= 0
             held = np.bincount(self.donor_class[counted], weight[counted], self.size)
             below = np.concatenate([[0.0], np.cumsum(held)])
-            lends = below[self.stop] - below[self.first]
+            at = below[self.first]
+            lends = np.append(at[1:], 0.0)  # a run ends where the next one of its row begins
+            lends[self.stop == self.size] = below[-1]
+            lends -= at
         run, donor = self.left_out
         if len(run):
             lends = lends - np.bincount(run, weight[donor], len(lends))

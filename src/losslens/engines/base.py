@@ -284,11 +284,6 @@ class ReadModel(ABC):
     # What parts of files add up to for Shapley importances: "moments", "additions", donors' "patterns" at leaves.
     donor_sums: ClassVar[str] = ""
 
-    @property
-    def terms(self) -> int:
-        """Trees or products, which the work of a row is in proportion to."""
-        return 1
-
     @abstractmethod
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> ExactEngine:
         """The engine of this model on a table."""

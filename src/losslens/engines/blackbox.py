@@ -101,7 +101,6 @@ class BlackBox:
     n_jobs: int | None = None
     repeats: Repeats = field(default_factory=Repeats)  # whether the model answers the same rows alike
     name: ClassVar[str] = "blackbox"
-    travels: ClassVar[bool] = True  # whether it can be sent to the workers of a cluster
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and in all cells of each ask, one block of rows after the other."""

@@ -67,11 +67,6 @@ class GaussianSum(ReadModel):
     respond: Respond | None = None  # sums, (m, 1) -> predictions
     kind: ClassVar[str] = "products"
 
-    @property
-    def terms(self) -> int:
-        """Products."""
-        return len(self.coef)
-
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Products:
         """The engine on the rows of a table."""
         images = partial(unwrapped.image_of, site.table)

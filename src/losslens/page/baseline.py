@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from losslens.page.quality import against_constant
-from losslens.results.importances import Importances
 from losslens.results.scores import Scores
 from losslens.results.table import or_else
 from losslens.text import claim
@@ -26,9 +26,9 @@ class Baseline:
     surely: bool
 
 
-def baseline(model: Importances | Scores) -> Baseline | None:
+def baseline(model: Any) -> Baseline | None:
     """The alternative by the loss or the score of a result; None where none is known."""
-    if isinstance(model, Scores):
+    if model._is_score:
         return _of_score(model)
     skill = or_else(lambda: model.skill, None)
     constant = or_else(lambda: against_constant(model._first), None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -53,8 +54,8 @@ class Told:
 
 def told(models: Mapping[str, Importances | Scores]) -> Told:
     """The numbers of how well the models do on these rows."""
-    first = next(iter(models.values()))
-    if isinstance(first, Scores):
+    first: Any = next(iter(models.values()))
+    if first._is_score:
         score = plain(first)
         texts = tuple(score.text(one.base) for one in models.values())
         return Told(score_name(first.title), texts, *(("a random ranking", "0.5") if first._first.is_auc else ("",)))
@@ -107,9 +108,9 @@ def how_well(models: Mapping[str, Importances | Scores], target: str, n_given: i
     return f"{text}; {numbers.alternative} {would.format(numbers.number)}{numbers.tail}."
 
 
-def _phrases(first: Importances | Scores, target: str) -> tuple[str, str, str, str]:
+def _phrases(first: Any, target: str) -> tuple[str, str, str, str]:
     """What is said of the first model, of others, of the alternative, and where none is known."""
-    if isinstance(first, Scores):
+    if first._is_score:
         better = "larger is better" if first._measure == "score" else "smaller is better"
         low, high = or_else(first.score_interval, (np.nan, np.nan))
         score = plain(first)

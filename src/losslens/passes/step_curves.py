@@ -93,41 +93,57 @@ def _pass(task: Task, engine: StepEngine, questions: Sequence[Question], tick: T
 def pools(task: Task, engine: StepEngine, questions: Sequence[Question], sample: Sample) -> tuple[Sample, list[Pool]]:
     """The rows with their predictions, and all cells of each feature, as steps; cells wait until they are read."""
     places, n = _in_engine_order(questions), task.n
-    like = engine.predict(np.arange(1))
-    work = ChunkWork(_axes(engine, list(places.values()), sample), sample, None, like, np.arange(n))
     walkers = PerThread(partial(engine.walker, [question.ask for question in places.values()]))
     edges = np.linspace(0, n, n_chunks(n) + 1).astype(int).tolist()
     walkers.get()  # before threads start, as above
     with bar(n, "explaining", task.progress, "rows") as tick:
-        chunks = list(in_process(task.n_jobs).map(_kept_chunk, (work, walkers), pairwise(edges), tick))
+        chunks = list(in_process(task.n_jobs).map(_feature_steps, walkers, pairwise(edges), tick))
     parts = tuple(part for _, kept in chunks for part in kept)
     sample = replace(sample, prediction=np.concatenate([own for predictions, _ in chunks for own in predictions]))
     at = {columns: k for k, columns in enumerate(places)}
     return sample, [
-        deferred(_pool, parts, at[q.ask.columns], work.axes.class_of[at[q.ask.columns]], q.layout, sample)
-        for q in questions
+        deferred(_pool, parts, at[q.ask.columns], engine.classes(q.ask), q.layout, sample) for q in questions
     ]
 
 
-def _kept_chunk(
-    shared: tuple[ChunkWork, PerThread[Walker]], rows: tuple[int, int], tick: Tick
-) -> tuple[list[NDArray[Any]], list[KeptCurves]]:
+@dataclass(frozen=True, eq=False)
+class FeatureSteps:
+    """The curves of some rows, feature by feature."""
+
+    count: NDArray[np.int64]  # (features, rows): steps of each curve
+    at: Indices  # (features + 1,): where those of a feature begin
+    classes: NDArray[np.int32]
+    prediction: NDArray[Any]
+
+    @classmethod
+    def of(cls, steps: Steps) -> FeatureSteps:
+        """Copies of the steps."""
+        first, count = steps.start[:, :-1].T.ravel(), np.diff(steps.start).T
+        ends = np.cumsum(count)
+        mine = np.arange(ends[-1]) + np.repeat(first - ends + count.ravel(), count.ravel())
+        at = np.append(0, ends[count.shape[1] - 1 :: count.shape[1]])
+        return cls(count, at, steps.classes[mine], steps.prediction[mine])
+
+
+def _feature_steps(
+    shared: PerThread[Walker], rows: tuple[int, int], tick: Tick
+) -> tuple[list[NDArray[Any]], list[FeatureSteps]]:
     """The predictions of rows unchanged, and their curves."""
-    work, walkers = shared
-    own, kept = [], list[KeptCurves]()
-    for steps in walkers.get().steps(*rows):
+    own, kept = [], list[FeatureSteps]()
+    for steps in shared.get().steps(*rows):
         own.append(steps.own.copy())
-        kept.extend(work._kept(steps, np.empty(0)))
+        kept.append(FeatureSteps.of(steps))
         tick(steps.rows.stop - steps.rows.start)
     return own, kept
 
 
-def _pool(parts: Sequence[KeptCurves], k: int, class_of: ClassRuns, layout: CommonGrid, sample: Sample) -> Pool:
+def _pool(parts: Sequence[FeatureSteps], k: int, class_of: ClassRuns, layout: CommonGrid, sample: Sample) -> Pool:
     """The cells of one feature."""
-    steps_of_part = [(part, *part.of(k)[:2]) for part in parts]
-    classes, prediction = (np.concatenate([getattr(part, name)[steps] for part, steps, _ in steps_of_part])
-                           for name in ("classes", "prediction"))  # fmt: skip
-    count = np.concatenate([count for _, _, count in steps_of_part])
+    classes, prediction = (
+        np.concatenate([getattr(part, name)[part.at[k] : part.at[k + 1]] for part in parts])
+        for name in ("classes", "prediction")
+    )
+    count = np.concatenate([part.count[k] for part in parts])
     return Pool.of_steps(sample, count, classes, prediction, layout, class_of.each, class_of.size)
 
 

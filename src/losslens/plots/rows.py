@@ -14,8 +14,7 @@ from losslens.plots.canvas import BLUE, INK, LINE, SINGLE, VERMILLION, evenly, f
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.look import Look, Names
 from losslens.plots.options import arrange, colour_map, colours, most_of, name_features, one_colour
-from losslens.plots.scale import word_ticks
-from losslens.plots.tables import draw_cells, write_cells
+from losslens.plots.tables import caption, draw_table
 from losslens.plots.wording import count, not_shown, number, percent, renamed, shorten, some_of
 from losslens.plots.wording import labels as short_labels
 from losslens.results.clusters import Clusters
@@ -165,18 +164,9 @@ def plot_clusters(clusters: Clusters, ax: Axes | None, look: Look) -> Axes:
     fit = int(width / (LINE * canvas.font_size(mpl.rcParams["xtick.labelsize"])))
     order = np.argsort(-(clusters.shares @ np.abs(clusters.profiles)), kind="stable")
     order = arrange(shown.all(clusters.features), order[: min(max(2, fit), most_of(look.top, len(order)))], look.sort)
-    cells = clusters.profiles[:, order]
-    mesh = draw_cells(ax, cells, colour_scale)
-    aspect = max(8.0, canvas.size_in_points(ax)[1] / 14)
-    canvas.colour_bar(ax, mesh, f"decrease in {clusters.title} that a feature earns", 0.7, aspect=aspect)
-    ax.set_yticks(np.arange(clusters.k) + 0.5, names, parse_math=False)
-    ax.set_ylim(clusters.k, 0)
-    below = short_labels([shown.of(clusters.features[j]) for j in order], 24)
-    word_ticks(ax.xaxis, np.arange(0.5, len(order)), below, width, turn=True)
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    notes = write_cells(ax, mesh, cells, width)
-    canvas.caption(ax, notes + _cluster_notes(clusters, len(order)), 0.8)
+    title, below = f"decrease in {clusters.title} that a feature earns", [clusters.features[j] for j in order]
+    *_, notes = draw_table(ax, clusters.profiles[:, order], names, shown.all(below), title, colour_scale, own)
+    caption(ax, notes + _cluster_notes(clusters, len(order)))
     return ax
 
 

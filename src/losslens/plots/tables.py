@@ -28,24 +28,25 @@ SIZES = ("small", "x-small", "xx-small")  # of the numbers in cells
 def draw_table(
     ax: Axes, cells: Floats, rows: Sequence[str], columns: Sequence[str], title: str, colours: Colormap, own: bool
 ) -> tuple[QuadMesh, float, list[str]]:
-    """Colours around 0 with their bar, names on both axes and the numbers.
+    """Squares in the same colours on both sides of 0, with their bar, names on both axes and the numbers.
 
-    Returns the colours, the width of the table in points, and notes for the caption.
+    Returns the colours, the width of the table in points, and notes for the caption. Names of rows may have lines.
     """
-    mesh = draw_cells(ax, cells, colours)
-    canvas.colour_bar(ax, mesh, title, 0.8)
-    width = named_rows.width_beside(ax, short_labels(rows, named_rows.letters_beside(ax)), own)
-    if ax.figure.get_layout_engine() is not None:  # it will shrink the axes for the names and the colour bar
-        width = max(0.3 * width, width - BAR)
-    name_table(ax, rows, columns, width)
-    return mesh, width, write_cells(ax, mesh, cells, width)
-
-
-def draw_cells(ax: Axes, cells: Floats, colours: Colormap) -> QuadMesh:
-    """A square for each cell: the same colour map on both sides of 0."""
     reach = float(np.max(np.abs(cells[np.isfinite(cells)]), initial=0.0)) or 1.0
     style: dict[str, Any] = {"cmap": colours, "vmin": -reach, "vmax": reach, "rasterized": True}
-    return ax.pcolormesh(cells, edgecolors="white", linewidth=0.6, **style)
+    mesh = ax.pcolormesh(cells, edgecolors="white", linewidth=0.6, **style)
+    height = canvas.size_in_points(ax)[1]
+    canvas.colour_bar(ax, mesh, title, 0.8, aspect=float(np.clip(height / 14, 8, 20)))
+    rows = rows if any("\n" in name for name in rows) else short_labels(rows, named_rows.letters_beside(ax))
+    width = named_rows.width_beside(ax, rows, own)
+    if ax.figure.get_layout_engine() is not None:  # it will shrink the axes for the names and the colour bar
+        width = max(0.3 * width, width - BAR)
+    _name_columns(ax, columns, width)
+    ax.set_yticks(np.arange(len(rows)) + 0.5, rows, parse_math=False)
+    ax.tick_params(length=0)
+    ax.set_ylim(len(rows), 0)
+    ax.spines[:].set_visible(False)
+    return mesh, width, _write_cells(ax, mesh, cells, width)
 
 
 def caption(ax: Axes, notes: Sequence[str]) -> None:
@@ -53,23 +54,17 @@ def caption(ax: Axes, notes: Sequence[str]) -> None:
     canvas.caption(ax, notes, 1.15 if ax.figure.get_layout_engine() is None else 0.8)
 
 
-def name_table(ax: Axes, features: Sequence[str], columns: Sequence[str], width: float) -> None:
-    """Names on both axes: below columns that are narrower than their names, slanted or upright."""
+def _name_columns(ax: Axes, columns: Sequence[str], width: float) -> None:
+    """Names below columns; below those that are narrower than their names, slanted or upright."""
     p, size = len(columns), canvas.font_size(mpl.rcParams["xtick.labelsize"])
     below = short_labels(columns, int(np.clip(canvas.size_in_points(ax)[1] / 3 / size / LETTER, 8, NAME)))
     pitch = width / p
     turn = 0 if max(map(len, below)) * LETTER * size < pitch - 4 else 35 if pitch > 2 * size else 90
     slanted: dict[str, Any] = {"ha": "right", "rotation_mode": "anchor"} if turn == 35 else {}
     ax.set_xticks(np.arange(p) + 0.5, below, parse_math=False, rotation=turn, **slanted)
-    ax.set_yticks(
-        np.arange(len(features)) + 0.5, short_labels(features, named_rows.letters_beside(ax)), parse_math=False
-    )
-    ax.tick_params(length=0)
-    ax.set_ylim(len(features), 0)
-    ax.spines[:].set_visible(False)
 
 
-def write_cells(ax: Axes, mesh: QuadMesh, cells: Floats, width: float) -> list[str]:
+def _write_cells(ax: Axes, mesh: QuadMesh, cells: Floats, width: float) -> list[str]:
     """The numbers, if they fit; returns a note if they are scaled by a power of ten."""
     places = [(int(j), int(k)) for j, k in np.argwhere(np.isfinite(cells))]
     reach = max((abs(cells[place]) for place in places), default=0.0)

@@ -16,7 +16,7 @@ from losslens import plots
 from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.selection import Compared, Numbers
-from losslens.results.table import NONE, ResultTable
+from losslens.results.table import NONE, ResultTable, why_not
 from losslens.tables.features import unknown_feature
 from losslens.tables.row_labels import label_text
 from losslens.text import in_digits
@@ -415,8 +415,8 @@ def _cell(numbers: Mapping[str, Any]) -> str:
 
 def _error_of(part: Any, level: float) -> dict[str, Any]:
     """The error of a group with its interval; NaN where there is none, for the reason in `caution`."""
-    try:
-        one = part._base_estimates.number(part._measure, level)
-    except ValueError as error:
-        return {"std_error": np.nan, "low": np.nan, "high": np.nan, "caution": str(error)}
+    why = part._why_no_base or why_not(lambda: part._base_estimates.number(part._measure, level))
+    if why:
+        return {"std_error": np.nan, "low": np.nan, "high": np.nan, "caution": why}
+    one = part._base_estimates.number(part._measure, level)
     return {"std_error": one.std_error, "low": one.low, "high": one.high, "caution": one.caution}

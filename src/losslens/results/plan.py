@@ -101,8 +101,7 @@ class Plan:
         seconds = f"{duration(self.seconds)}{on_cluster}"
         if self.parts is not None:
             parts = f"{self.parts:,} part{'s' * (self.parts != 1)}"
-            about = "at least" if self._at_most else "about"
-            return f"{self.n:,} rows in {parts}, read {self.passes} times, {about} {seconds}"
+            return f"{self.n:,} rows in {parts}, read {self.passes} times, about {seconds}"
         fits = f"{self.fits:,} fits and " if self.fits else ""
         limit = "at least " if self.grows or (self.stages and self._at_most) else "at most " * self.upper
         at_most = self._at_most if self.way is not None else ""
@@ -122,10 +121,8 @@ class Plan:
             return [f"  {self.way} ({exact}), engine {self.engine}, {len(self.features)} features"]
         designs = self.designs or ()
         if self.parts is not None:
-            first = f"  engine {self.engine}: {self.n_predictions:,} predictions{self._at_most}"
-            if len(set(designs)) == 1:
-                return [first, f"  {len(self.features)} features, each {designs[0]}"]
-            return [first, *_aligned(list(zip(self.features, designs, strict=True)))]
+            first = f"  engine {self.engine}: {self.n_predictions:,} predictions"
+            return [first, f"  {len(self.features)} features, each {designs[0]}"]
         each = zip(self.features, self.engines, designs, self.predictions or (), strict=True)
         more = dict.fromkeys(self.grows or (), " at least, doubled until precise")
         return _aligned([(n, f"{e}  {d}  {count:,} predictions{more.get(n, '')}") for n, e, d, count in each])

@@ -306,16 +306,14 @@ class LeftOut(RowChanges, Grouped):
     _without, untouched = "without the feature, refitted", "with all features"
     _measure, _base, _axis = "error", property(attrgetter("error")), property(attrgetter("what"))
 
-    @property
-    def _base_estimates(self) -> Estimates:
-        raise ValueError("no standard error of the error itself: training rows of a fold are test rows of the others")
+    _why_no_base = "no standard error of the error itself: training rows of a fold are test rows of the others"
 
     def _between(self, parts: Sequence[Any], rows: Sequence[Mask], names: tuple[str, str]) -> Compared:
         """Rows of a group of `groups=` may be in both, so that influences are those of all rows."""
 
         def compare(feature: str | None, level: float) -> Difference:
             if feature is None:
-                return self._base_estimates.difference(*names)  # raises, with the reason
+                raise ValueError(self._why_no_base)
             first, second = map(self.estimates, rows)
             return between(first, second, feature, names, level, "others")
 

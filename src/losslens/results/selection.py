@@ -42,6 +42,7 @@ class Grouped(Frozen):
     _is_ranked: ClassVar[bool] = True  # whether features are shown by their numbers, and not in the requested order
     _heading: ClassVar[str] = "importance"
     _why_no_error: ClassVar[str] = "is of these rows alone"  # said of an effect
+    _why_no_base: ClassVar[str] = ""  # why it has a `_measure` and no `_base_estimates`
 
     def _values_held(self, column: str) -> NDArray[Any] | None:
         """The value of each row in a column that is explained alone; None where the result doesn't hold it."""

@@ -388,6 +388,8 @@ def concatenate(natives: Sequence[Any], like: Table) -> Table:
 
 def as_rows(rows: Any, like: Table) -> Any:
     """The user's rows, checked, as a table of the same kind, columns and types."""
+    if len(like.names) == 1 and is_texts(rows):
+        rows = _text_table(rows).native
     if like.backend == "numpy":
         return _array_rows(rows, like)
     if not _is_eager(rows) or not (hasattr(rows, "columns") or hasattr(rows, "column_names")):

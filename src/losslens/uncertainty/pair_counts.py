@@ -29,17 +29,22 @@ class PairCounts:
         """The order of the scores, and where each of them, ties together, begins in it; then their number."""
         order = np.argsort(self.score)
         score = self.score[order]
-        new = np.flatnonzero(score[1:] != score[:-1]) + 1
-        return order, np.concatenate([[0], new, [len(score)]])
+        new = np.flatnonzero(score[1:] != score[:-1])
+        start = np.zeros(len(new) + 2, np.intp)
+        np.add(new, 1, out=start[1:-1])
+        start[-1] = len(score)
+        return order, start
 
     @cached_property
     def _below(self) -> tuple[Floats, Floats]:
         """The weight of the negatives and of the positives below each distinct score; then all of them."""
         order, start = self._sorted
         weight = self.weight[order]
-        each = (weight * side for side in (~self.positive[order], self.positive[order]))
-        negatives, positives = (np.concatenate([[0.0], np.cumsum(one)])[start] for one in each)
-        return negatives, positives
+        of_positives = weight * self.positive[order]
+        below = np.zeros((2, len(start)))
+        for one, into in zip((weight - of_positives, of_positives), below, strict=True):
+            into[1:] = np.cumsum(one, out=one)[start[1:] - 1]
+        return below[0], below[1]
 
     @cached_property
     def place(self) -> Indices:

@@ -18,7 +18,6 @@ from losslens.passes.ways import FIXED_DONORS
 from losslens.progress import bar
 from losslens.results.base import WITH_MODEL
 from losslens.results.importances import Importances
-from losslens.results.scores import Scores
 from losslens.results.together import Together
 from losslens.tables.associations import groups_of
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
@@ -126,7 +125,7 @@ def _checked(imp: Importances, blocks: Mapping[str, Any]) -> dict[str, tuple[str
 
 def check_result(imp: Importances) -> None:
     """Raise ValueError, in one sentence, for results to which no further features can be added."""
-    if isinstance(imp, Scores):
+    if imp._is_score:
         raise ValueError(
             f"a score has no change of loss of a row: explain with a loss, not {imp.title}, and call this of its result"
         )

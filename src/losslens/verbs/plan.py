@@ -86,18 +86,14 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     >>> ll.plan(ll.feature_effect, lambda X: X[:, 0], X).n_predictions
     190
     """
+    if verb in (time_blocks, feature_groups):
+        raise ValueError(f"{verb.__name__} makes no predictions: there is nothing to plan")
     if not callable(verb) or verb not in PLANNED:
-        raise ValueError(_refusal(verb))
+        names = ", ".join(one.__name__ for one in PLANNED)
+        raise ValueError(f"the first argument of plan is one of {names}; got {verb!r}")
     refuse_foreign(verb.__name__, options)
     arguments = _arguments(verb, model, X, y, options)
     return _planned(verb=verb, arguments=arguments, executor=arguments.pop("executor"))
-
-
-def _refusal(verb: Any) -> str:
-    if verb in (time_blocks, feature_groups):
-        return f"{verb.__name__} makes no predictions: there is nothing to plan"
-    names = ", ".join(one.__name__ for one in PLANNED)
-    return f"the first argument of plan is one of {names}; got {verb!r}"
 
 
 def _arguments(verb: Callable[..., Any], model: Any, X: Any, y: Any, options: Arguments) -> Arguments:
@@ -144,7 +140,8 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
     if isinstance(loss, (list, tuple)):  # those that share predictions take fewer
         plans = {name: _by_loss(verb, model, X, y, arguments | {"loss": one}) for name, one in names_of(loss).items()}
         return _sum(plans, kept=True, upper=True)
-    in_memory, by_score = PLANNED_BY_LOSS[verb]
+    of_rows = verb is feature_importance
+    in_memory, by_score = (_importances, _scores) if of_rows else (_shares, _score_shares)
     mean = mean_score(model, loss, y) if verb is feature_importance else None
     if is_scorer(loss) and mean is None:
         return by_score(model, X, y, arguments)
@@ -251,8 +248,8 @@ def _conditional(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 def _weak_segments(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     """Every row is predicted once, and some of them are searched."""
-    loss, level, depth = (arguments[name] for name in ("loss", "level", "depth"))
-    task = checked_segments(model, X, y, loss, level, depth, picked(Options, arguments))
+    own = {name: arguments[name] for name in ("loss", "level", "depth")}
+    task = checked_segments(model, X, y, **own, options=picked(Options, arguments))
     kept, way = task.n * (8 * (len(task.subjects) + 6) + 64), "found on one half, judged on the other"
     few, n = _on_few(weak_segments, model, task, y, arguments), min(task.n, 2 * MOST_ROWS)
     return _of_predictions(task, task.n, None, few, draws=True, n=n, kept_bytes=kept, exact=False, way=way)
@@ -303,18 +300,17 @@ def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
-    names = ("rows", "target", "scale", "method", "budget", "sample_weight")
-    rows, target, scale, method, budget, weight = (arguments[name] for name in names)
+    own = {name: arguments[name] for name in ("rows", "target", "scale", "method", "budget")}
     options = picked(Options, arguments | {"sample_weight": None})
-    request = checked_effects(model, X, rows, target, scale, method, budget, weight, options)
+    request = checked_effects(model, X, **own, weight=arguments["sample_weight"], options=options)
     task, r, (way, predictions) = request.task, len(request.rows), effects.choose(request)
     by_model = way in (effects.by_coalitions, effects.by_walks)
     least = most = task.n + predictions - r if by_model else min(task.n, CHECKED)
     walks = way in (effects.by_walks, effects.by_linked_walks)
     if way is effects.by_walks:
-        sweeps = effect_walks.FIRST_SWEEPS if budget is None else (budget - task.n) // max(1, request.steps)
+        sweeps = (own["budget"] - task.n) // max(1, request.steps) if own["budget"] else effect_walks.FIRST_SWEEPS
         least = task.n + sweeps * request.steps
-        most = MOST_PREDICTIONS if budget is None else least
+        most = least if own["budget"] else MOST_PREDICTIONS
 
     def few(rows: int) -> Callable[[], Any]:
         at = request.rows[np.linspace(0, r - 1, rows).astype(np.intp)]
@@ -405,10 +401,7 @@ def _repeated(plan: Plan, times: float, **fields: Any) -> Plan:
 
 
 def _sum(plans: Mapping[str, Plan], more: Sequence[Stage] = (), *, kept: bool = False, **fields: Any) -> Plan:
-    """The plan of calls one after the other, by name, and of further stages, with the features of the first.
-
-    kept: all results are.
-    """
+    """The plan of calls one after the other, by name, and of further stages; `kept`: all results are held at once."""
     first, *_ = plans.values()
     each = [Stage(name, one.seconds, one.n_predictions, one.calls or 0) for name, one in plans.items()]
     most = sum(max(one.n_predictions, one.most or 0) for one in plans.values())
@@ -461,9 +454,11 @@ def _reported(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 # Learners.
 
 
-def _refits(verb: Callable[..., Any], estimator: Any, X: Any, y: Any, arguments: Arguments, times: int = 1) -> Plan:
-    """Fits and explanations of all folds, so many times, and of pairs; from fits on some rows, and the first fold."""
-    learner, models = _learner(estimator, X, y, arguments), list[Any]()
+def _refits(verb: Callable[..., Any], estimator: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """Fits and explanations of all folds, of pairs and of permuted targets; from fits on some rows, and one fold."""
+    if "permutations" in arguments:
+        checks.check_count(arguments["permutations"], "permutations")
+    learner, models, times = _learner(estimator, X, y, arguments), list[Any](), 1 + arguments.get("permutations", 0)
     pairs = learner.pairs
 
     def fit(few: Learner) -> None:
@@ -523,11 +518,6 @@ def _learner(estimator: Any, X: Any, y: Any, arguments: Arguments) -> Learner:
     return checked_learner(estimator, X, y, cv, fit_params, picked(Options, arguments), variance)
 
 
-def _permuted_targets(estimator: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
-    checks.check_count(arguments["permutations"], "permutations")
-    return _refits(feature_importance, estimator, X, y, arguments, 1 + arguments["permutations"])
-
-
 def _left_out(estimator: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     """Fits, predictions and losses of the first fold, as often as there are folds and features, and one more."""
     learner = _learner(as_estimator(estimator), X, y, arguments)
@@ -550,8 +540,6 @@ def _left_out(estimator: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     )  # fmt: skip
 
 
-# For data in memory by a loss, and by a score.
-PLANNED_BY_LOSS = {feature_importance: (_importances, _scores), shapley_importance: (_shares, _score_shares)}
 PLANNED: dict[Callable[..., Any], Callable[[Any, Any, Any, Arguments], Plan]] = {
     feature_importance: partial(_by_loss, feature_importance), feature_effect: _effects,
     shapley_importance: partial(_by_loss, shapley_importance),
@@ -559,5 +547,5 @@ PLANNED: dict[Callable[..., Any], Callable[[Any, Any, Any, Arguments], Plan]] = 
     compare: _compared, good_models: _good_models, report: _reported, weak_segments: _weak_segments,
     refits.feature_importance_cv: partial(_refits, feature_importance),
     refits.shapley_importance_cv: partial(_refits, shapley_importance),
-    refits.permuted_target_test: _permuted_targets, refits.leave_one_covariate_out: _left_out,
+    refits.permuted_target_test: partial(_refits, feature_importance), refits.leave_one_covariate_out: _left_out,
 }  # fmt: skip

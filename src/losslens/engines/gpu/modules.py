@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -104,8 +104,6 @@ class _Pending(Copied):
 @dataclass(frozen=True, eq=False)
 class Modules(BlackBox):
     """Calls a torch module on its own device."""
-
-    travels: ClassVar[bool] = False
 
     @classmethod
     def of(cls, table: Table, respond: Responder, batch_rows: int) -> Modules:

@@ -57,11 +57,6 @@ class Ensemble(ReadModel):
     kind: ClassVar[str] = "trees"
     donor_sums: ClassVar[str] = "patterns"
 
-    @property
-    def terms(self) -> int:
-        """Trees."""
-        return len(self.roots)
-
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Trees:
         """Trees bound to the columns."""
         from losslens.engines.trees.engine import Trees  # compiled when it is first needed

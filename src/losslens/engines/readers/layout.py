@@ -83,7 +83,12 @@ def in_preorder(nodes: Nodes) -> PreorderForest:
 
 
 def _is_preorder(nodes: Nodes) -> bool:
-    """Whether nodes are in preorder already, as those of scikit-learn mostly are."""
+    """Whether nodes are in preorder already, as those of scikit-learn mostly are: not those of pruned trees.
+
+    Pruning turns a node into a leaf, but scikit-learn keeps the old subtree in its arrays.
+    """
+    if 2 * np.count_nonzero(nodes.left < 0) != len(nodes.left) + len(nodes.roots):  # as in binary trees of these leaves
+        return False
     first = [0]
     for root in nodes.roots.tolist():
         if root - first[-1] >= _BLOCK_NODES:

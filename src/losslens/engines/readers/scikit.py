@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,7 @@ def _trees(estimators: Sequence[Any]) -> list[Any]:
     if not kinds_of(estimators) <= {f"sklearn.{name}" for name in TREES}:
         raise Declined("its estimators are not trees of scikit-learn")
     check_arrays(estimators)
-    return [_reachable(estimator.tree_) for estimator in estimators]
+    return [estimator.tree_ for estimator in estimators]
 
 
 def check_arrays(estimators: Sequence[Any]) -> None:
@@ -120,37 +120,6 @@ def _is_complement(first: Floats, trees: int) -> bool:
 # Arrays of many trees -> concatenated arrays.
 
 
-class Pruned(NamedTuple):
-    """The reachable nodes of a tree; fields are named as in scikit-learn."""
-
-    node_count: int
-    children_left: Ints
-    children_right: Ints
-    feature: Ints
-    threshold: Floats
-    missing_go_to_left: NDArray[Any]
-    value: Floats
-
-
-def _reachable(tree: Any) -> Any:
-    """The tree without unreachable nodes.
-
-    Pruning turns a node into a leaf, but scikit-learn keeps the old subtree in its arrays.
-    """
-    left, right = tree.children_left, tree.children_right
-    if 2 * np.count_nonzero(left < 0) == tree.node_count + 1:  # a binary tree of these leaves has exactly these nodes
-        return tree
-    levels = [np.zeros(1, np.int64)]
-    while len(levels[-1]):
-        inner = levels[-1][left[levels[-1]] >= 0]
-        levels.append(np.concatenate([left[inner], right[inner]]))
-    reached = np.sort(np.concatenate(levels))
-    place = np.full(tree.node_count + 1, -1)  # the extra last entry maps -1 to -1
-    place[reached] = np.arange(len(reached))
-    rest = (tree.feature, tree.threshold, tree.missing_go_to_left, tree.value)
-    return Pruned(len(reached), place[left[reached]], place[right[reached]], *(array[reached] for array in rest))
-
-
 def _gathered(trees: Sequence[Any]) -> PreorderForest:
     """The nodes of these trees; tree by tree, since each then fits in the processor's cache."""
     counts = np.array([tree.node_count for tree in trees])
@@ -168,15 +137,8 @@ def _gathered(trees: Sequence[Any]) -> PreorderForest:
 
 
 def _leaf_values(trees: Sequence[Any], forest: PreorderForest, columns: Sequence[int], output: int = 0) -> Floats:
-    counts = np.array([tree.node_count for tree in trees])
-    n_leaves = (counts + 1) // 2  # every inner node has two children
-    value = np.empty((len(forest.leaves), len(columns)))
-    parts = zip(trees, starts_of(counts).tolist(), starts_of(n_leaves).tolist(), n_leaves.tolist(), strict=True)
-    for tree, start, first, count in parts:
-        rows = forest.leaves[first : first + count] - start
-        for place, column in enumerate(columns):
-            value[first : first + count, place] = tree.value[:, output, column][rows]
-    return value
+    values = (np.concatenate([tree.value[:, output, column] for tree in trees])[forest.leaves] for column in columns)
+    return np.stack(list(values), axis=1)
 
 
 # Boosting.

@@ -100,25 +100,15 @@ class PatternCounts:
 
 
 def count_patterns(
-    bound: BoundEnsemble,
-    players: Sequence[Sequence[int]],
-    donors: NDArray[np.intp],
-    weights: Floats,
-    *,
-    trees: slice = slice(None),
-    n_jobs: int | None = 1,
-    tick: Tick = silent,
+    bound: BoundEnsemble, players: Sequence[Sequence[int]], donors: NDArray[np.intp], weights: Floats
 ) -> PatternCounts:
-    """Counts of donors' patterns with each of D weightings, (D, donors), for `effects_of`.
+    """Counts of donors' patterns with each of D weightings, (D, donors), for `effects_of`; they take `count_bytes`.
 
-    Parts of the donors may be bound separately. The counts take ``count_bytes``; a forest of deep trees is better
-    handled some trees at a time.
+    Parts of the donors may be bound separately.
     """
-    layout = LeafLayout(bound, players)
-    no_rows = np.empty((len(bound.size), 0), np.int32)
-    return _Walk(layout, no_rows, _taken(bound, donors), np.ascontiguousarray(weights)).counts(
-        layout.chunks_of(trees), n_jobs, tick
-    )
+    layout, no_rows = LeafLayout(bound, players), np.empty((len(bound.size), 0), np.int32)
+    walk = _Walk(layout, no_rows, _taken(bound, donors), np.ascontiguousarray(weights))
+    return walk.counts(layout.chunks, 1, silent)
 
 
 def count_bytes(bound: BoundEnsemble, players: Sequence[Sequence[int]], weightings: int, donors: int) -> Floats:
@@ -130,20 +120,14 @@ def count_bytes(bound: BoundEnsemble, players: Sequence[Sequence[int]], weightin
 
 
 def effects_of(
-    counts: PatternCounts,
-    bound: BoundEnsemble,
-    players: Sequence[Sequence[int]],
-    rows: NDArray[np.intp],
-    *,
-    n_jobs: int | None = 1,
-    tick: Tick = silent,
+    counts: PatternCounts, bound: BoundEnsemble, players: Sequence[Sequence[int]], rows: NDArray[np.intp]
 ) -> Floats:
-    """The values of `shapley_effects`, for the trees and donors of the counts; progress counts rows."""
+    """The values of `shapley_effects`, for the donors of the counts."""
     layout, codes = LeafLayout(bound, players), _taken(bound, rows)
     D = counts.weightings
     walk = _Walk(layout, codes, np.empty((len(codes), 0), np.int32), np.empty((D, 0)))
     effects = np.zeros((D, len(rows), len(players), bound.ensemble.outputs))
-    walk.add(counts, effects, counts.chunks, n_jobs, tick)
+    walk.add(counts, effects, counts.chunks, 1, silent)
     return effects
 
 
@@ -201,11 +185,6 @@ class LeafLayout:
     def chunks(self) -> tuple[Chunk, ...]:
         """All nodes: tables of a few leaves each."""
         return tuple(chunk for t in range(len(self.bound.roots)) for chunk in self._of_tree(t))
-
-    def chunks_of(self, trees: slice) -> tuple[Chunk, ...]:
-        """The nodes of some trees."""
-        some = range(len(self.bound.roots))[trees]
-        return tuple(chunk for chunk in self.chunks if chunk.tree in some)
 
     def _of_tree(self, t: int) -> Iterator[Chunk]:
         """Leaves are added to a chunk until their tables take its memory."""

@@ -117,12 +117,11 @@ def curves_only(sample: Sample, mass: Floats, pd: NDArray[Any]) -> Means:
     return Means(local=None, mass=sample.weight, weights=mass / mass.sum(), pd=pd)
 
 
-def filled(grid: CountedGrid, place: Indices, means: Means, cells: Cells, n_predictions: int = 0) -> Outcome:
+def filled(grid: CountedGrid, place: Indices, means: Means, cells: Cells) -> Outcome:
     """The outcome of one column; `place` has the positions of the kept rows' own values on the grid."""
     return Outcome(
         values=(one_missing(grid.values),), ordered=grid.ordered,
         layout=CommonGrid(place, np.arange(len(place)), len(grid)), means=means, cells=cells,
-        n_predictions=n_predictions,
     )  # fmt: skip
 
 
