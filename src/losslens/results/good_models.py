@@ -104,8 +104,11 @@ class GoodModels(Result):
 
     @cached_property
     def _importances(self) -> list[Estimates]:
-        """The importances of each model."""
-        return [one.estimates() for one in self.comparison.importances.values()]
+        """The importances of each model; ValueError where one has no standard error."""
+        each = [one.estimates() for one in self.comparison.importances.values()]
+        for feature, why in [pair for one in each for pair in one.absent.items()]:
+            raise ValueError(f"no range of {feature!r}: {why}")
+        return each
 
     @property
     def best(self) -> str:
@@ -160,15 +163,15 @@ class GoodModels(Result):
     def _p(self) -> Floats:
         """The largest p-value over the good models of an importance of at most the margin, (p,)."""
         kept = zip(self._importances, self._kept(0.95), strict=True)
-        return np.max([model.above(self.least) for model, stays in kept if stays], axis=0)
+        return np.asarray(np.max([model.above(self.least) for model, stays in kept if stays], axis=0))
 
     @cached_property
     def need(self) -> dict[str, Need]:
         """By feature, whether good models need it: ``"always"``, ``"never"``, ``"sometimes"`` or ``"can't tell"``."""
         low, high = self._ends(0.95)
         always = adjusted(self._p, "holm") <= (1 - SELECTING) * 0.05
-        never = (high < self.least).all(axis=0)
-        sometimes = (low > self.least).any(axis=0) & (high < self.least).any(axis=0)
+        never = high.max(axis=0) < self.least
+        sometimes = (low.max(axis=0) > self.least) & (high.min(axis=0) < self.least)
         words: list[Need] = ["can't tell"] * len(self.features)
         for j in range(len(words)):
             words[j] = "always" if always[j] else "never" if never[j] else "sometimes" if sometimes[j] else words[j]

@@ -111,6 +111,7 @@ def good_models(
         raise ValueError(
             "no model predicts better than one and the same answer for all rows, so there is no gain to be within of"
         )
+    _ = good.need  # without standard errors it is an error here, not later
     return good
 
 
@@ -159,7 +160,7 @@ def candidates(
 ) -> Candidates | dict[str, Any]:  # fmt: skip
     """The models by name, or what is to be fitted; everything checked."""
     if in_files(X) or isinstance(X, Mapping):
-        kind = "several sets of rows" if isinstance(X, Mapping) else "files"
+        kind = "several sets of rows" if isinstance(X, Mapping) else "in files"
         raise ValueError(f"good_models takes one table in memory, and X is {kind}: pass one, or a sample of the rows")
     if is_scorer(loss):
         raise ValueError(
