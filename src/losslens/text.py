@@ -109,6 +109,20 @@ def in_digits(value: float, like: float | None = None, digits: int = 4) -> str:
     return f"{value:,.{max(0, digits - 1 - floor(log10(size)))}f}"
 
 
+def rounded(value: float, low: float = float("nan"), high: float = float("nan")) -> str:
+    """A number with two digits of half the width of its interval, and three of its ends at most; three without one.
+
+    >>> rounded(1234.567, 1100.0, 1400.0), rounded(0.51234, 0.4, 0.6), rounded(0.51234)
+    ('1,230', '0.51', '0.512')
+    """
+    half, size = abs(high - low) / 2, max(abs(low), abs(high))
+    if not half > 0 or not np.isfinite(half) or (value and not 1e-5 <= abs(value) < 1e9):
+        return in_digits(value, digits=3) if value else "0"
+    places = min(1 - floor(log10(half)), 2 - floor(log10(size)))
+    whole = floor(value * 10.0**places + 0.5) / 10.0**places if places < 0 else value
+    return f"{whole:,.{min(12, max(0, places))}f}"
+
+
 def measured(title: str) -> tuple[str, bool]:
     """What a scorer measures, and whether that is an error: scikit-learn's name of a negated one begins with neg_.
 
@@ -168,7 +182,7 @@ def share_in_words(share: float, digits: int = 0) -> str:
     >>> [share_in_words(share) for share in (0.0, 0.001, 0.123, 0.125, 0.999, 1 - 1e-15)]
     ['0%', 'under 1%', '12%', '13%', 'over 99%', '100%']
     """
-    text = percent(share, digits if 0 < round(share, 12) < 1 else 0)
+    text = percent(share, 0 if round(share, 12) in (0, 1) else digits)
     return text.replace("<", "under ").replace(">-", "above -").replace(">", "over ")
 
 

@@ -55,7 +55,7 @@ def test_the_groups_of_a_report_are_those_of_the_library() -> None:
             assert group["error"] == pytest.approx(given.error)
             assert group["skill"] == pytest.approx(given.skill)
     assert found["sentences"][0].claim == "errors_differ"
-    assert "largest where who is old" in found["sentences"][0]
+    assert "surely larger where who is old" in found["sentences"][0]
 
 
 def test_the_page_shows_groups_and_compares_any_two_of_them_without_rows(opened: Open) -> None:

@@ -10,6 +10,7 @@ from claims import KINDS, TRUTHS, Case, drawn
 from losslens.page import sizes
 from losslens.page.embedding import embedded
 from losslens.page.findings import error_is_larger, no_weak_segment, segments_dict
+from losslens.page.plain_error import PlainError
 
 N = 500
 
@@ -107,12 +108,12 @@ def test_the_sentence_needs_a_segment_and_is_false_where_the_error_is_the_same()
     """The null data: the same losses, whatever x2 is."""
     X, y = data()
     found = ll.weak_segments(model, X, y, loss="squared_error", progress=False)
-    sentence = error_is_larger(found.segments[0], found.title)
+    sentence = error_is_larger(found.segments[0], PlainError("root", found.title, found.error))
     assert sentence.startswith(f"Where {found.segments[0].rule} (")
     assert no_weak_segment(found) == ""
     none = ll.weak_segments(model, X[:80], y[:80], loss="squared_error", progress=False)
     assert "needs 100 rows" in no_weak_segment(none)
-    assert segments_dict(None, {}) is None
+    assert segments_dict(None, {}, PlainError("root", "squared error", 1.0)) is None
     case = drawn(KINDS[0], 0)
     assert isinstance(case, Case)
     assert TRUTHS["error_is_larger"](case, "Where x0 > 1.5 (20 rows), the squared error is 2, elsewhere 1.")

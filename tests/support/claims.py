@@ -23,7 +23,7 @@ from losslens.page.baseline import baseline
 from losslens.page.opening import how_well
 from losslens.page.ranking import Ranking, tested_features, what_matters
 from losslens.page.scored import how_score, score_dict
-from losslens.text import CLAIMS, Sentence, in_digits, share_in_words
+from losslens.text import CLAIMS, Sentence, share_in_words
 
 Floats = NDArray[np.float64]
 Pairs = frozenset[frozenset[str]]
@@ -228,9 +228,14 @@ def _headline(case: Case, text: str) -> bool:
     else:
         constant = float(log_loss(y, np.broadcast_to([1 - y.mean(), y.mean()], (len(y), 2))))
     skill = 1 - losses.mean() / constant
-    worse, smaller = "less than the model" in text, share_in_words(skill, 1)
-    direction = "about the same" in text if abs(skill) < 0.005 else worse if skill < 0 else smaller in text
-    return in_digits(losses.mean()) in text and in_digits(constant) in text and direction
+    better, same = "which is better" in text, "about the same" in text
+    direction = same == (abs(skill) < 0.005) and (same or better == (skill < 0))
+    return _near(text, _unit(case, losses.mean())) and _near(text, _unit(case, constant)) and direction
+
+
+def _unit(case: Case, loss: float) -> float:
+    """A mean loss in the reader's unit: the root of a squared error, the typical probability in percent."""
+    return float(np.sqrt(loss) if case.kind.loss == "squared_error" else 100 * np.exp(-loss))
 
 
 def _near(text: str, wanted: float) -> bool:
@@ -338,8 +343,7 @@ def _pair_losses(case: Case) -> Floats:
 def _from_other_rows(case: Case, text: str) -> bool:
     pairs = _pair_losses(case)
     larger = pairs.mean() > np.diag(pairs).mean()
-    bound = case.kind.loss == "log_loss" and pairs.max() > 36
-    return in_digits(pairs.mean()) in text and larger != ("no larger" in text) and bound == ("probability 0" in text)
+    return _near(text, _unit(case, pairs.mean())) and larger != ("no worse" in text)
 
 
 def _importances(case: Case) -> Floats:

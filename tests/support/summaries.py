@@ -52,7 +52,7 @@ def made(
         "target": {"name": "y", "reads": "values", "classes": None, "shown": None, "drawn": None},
         "told": {
             "measure": "How far off the predictions are", "texts": ["0.500"] * models, "tail": "",
-            "alternative": "always predicting the average", "number": "2.00",
+            "alternative": "always predicting the average", "number": "2.00", "rows": f"these {n} rows", "between": "",
         },
         "rounded": None, "embed": "all", "holds": f"This file holds {n} rows.", "n_explained": n,
         "n": n, "n_given": n_given or n, "by": None, "score": None,
@@ -99,7 +99,7 @@ def with_findings(summary: Made) -> Made:
     worth = np.linspace(-3, 9, n)[::-1].copy()
     summary["rows"] = {
         "importance": worth, "fence": -2.0, "helped": int((worth > 0).sum()), "hurt": int((worth < 0).sum()),
-        "n_suspicious": 2, "suspicious": np.array([n - 1, n - 2]), "influence": np.array([0.5, -0.25]),
+        "n_suspicious": 2, "counted": n, "suspicious": np.array([n - 1, n - 2]), "influence": np.array([0.5, -0.25]),
         "influence_on": [names[0], names[1]], "sentence": "Some rows gain.", "remark": "They are few.",
     }  # fmt: skip
     labels = np.where(np.arange(n) % 3 == 0, 1, 0)

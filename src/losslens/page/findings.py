@@ -10,6 +10,7 @@ import numpy as np
 
 from losslens.page.cells import PackedGrid
 from losslens.page.labels import condition_of
+from losslens.page.plain_error import PlainError
 from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import FADED, Extrapolation
 from losslens.results.importance import FeatureImportance
@@ -18,7 +19,7 @@ from losslens.results.observations import Observations
 from losslens.results.regions import CONFIRMED, Regions
 from losslens.results.segments import Segment, WeakSegments
 from losslens.tables.columns import Distinct
-from losslens.text import claim, in_digits
+from losslens.text import claim, in_digits, rounded, share_in_words
 
 MOST_PAIRS = 15  # pairs listed
 MOST_ROWS = 20  # suspicious rows listed
@@ -48,7 +49,14 @@ def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> di
         return None
     shares = far.at if grid is None or len(far.at) == 0 else grid.joined(far.at)
     faded = np.asarray(far.warns & (shares > FADED)) if len(shares) else None
-    return {"auc": far.auc, "share": far.share, "warns": far.warns, "sentence": far_from_real(far), "faded": faded}
+    return {
+        "auc": far.auc,
+        "share": far.share,
+        "warns": far.warns,
+        "percent": far.percent,
+        "sentence": far_from_real(far),
+        "faded": faded,
+    }
 
 
 @claim(level=0.05)
@@ -63,7 +71,7 @@ def far_from_real(far: Extrapolation) -> str:
     return f"{far._finding[0].upper()}{far._finding[1:]}.{'' if far.drawn else advice}"
 
 
-def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
+def regions_dict(regions: Regions | None, name: str, plain: PlainError) -> dict[str, Any] | None:
     """The regions of one feature as far as importances surely differ, all rows first, and the sentence on them."""
     shown = [] if regions is None else regions._shown(name)
     if regions is None or not shown:
@@ -71,10 +79,12 @@ def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
     keys = ("rule", "depth", "n", "pfi", "low", "high", "contrast", "p")
     whole = regions.features[name]
     tree = [{key: getattr(one, key) for key in keys} | {"error": whole.given(one.rows).error} for one in shown]
-    return {"sentences": [region(text) for text in regions.sentences], "tree": tree}
+    return {"sentences": [region(name, tree, plain)], "tree": tree}
 
 
-def segments_dict(weak: WeakSegments | None, columns: Mapping[str, Distinct]) -> dict[str, Any] | None:
+def segments_dict(
+    weak: WeakSegments | None, columns: Mapping[str, Distinct], plain: PlainError
+) -> dict[str, Any] | None:
     """Where the error is larger, each as conditions that the page can set; None where there was no search."""
     if weak is None:
         return None
@@ -83,7 +93,7 @@ def segments_dict(weak: WeakSegments | None, columns: Mapping[str, Distinct]) ->
     listed = [
         {
             **{key: getattr(one, key) for key in keys},
-            "sentence": error_is_larger(one, weak.title),
+            "sentence": error_is_larger(one, plain),
             "conditions": [condition_of(name, columns[name], weak.mask(k)) for name in one.columns],
         }
         for k, one in enumerate(weak.segments)
@@ -93,10 +103,17 @@ def segments_dict(weak: WeakSegments | None, columns: Mapping[str, Distinct]) ->
 
 
 @claim(level=0.05)
-def error_is_larger(one: Segment, title: str) -> str:
+def error_is_larger(one: Segment, plain: PlainError) -> str:
     """A segment of `WeakSegments`: tested on rows that had no part in the search, for all segments together."""
-    error, other = in_digits(one.error), in_digits(one.other, one.error)
-    return f"Where {one.rule} ({one.n:,} rows), the {title} is {error}, against {other} elsewhere. {one.judgement}"
+    ends = one.judged_low, one.judged_high
+    error, other, judged, elsewhere = (
+        plain.level(loss, *ends) for loss in (one.error, one.other, one.judged_error, one.judged_other)
+    )
+    return (
+        f"Where {one.rule} ({one.n:,} rows), the {plain.name} is {error}, against {other} elsewhere. On the "
+        f"{one.judged:,} of these rows that had no part in finding the rule it is {judged} (95% interval "
+        f"{plain.between(*ends)}), against {elsewhere}."
+    )
 
 
 @claim(level=0)
@@ -133,6 +150,7 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
     return {
         "importance": rows.importance,
         "fence": rows.fence,
+        "counted": int(np.sum(rows.weight > 0)),
         "helped": int(np.sum((rows.importance > 0) & (rows.weight > 0))),
         "hurt": int(np.sum((rows.importance < 0) & (rows.weight > 0))),
         "n_suspicious": len(rows.flagged),
@@ -202,35 +220,43 @@ def clusters_dict(clusters: Clusters | None) -> dict[str, Any] | None:
 def clusters_in_words(clusters: Clusters) -> str:
     """How the rows were divided, and how well that can be repeated; not that such groups of rows exist."""
     if clusters.k == 1:
-        tried = f" (2 to {clusters.tried[-1].k} clusters were tried)" if clusters.tried else ""
-        return f"By local Shapley shares, no division of the rows is stable and well separated{tried}."
+        return "By local Shapley shares, no division of the rows is stable and well separated."
     alike = next(words for least, words in ALIKE if not clusters.stability < least)
     rules = "no rules describe them better than by always choosing the largest one"
     if any(clusters.rules):
-        rules = f"the rules assign {clusters.described:.0%} of held-out rows to their own cluster, "
-        rules += f"against {clusters.chance:.0%} by always choosing the largest one"
+        rules = f"the rules assign {share_in_words(clusters.described, 1)} of held-out rows to their own cluster, "
+        rules += f"against {share_in_words(clusters.chance, 1)} by always choosing the largest one"
     return (
         f"The rows were divided into {clusters.k} clusters by their local Shapley shares. Clusters of two halves are "
         f"{alike} (stability {clusters.stability:.2f}; 1: the same, 0: chance); {rules}."
     )
 
 
-def finding_words(features: list[dict[str, Any]], pairs: dict[str, Any] | None, rows: Any) -> list[str]:
-    """Sentences for the top of the page: one each, two on regions."""
+def finding_words(
+    features: list[dict[str, Any]], pairs: dict[str, Any] | None, rows: Any, whole: float | None = None
+) -> list[str]:
+    """Sentences for the top of the page: one each, two on regions. `whole`: what all features achieve."""
     on_regions = [text for feature in features for text in (feature["regions"] or {"sentences": []})["sentences"]]
-    more = len(on_regions) - SENTENCES
-    where = [region(text, more if k == SENTENCES - 1 else 0) for k, text in enumerate(on_regions[:SENTENCES])]
-    return list(filter(None, (*where, works_together(pairs), rows_that_stand_out(rows))))
+    return list(filter(None, (*on_regions[:SENTENCES], works_together(pairs, whole), rows_that_stand_out(rows))))
 
 
 @claim(level=0.05)
-def region(sentence: str, more: int = 0) -> str:
-    """Where a feature matters more: a sentence of `Regions`, which states its precondition."""
-    return f"{sentence} ({more} more of this kind: see the features.)" if more > 0 else sentence
+def region(name: str, tree: list[dict[str, Any]], plain: PlainError) -> str:
+    """Where a feature matters more, in the reader's unit: `Regions` states the precondition."""
+    more, less = sorted((one for one in tree if one["depth"] == 1), key=lambda one: -one["pfi"])
+    there, elsewhere = (
+        f"{plain.level(error)} to {plain.level(error + one['pfi'], error + one['low'], error + one['high'])}"
+        for one in (more, less) for error in [one["error"]]
+    )  # fmt: skip
+    rows = f"{more['n']:,} row{'s' if more['n'] > 1 else ''}"
+    return (
+        f"{name} matters more where {more['rule']} ({rows}): with it replaced the {plain.name} goes from {there}, "
+        f"elsewhere from {elsewhere} ({more['contrast']} on sides chosen without each row)."
+    )
 
 
 @claim(level=0.05)
-def works_together(pairs: dict[str, Any] | None) -> str:
+def works_together(pairs: dict[str, Any] | None, whole: float | None = None) -> str:
     """The model's strongest interaction, where that is sure to reduce the loss (5%, Holm over all pairs).
 
     The number is that of `Interactions.interaction`: of both features, the importance less what it would be if the
@@ -240,10 +266,13 @@ def works_together(pairs: dict[str, Any] | None) -> str:
     if pairs is None or not sure:
         return ""
     best, by = sure[0], f" by the {pairs['by']}" if pairs["by"] else ""
-    ends = f"95% interval {in_digits(best['low'])} to {in_digits(best['high'])}"
+    numbers, of = [best[key] for key in ("value", "low", "high")], "their two importances"
+    texts = [rounded(number, *numbers[1:]) for number in numbers]
+    if whole and whole > 0 and not by:
+        texts, of = [share_in_words(number / whole, 1) for number in numbers], "what all features achieve"
     return (
-        f"{best['first']} and {best['second']} work together in the model: {in_digits(best['value'])} of their two "
-        f"importances{by} ({ends}) comes from how it combines them."
+        f"{best['first']} and {best['second']} work together in the model: {texts[0]} of {of}{by} (95% interval "
+        f"{texts[1]} to {texts[2]}) comes from how it combines them."
     )
 
 

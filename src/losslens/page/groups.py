@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from losslens.page.labels import as_numbers, condition_of, kind_of, labels, rough, rough_labels, texts
+from losslens.page.plain_error import plain_error
 from losslens.page.quality import LEVEL, error_ends, ranges
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.one_number import OneNumber, number_of
 from losslens.results.table import or_else
 from losslens.tables.columns import Distinct
-from losslens.text import claim, in_digits
+from losslens.text import claim
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.cautions import of_estimate
 from losslens.uncertainty.inference import Difference, between
@@ -30,6 +31,7 @@ from losslens.uncertainty.standard_errors import influence_on_error
 MOST_GROUPS = 12
 RANGES = 5  # of a column of many numbers
 LEADING = 8  # features whose importances are shown
+NO_ENDS = (np.nan, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +139,7 @@ def for_whom(
 
 
 def _model(groups: Groups, model: Importances, features: Mapping[str, FeatureByGroup]) -> dict[str, Any]:
+    """What the page shows of a model by group: errors, importances, and how every two groups differ."""
     parts = [_errors_of(model._first, rows) for rows in groups.rows]
     numbers = [
         {**_error(part), "importances": [one.numbers[k] for one in features.values()]} for k, part in enumerate(parts)
@@ -194,8 +197,9 @@ def errors_differ(groups: Groups, first: Importances) -> str:
     if difference is None or not difference.low > 0:
         return ""
     together = " for all pairs of groups together" if several > 1 else ""
+    plain = plain_error(first)
+    texts = [plain.level(part.error, *or_else(partial(error_ends, part), NO_ENDS)) for _, part in (high, low)]
     return (
-        f"The error is largest where {groups.column} is {high[0]}: {in_digits(high[1].error)}, against "
-        f"{in_digits(low[1].error)} where it is {low[0]} (the difference is {in_digits(difference.low)} to "
-        f"{in_digits(difference.high)}, 95%{together})."
+        f"The {plain.name} is surely {'smaller' if plain.falls else 'larger'} where {groups.column} is {high[0]}, "
+        f"{texts[0]}, than where it is {low[0]}, {texts[1]} (95% confidence{together})."
     )

@@ -50,6 +50,7 @@ class Told:
     alternative: str  # what it does; empty where none is known
     number: str = ""  # its own
     tail: str = ""  # how it compares, where that is not what is expected
+    between: str = ""  # the interval of the first
 
 
 def told(models: Mapping[str, Importances | Scores]) -> Told:
@@ -58,7 +59,10 @@ def told(models: Mapping[str, Importances | Scores]) -> Told:
     if first._is_score:
         score = plain(first)
         texts = tuple(score.text(one.base) for one in models.values())
-        return Told(score_name(first.title), texts, *(("a random ranking", "0.5") if first._first.is_auc else ("",)))
+        low, high = or_else(first.score_interval, (np.nan, np.nan))
+        between = f"{score.text(low)} to {score.text(high)}" if np.isfinite([low, high]).all() else ""
+        chance = ("a random ranking", "0.5") if first._first.is_auc else ("", "")
+        return Told(score_name(first.title), texts, *chance, between=between)
     constant, one = or_else(lambda: first._first.best_constant, None), first._first
     if _is_off(first):
         return _how_far_off(models, first)
@@ -100,7 +104,7 @@ def how_well(models: Mapping[str, Importances | Scores], target: str, n_given: i
     """The error or the score on these rows, of each model, and that of the simplest alternative."""
     first, numbers = next(iter(models.values())), told(models)
     own, *others = numbers.texts
-    text, of, would, unknown = _phrases(first, target)
+    text, of, would, unknown = _phrases(first, target, numbers.between)
     also = [of.format(cut(name), number) for name, number in zip(list(models)[1:], others, strict=True)]
     text = f"{on_rows(first._first, n_given)}, {text.format(own)}{f', {listed(also, OTHERS)}' if also else ''}"
     if not numbers.alternative:
@@ -108,13 +112,11 @@ def how_well(models: Mapping[str, Importances | Scores], target: str, n_given: i
     return f"{text}; {numbers.alternative} {would.format(numbers.number)}{numbers.tail}."
 
 
-def _phrases(first: Any, target: str) -> tuple[str, str, str, str]:
+def _phrases(first: Any, target: str, between: str) -> tuple[str, str, str, str]:
     """What is said of the first model, of others, of the alternative, and where none is known."""
     if first._is_score:
         better = "larger is better" if first._measure == "score" else "smaller is better"
-        low, high = or_else(first.score_interval, (np.nan, np.nan))
-        score = plain(first)
-        ends = f"; 95% interval {score.text(low)} to {score.text(high)}" if np.isfinite([low, high]).all() else ""
+        ends = f"; 95% interval {between}" if between else ""
         return f"its {score_name(first.title)} is {{}} ({better}{ends})", "that of {} {}", "has {}", ""
     unknown = "; what the simplest prediction would have is not known for this loss"
     if _is_off(first):

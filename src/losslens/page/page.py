@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from losslens.page import charts
 from losslens.page.packing import Box, safe_json
 from losslens.page.plain_error import leading
-from losslens.text import Sentence, in_digits
+from losslens.text import Sentence, in_digits, share_in_words
 
 # Each uses those before it; joined, they are one script.
 SCRIPTS = (
@@ -35,7 +35,7 @@ def html(summary: dict[str, Any]) -> str:
         loader=jinja2.FunctionLoader(asset), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters |= {"short": short, "chance": chance}
+    environment.filters |= {"short": short, "chance": chance, "share": partial(share_in_words, digits=1)}
     box = Box()
     tree = safe_json(packed(summary, box))
     scripts = {"theme": asset("theme.js"), "bokeh": bokeh_script(), "own": own_script()}
@@ -159,6 +159,7 @@ def _measured(values: Any, box: Box) -> Any:
 
 
 def _feature(feature: dict[str, Any], box: Box, step: float | None) -> dict[str, Any]:
+    """A feature with its arrays packed into the box."""
     packed = dict(feature)
     if feature["values"] is not None:
         packed["values"] = _grid(feature["values"], box)

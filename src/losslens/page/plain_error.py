@@ -13,7 +13,7 @@ from losslens.losses import Loss
 from losslens.results.importances import Importances
 from losslens.results.one_number import number_of
 from losslens.results.scores import Scores
-from losslens.text import measured, share_in_words
+from losslens.text import measured, rounded, share_in_words
 
 Kind = Literal["root", "mean", "wrong", "typical", "times", "loss"]
 LEADING = 8  # features in the picture of the first screen
@@ -75,6 +75,23 @@ class PlainError:
         if self.times and abs(value) < 100:
             return f"{value:.{self.digits - 1}f}"
         return short_digits(value, self.largest or self.now, self.digits)
+
+    def level(self, loss: float, low: float = float("nan"), high: float = float("nan")) -> str:
+        """A mean loss as the page's tables show it, with the digits that its interval allows (`assets/told.js`)."""
+        value, start, end = (self.after(one - self.error) for one in (loss, low, high))
+        if self.kind in ("wrong", "typical"):
+            return share_in_words(value, 1)
+        return rounded(value, start, end) + ("×" if self.times else "")
+
+    def between(self, low: float, high: float) -> str:
+        """The ends of an interval of a mean loss, the smaller number first."""
+        ends = (high, low) if self.falls else (low, high)
+        return " to ".join(self.level(end, low, high) for end in ends)
+
+    @property
+    def name(self) -> str:
+        """What sentences call the numbers."""
+        return self.unit.removesuffix(", as a multiple")
 
     @property
     def measure(self) -> str:
@@ -168,7 +185,12 @@ def plain(model: Importances | Scores) -> PlainError | PlainScore:
     pfi, ends = [one.pfi for one in shown], [number_of(one, name) for one in shown for name in ("low", "high")]
     if model._is_score:
         return scaled(PlainScore(score_name(model.title), model.base, model._measure == "score"), pfi, ends)
-    return scaled(PlainError(plain_kind(model.loss), model.title, model.error), pfi, ends)
+    return scaled(plain_error(model), pfi, ends)
+
+
+def plain_error(model: Importances) -> PlainError:
+    """The error of a model by a loss in a reader's words."""
+    return PlainError(plain_kind(model.loss), model.title, model.error)
 
 
 def scaled(number: P, importances: Sequence[float], ends: Sequence[float] = ()) -> P:
@@ -223,18 +245,10 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
     The interval is that of the importance, carried to the scale with the model's error as it is: it reaches the line
     of nothing shuffled where the interval of the importance reaches 0.
     """
-    score, place = summary["score"], {feature["name"]: k for k, feature in enumerate(summary["features"])}
+    place = {feature["name"]: k for k, feature in enumerate(summary["features"])}
     described = {feature["name"]: feature.get("description", "") for feature in summary["features"]}
-    shown = (summary if score is None else score)["features"][:LEADING]
-    entries = [(feature["name"], feature["models"][0]) for feature in shown]
-    pfi = [one["pfi"] for _, one in entries]
-    ends = [one[key] for _, one in entries for key in ("low", "high") if one[key] is not None]
-    plain: PlainError | PlainScore
-    if score is None:
-        loss = summary["loss"]
-        plain = scaled(PlainError(loss["told_as"], loss["title"], summary["models"][0]["error"]), pfi, ends)
-    else:
-        plain = scaled(PlainScore(score["name"], score["models"][0]["base"], score["told_as"] == "score"), pfi, ends)
+    shown = (summary["score"] or summary)["features"][:LEADING]
+    entries, plain = [(feature["name"], feature["models"][0]) for feature in shown], plain_of(summary)
     rows = []
     for name, one in entries:
         low, high = sorted([_end(plain, one["low"]), _end(plain, one["high"])], key=lambda end: (end is None, end))
@@ -258,6 +272,17 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
         "now": "1×" if times else plain.text(plain.now),
         "now_at": at(plain.now),
     }
+
+
+def plain_of(summary: dict[str, Any]) -> PlainError | PlainScore:
+    """The error or the score of a page's first model."""
+    score, loss = summary["score"], summary["loss"]
+    entries = [feature["models"][0] for feature in (score or summary)["features"][:LEADING]]
+    pfi = [np.nan if one["pfi"] is None else one["pfi"] for one in entries]
+    ends = [one[key] for one in entries for key in ("low", "high") if one[key] is not None]
+    if score is None:
+        return scaled(PlainError(loss["told_as"], loss["title"], summary["models"][0]["error"]), pfi, ends)
+    return scaled(PlainScore(score["name"], score["models"][0]["base"], score["told_as"] == "score"), pfi, ends)
 
 
 def is_sure(p: float | None) -> bool:

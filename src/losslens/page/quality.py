@@ -258,9 +258,8 @@ def at_the_bound(one: FeatureImportance) -> str:
     )
     if at["without"] is None:
         return f"{text}, and so is that of every row."
-    return (
-        f"{text}: without {without} that of the model would be {in_digits(at['without'])}, not {in_digits(one.error)}."
-    )
+    typical, now = (share_in_words(float(np.exp(-loss)), 1) for loss in (at["without"], one.error))
+    return f"{text}: without {without} the typical probability of the true class would be {typical}, not {now}."
 
 
 def rows_at_the_bound(one: FeatureImportance) -> dict[str, Any] | None:
@@ -308,7 +307,7 @@ def off_in_a_range(residuals: list[Range] | None, loss: str) -> str:
     worst = max(off, key=lambda one: abs(one["mean"]))
     way, others = "larger" if worst["mean"] > 0 else "smaller", ""
     if len(off) > 1:
-        others = f" Predictions are off in {len(off) - 1} of the other {len(residuals or []) - 1} ranges, too."
+        others = " Predictions are off in other ranges, too."
     return (
         f"Where the model predicts {_between(worst)}, the target is {in_digits(abs(worst['mean']), digits=3)} {way} on "
         f"average (95% confidence for all ranges together).{others}"

@@ -42,6 +42,22 @@ class Report:
 
         return html(self.summary)
 
+    def check(self) -> list[str]:
+        """What contradicts itself on the page, in words: sentences, marks and tables, as they are rendered.
+
+        A page that agrees gives an empty list: every number in a sentence stands in a table and equals it as shown,
+        and what is said of a feature is what its mark and its p-value say.
+
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> page = ll.report(lambda X: X[:, 0], X, 2 * X[:, 0], loss="squared_error", interactions=False)
+        >>> page.check()
+        []
+        """
+        from losslens.page.agreement import contradictions
+
+        return contradictions(self.html())
+
     def save(self, path: str | Path) -> None:
         """Write the page to `path`, completely or not at all."""
         page = self.html().encode()

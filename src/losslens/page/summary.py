@@ -30,8 +30,8 @@ from losslens.page.findings import (
 )
 from losslens.page.groups import LEADING, FeatureByGroup, Groups, by_group, for_whom, groups_by
 from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
-from losslens.page.opening import question, told
-from losslens.page.plain_error import PlainError, plain_kind
+from losslens.page.opening import on_rows, question, told
+from losslens.page.plain_error import plain_error
 from losslens.page.quality import error_ends, quality
 from losslens.page.ranking import Ranking
 from losslens.page.scored import how_score, score_dict
@@ -99,14 +99,15 @@ def summarise(
             results = [done, *(other[one.name] for other in list(models.values())[1:])]
             for by_feature, each in zip(by_groups, results, strict=True):
                 by_feature[one.name] = by_group(each, groups)
-    plain = PlainError(plain_kind(first.loss), first.title, first.error)
+    plain = plain_error(first)
     pairs, rows = pairs_dict(findings), rows_dict(findings.rows)
     numeric = {k: v for k, v in numbers.items() if k in first}
     ranked = next(iter(scores.values()), first)
     ranking = Ranking.of(ranked, first.extrapolation, baseline(ranked))
     top = words(models, shares, ranking, ends, shown.n_given, numeric, shown.target_name, scores)
     top["question"] = question(shown.target_name, target["classes"])
-    top["sentences"] += finding_words(features, pairs, rows)
+    whole = heads[0]["error_none"] and heads[0]["error_none"] - first.error
+    top["sentences"] += finding_words(features, pairs, rows, whole)
     top["computed"] += absence_words(findings, bool(shares))
     if scores:
         top["computed"].insert(0, how_score(next(iter(scores.values()))))
@@ -116,7 +117,7 @@ def summarise(
         "made": dt.date.today().isoformat(),  # local date
         "library": shown.library,
         "words": top,
-        "told": vars(told(scores or models)),
+        "told": vars(told(scores or models)) | {"rows": on_rows(ranked._first, shown.n_given).removeprefix("On ")},
         "target": target,
         "loss": {
             "name": first.loss.name,
@@ -134,7 +135,7 @@ def summarise(
         "by": shown.by,
         "compared": compared(models, [one.name for one in first._ranked]),
         "for_whom": for_whom(groups, models, by_groups),
-        "segments": segments_dict(findings.weak, shown.columns),
+        "segments": segments_dict(findings.weak, shown.columns, plain),
         "table": table,
         "python": _python(shown, first._first),
         "features": features,
@@ -161,6 +162,7 @@ def _model(name: str, importances: Importances, share: ShapleyImportance | None)
 
 
 def _table(shown: ShownModel, models: Mapping[str, Importances], target: dict[str, Any]) -> dict[str, Any]:
+    """Columns, targets and predictions of all rows, as the page's table shows them."""
     ones = [importances._first for importances in models.values()]
     named, labels_of_rows = shown_class(target), true_labels(ones[0])
     return {
@@ -202,6 +204,7 @@ def _feature(
     shares: Mapping[str, ShapleyImportance], findings: Findings, size: sizes.Held, place: int,
     tick: Callable[[int], None], tested: Mapping[str, Mapping[str, float]],
 ) -> dict[str, Any]:  # fmt: skip
+    """All that the page shows of a feature: its values, curves and regions, by the first model and by others."""
     group = len(one.columns) > 1
     column = None if group else shown.columns[one.columns[0]]
     grid = None if column is None else grid_of(one, column.codes, size.bins(place))
@@ -219,7 +222,7 @@ def _feature(
         }
     entries += [_entry(importances[one.name], shares.get(other), one, grid, target) for other, importances in others]
     far = models[name][one.name].extrapolation  # computed already for this result, not for `one`
-    regions = regions_dict(findings.where(one), one.name)
+    regions = regions_dict(findings.where(one), one.name, plain_error(models[name]))
     for entry, p in zip(entries, tested.values(), strict=True):
         entry["p"] = p.get(one.name, np.nan)  # Holm's, of all features
     tick(1)

@@ -16,7 +16,7 @@ import numpy as np
 from losslens.page.baseline import SAME, always, no_better
 from losslens.page.labels import cut
 from losslens.page.opening import how_well
-from losslens.page.plain_error import LEADING, LEVEL
+from losslens.page.plain_error import LEADING, LEVEL, plain_error
 from losslens.page.quality import at_the_bound
 from losslens.page.ranking import OTHERS, Ranking, tested_features, what_matters
 from losslens.results.extrapolation import Extrapolations
@@ -24,7 +24,7 @@ from losslens.results.importances import Importances
 from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
-from losslens.text import Sentence, claim, in_digits, listed, share_in_words
+from losslens.text import Sentence, claim, listed, share_in_words
 from losslens.typing import Floats
 from losslens.uncertainty.cautions import sentences
 
@@ -48,16 +48,19 @@ def words(
     """
     (name, first), target = next(iter(models.items())), cut(target)
     share = shares.get(name)
-    of_shares = [] if share is None else [from_other_rows(share), largest_shares(share), negative_shares(share)]
+    of_shares = (
+        [] if share is None else [from_other_rows(share, first, ends), largest_shares(share), negative_shares(share)]
+    )
     computed = [how_importances(first, n_given), *([] if share is None else [how_shares(share)]), about_intervals()]
     careful = [
         no_better(ranking.baseline, target), at_the_bound(first._first), few_rows(first), related(columns, ranking),
         hardly_occurring(first.extrapolation), about_training_rows(), only_a_sample(first, n_given),
     ]  # fmt: skip
     careful += [remark(note) for note in first.notes[1:]]
+    careful += [remark(share.clipped_in_words)] if share is not None and share.clipped_in_words else []
     careful += dict.fromkeys([*_doubts(first), *([] if share is None else _doubts_of_shares(share))])
     careful = list(filter(None, careful))
-    useless = careful[0].claim == no_better.__name__  # what it depends on says nothing then
+    useless = ranking.baseline is not None and not ranking.baseline.here  # what it depends on says nothing then
     matters, caution = (careful[:1], careful[1:2]) if useless else (what_matters(ranking), careful[:1])
     return {
         "opening": [how_well(scores or models, target, n_given), *matters, *caution],
@@ -73,30 +76,28 @@ def words(
 
 @claim(level=0)
 def headline(name: str, first: Importances, ends: tuple[float, float]) -> str:
-    """The error on these rows, and that of the best constant on the same rows, where there is one."""
-    text = f"The {first.title} of {name} is {in_digits(first.error)}"
+    """The error on these rows in the reader's unit, and that of the best constant on the same rows, if there is one."""
+    error = plain_error(first)
+    text = f"The {error.name} of {name} is {error.level(first.error, *ends)}"
     if np.isfinite(ends).all():
-        text += f" (95% interval {in_digits(ends[0])} to {in_digits(ends[1])})"
+        text += f" (95% interval {error.between(*ends)})"
     skill = or_else(lambda: first.skill, None)
     if skill is None:
         return f"{text}."
     constant = first._first.best_constant
-    text += f"; {always(constant.words)} has {in_digits(constant.error)}"
-    if abs(skill) < SAME:
-        return f"{text}, about the same."
-    return (
-        f"{text}, less than the model." if skill < 0 else f"{text}: the model's is {share_in_words(skill, 1)} smaller."
-    )
+    text += f"; {always(constant.words)} has {error.level(constant.error, *ends)}"
+    return f"{text}, about the same." if abs(skill) < SAME else f"{text}, which is better." if skill < 0 else f"{text}."
 
 
 @claim(level=0)
-def from_other_rows(share: ShapleyImportance) -> str:
+def from_other_rows(share: ShapleyImportance, first: Importances, ends: tuple[float, float]) -> str:
     """The error with all features of a row from another: what Shapley shares divide, less the model's error."""
-    p = len(share.features)
+    p, error = len(share.features), plain_error(first)
     whose = f"all {p} features" if p > 1 else "the feature"
-    text = f"With the values of {whose} taken from another row, the error is {in_digits(share.error_none)}"
-    text += "." if share._total > 0 else ", no larger: there is no reduction to share."
-    return f"{text} {_capital(share.clipped_in_words)}." if share.clipped_in_words else text
+    text = (
+        f"With the values of {whose} taken from another row, the {error.name} is {error.level(share.error_none, *ends)}"
+    )
+    return f"{text}." if share._total > 0 else f"{text}, no worse: there is no reduction to share."
 
 
 @claim(level=0)
@@ -106,7 +107,7 @@ def largest_shares(share: ShapleyImportance) -> str:
         return ""
     parts = sorted(zip(share.share.tolist(), share.features, strict=True), reverse=True)
     most = [(part, name) for part, name in parts if part >= 0.05][:4] or parts[:1]
-    named = listed([f"{name} ({part:.0%})" for part, name in most])
+    named = listed([f"{name} ({share_in_words(part, 1)})" for part, name in most])
     return (
         f"Of the difference to the model's error, the largest share{'s go' if len(most) > 1 else ' goes'} to {named}."
     )
@@ -199,8 +200,7 @@ def related(columns: Mapping[str, Floats], ranking: Ranking) -> str:
         return ""
     place = {name: k for k, name in enumerate(ranking.names[:LEADING])}
     _, a, b = min(pairs, key=lambda pair: min(place.get(name, LEADING) for name in pair[1:]))
-    more = len(pairs) - 1
-    others = f", as do {more:,} other pairs" if more > 1 else ", as does 1 other pair" if more else ""
+    others = ", as do other pairs" if len(pairs) > 2 else ", as does another pair" if len(pairs) > 1 else ""
     return (
         f"{cut(a)} and {cut(b)} go together in the data{others}: rows with one of them shuffled alone may be "
         "unlike any real row, and its importance alone is not what the two do together."

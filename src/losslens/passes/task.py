@@ -79,7 +79,7 @@ class Options:
 
 
 def picked(kind: type[Kind], arguments: Mapping[str, Any]) -> Kind:
-    """A dataclass made of those arguments of a verb that it has fields for."""
+    """A dataclass made of those arguments of a verb that it has fields for; in a verb they are `locals()`."""
     return kind(**{name: arguments[name] for name in signature(kind).parameters if name in arguments})
 
 

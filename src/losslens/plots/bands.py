@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas
-from losslens.plots.canvas import BAND, COLOURS, DASHED, LOOKS, PALE
+from losslens.plots.canvas import BAND, COLOURS, DASHED, INK, LOOKS, PALE
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.lines import MARKED, dress_curves
 from losslens.plots.look import Look
@@ -85,6 +85,11 @@ def _mark_step(ax: Axes, result: OverTime, places: Floats) -> list[str]:
     ax.axvline((places[k - 1] + places[k]) / 2, color=PALE, linewidth=1.2, linestyle=":", zorder=2)
     before, after = number(float(result.before[0])), number(float(result.after[0]))
     at = result.edges[0][k]
+    place = ((places[k - 1] + places[k]) / 2, 0.02)
+    ax.annotate(
+        f"{before} → {after}", place, (4, 0), xycoords=ax.get_xaxis_transform(), textcoords="offset points",
+        fontsize="small", color=INK, parse_math=False, zorder=6,
+    )  # fmt: skip
     return [f"dotted, the largest step: {before} before {at}, {after} after (p = {result.p[0]:.2g})"]
 
 

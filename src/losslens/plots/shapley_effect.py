@@ -3,105 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.colors import Colormap
+from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import BLUE, INK, PALE, VERMILLION
+from losslens.plots.canvas import INK, PALE
 from losslens.plots.look import Look, Names
-from losslens.plots.marked_rows import THICKEST
-from losslens.plots.options import arrange, colour_map, colours, most_of, name_features
+from losslens.plots.options import arrange, colour_map, most_of, name_features
+from losslens.plots.steps import MOST_LINES, RISE_FALL, draw_chain, rise_and_fall
 from losslens.plots.wording import MINUS, alike, count, not_shown, number, shorten, value_label
 from losslens.plots.wording import labels as short_labels
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.tables.columns import count_missing
-from losslens.typing import Colors, Floats, Indices, Sort
+from losslens.typing import Floats, Indices, Sort
 
-MOST_LINES = 20  # features in a new figure
 MOST_DOTS = 1000  # rows in a line of dots
 BINS = 120  # of a line of dots: those in the same bin are stacked
 SPREAD = 0.38  # largest distance of a dot from its line, in lines
 STEP = 0.09  # from one stacked dot to the next, if they are few
 BAR = 50.0  # width of the colour bar in points
 COLOURS = "cividis"  # from small to large values
-RISE_FALL = (VERMILLION, BLUE)  # colours of positive and negative steps
 
 
 def plot_shapley_effect(result: ShapleyEffect, ax: Axes | None, look: Look) -> Axes:
     """Draw the effects of one row from the base to its prediction, or those of many rows."""
     names = name_features(look.labels, result.features)
     if len(result.local) == 1:
-        return _draw_row(result, ax, names, look.top, look.sort, rise_and_fall(look.colors, RISE_FALL))
+        return _draw_row(result, ax, names, look)
     return _draw_dots(result, ax, names, look.top, look.sort, colour_map(look.colors, COLOURS))
 
 
-def rise_and_fall(colors: Colors | None, default: tuple[str, str]) -> tuple[str, str]:
-    """The colours of positive and negative steps."""
-    first, second = colours(colors, ("above 0", "below 0"), default, "kind of step")
-    return first, second
-
-
-class Step(NamedTuple):
-    """One feature: its name, where its bar starts and ends, and the interval of its end where there is one."""
-
-    name: str
-    start: float
-    end: float
-    interval: tuple[float, float] | None = None
-
-
-def _draw_row(
-    result: ShapleyEffect, ax: Axes | None, names: Names, top: int | None, sort: Sort, both: tuple[str, str]
-) -> Axes:
-    own, p = ax is None, len(result.features)
-    ax, most = named_rows.open_rows(ax, lines_of_steps(p, top))
-    letters = named_rows.letters_beside(ax)
-    order = np.argsort(-np.abs(result.local[0]), kind="stable")
-    kept = arrange(names.all(result.features), kept_steps(order, max(1, most - 2), top), sort)
-    steps, base = _steps(result, kept, names, letters), f"mean over {count(result.n_donors, 'donor')}"
+def _draw_row(result: ShapleyEffect, ax: Axes | None, names: Names, look: Look) -> Axes:
+    changes = result.local[0]
     title = "prediction" if result.target is None else f"{result.response} of {shorten(result.target, 30)}"
-    draw_steps(ax, steps, (base if len(base) <= letters else "mean", "prediction"), title, own, both)
+    ax, steps = draw_chain(
+        ax, look, result.features, float(result.base[0]), changes, np.abs(changes),
+        lambda kept, letters: _names(result, kept, names, letters),
+        (f"mean over {count(result.n_donors, 'donor')}", "prediction"), title, rise_and_fall(look.colors, RISE_FALL),
+        reach=result.interval()[1][0] - changes,
+    )  # fmt: skip
     notes = ["lines: 95% intervals of the Monte-Carlo error"] if any(step.interval for step in steps) else []
     canvas.caption(ax, notes if result.complete else [*notes, "interrupted"])
     return ax
-
-
-def lines_of_steps(features: int, top: int | None) -> int:
-    """How many lines the steps of so many features ask for: with both ends and, where some are left out, the others."""
-    drawn = min(most_of(top, features), MOST_LINES)
-    return drawn + 2 + (drawn < features)
-
-
-def kept_steps(order: Indices, most: int, top: int | None) -> Indices:
-    """The features with a step of their own, if so many lines fit: the first of these, given the largest first."""
-    drawn = most_of(top, len(order))
-    return order[:drawn] if drawn + (drawn < len(order)) <= most else order[: max(0, most - 1)]
-
-
-def _steps(result: ShapleyEffect, kept: Indices, names: Names, letters: int) -> list[Step]:
-    """Steps from the base to the prediction; features without a step of their own are one last step."""
-    effect, p = result.local[0], len(result.features)
-    written, changes = _names(result, kept, names, letters), effect[kept].tolist()
-    if len(kept) < p:
-        written.append(count(p - len(kept), "other feature"))
-        changes.append(float(np.delete(effect, kept).sum()))
-    steps, (low, high) = chain(float(result.base[0]), written, changes), result.interval()
-    for k, j in enumerate(kept):
-        if result.std_error[0, j] > 0:
-            start = steps[k].start
-            steps[k] = steps[k]._replace(interval=(start + float(low[0, j]), start + float(high[0, j])))
-    return steps
-
-
-def chain(start: float, names: Sequence[str], changes: Sequence[float]) -> list[Step]:
-    """Steps of which each starts where the one before ends."""
-    ends = np.cumsum([start, *changes]).tolist()
-    return [Step(name, *span) for name, span in zip(names, pairwise(ends), strict=True)]
 
 
 def _names(result: ShapleyEffect, chosen: Indices, names: Names, letters: int) -> list[str]:
@@ -124,39 +72,6 @@ def _value(result: ShapleyEffect, j: int) -> str:
     return text.replace("-", MINUS) if isinstance(value, (int, float, np.number)) else text
 
 
-def draw_steps(
-    ax: Axes, steps: Sequence[Step], ends: tuple[str, str], label: str, own: bool, colours: tuple[str, str] = RISE_FALL
-) -> None:
-    """A named bar with its change for each step, and a marker with its value at both ends of the chain."""
-    rows = np.arange(1, len(steps) + 1)
-    start, end = np.array([(step.start, step.end) for step in steps]).T
-    thickness = min(0.62, THICKEST * (len(steps) + 2) / canvas.size_in_points(ax)[1])
-    ax.barh(rows, end - start, left=start, height=thickness, color=np.where(end >= start, *colours).tolist())
-    at = np.append(start, end[-1])
-    ax.vlines(at, np.arange(len(at)), np.arange(len(at)) + 1, color=PALE, linewidth=0.8, zorder=0)  # to the next row
-    ax.plot([at[0], at[-1]], [0, len(steps) + 1], "D", color=INK, markersize=4, zorder=3)
-    intervals = [(row, *step.interval) for row, step in zip(rows, steps, strict=True) if step.interval is not None]
-    if intervals:
-        ax.hlines(*np.array(intervals).T, color=INK, linewidth=1.1, zorder=3)
-    width = named_rows.name_rows(ax, [ends[0], *(step.name for step in steps), ends[1]], own)
-    spans = [(step.start, step.end, *(step.interval or ())) for step in steps]
-    right = [steps[0].start, *map(max, spans), steps[-1].end]
-    named_rows.write_numbers(ax, _texts(steps), right, min(map(min, spans)), 0.85 * width, margin=True)
-    canvas.value_ticks(ax.xaxis, 0.7 * width)  # numbers far from 0 have more digits
-    named_rows.label_across(ax, label, width)
-    canvas.plain_frame(ax)
-
-
-def _texts(steps: Sequence[Step]) -> list[str]:
-    """Both ends, as precise as the changes need, and the changes with their signs."""
-    changes = alike([step.end - step.start for step in steps])
-    decimals = len(changes[0].partition(".")[2]) - 1
-    plain = not any("e" in text for text in changes)
-    ends = [f"{at:,.{max(0, decimals)}f}" if plain else number(at) for at in (steps[0].start, steps[-1].end)]
-    first, last = (f" {text}".replace("-", MINUS) for text in ends)  # a blank, because there is a marker before it
-    return [first, *(text if text.startswith(MINUS) else f"+{text}" for text in changes), last]
-
-
 def _draw_dots(
     result: ShapleyEffect, ax: Axes | None, names: Names, top: int | None, sort: Sort, colour_scale: Colormap
 ) -> Axes:
@@ -168,19 +83,36 @@ def _draw_dots(
     written = [f"{name} ({size})" for name, size in zip(short, sizes, strict=True)]
     ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
     drawn = [thinned(result.local[:, j]) for j in order]
-    ranks = np.concatenate([_ranks(result, int(j))[rows] for j, rows in zip(order, drawn, strict=True)])
+    values = result.values
+    ranks = [
+        ranked(values.distinct[j], values.codes[:, j], ordered=values.ordered[j])[rows]
+        for j, rows in zip(order.tolist(), drawn, strict=True)
+    ]
     effects = [result.local[rows, j] for j, rows in zip(order, drawn, strict=True)]
-    style: dict[str, Any] = {"cmap": colour_scale.with_extremes(bad=PALE), "plotnonfinite": True}
-    dots = swarm(ax, effects, c=ranks, vmin=0, vmax=1, **style)
+    dots = coloured_swarm(ax, effects, ranks, colour_scale)
     named_rows.dress_rows(ax, written, own, result.headline.split(";")[0], taken=BAR)
-    if np.isfinite(ranks).any():
-        height = canvas.size_in_points(ax)[1]
-        bar = canvas.colour_bar(ax, dots, ticks=[0, 1], aspect=max(10.0, height / 8))
-        bar.ax.set_yticklabels(["low", "high"])
-        bar.ax.tick_params(length=0)
-        bar.set_label("value of the feature" if height > 180 else "value", labelpad=-8)
-    canvas.caption(ax, _dot_notes(result, len(order), bool(np.isnan(ranks).any())))
+    value_bar(ax, dots)
+    canvas.caption(ax, _dot_notes(result, len(order), bool(np.isnan(np.concatenate(ranks)).any())))
     return ax
+
+
+def coloured_swarm(
+    ax: Axes, lines: Sequence[Floats], ranks: Sequence[Floats], colour_scale: Colormap
+) -> PathCollection:
+    """Lines of dots in the colour of the feature's value, by its rank; grey where it has none."""
+    style: dict[str, Any] = {"cmap": colour_scale.with_extremes(bad=PALE), "plotnonfinite": True}
+    return swarm(ax, lines, c=np.concatenate(ranks), vmin=0, vmax=1, **style)
+
+
+def value_bar(ax: Axes, dots: PathCollection) -> None:
+    """The colour bar of such dots, from low to high values; none where no dot has a rank."""
+    if not np.isfinite(np.asarray(dots.get_array(), float)).any():
+        return
+    height = canvas.size_in_points(ax)[1]
+    bar = canvas.colour_bar(ax, dots, ticks=[0, 1], aspect=max(10.0, height / 8))
+    bar.ax.set_yticklabels(["low", "high"])
+    bar.ax.tick_params(length=0)
+    bar.set_label("value of the feature" if height > 180 else "value", labelpad=-8)
 
 
 def swarm(ax: Axes, lines: Sequence[Floats], **style: Any) -> PathCollection:
@@ -216,10 +148,9 @@ def spread(bins: Floats) -> Floats:
     return np.asarray((place + 1) // 2 * np.where(place % 2, -step, step))
 
 
-def _ranks(result: ShapleyEffect, j: int) -> Floats:
+def ranked(distinct: NDArray[Any], codes: NDArray[Any], *, ordered: bool) -> Floats:
     """The rank of each row's value among all rows, from 0 to 1; NaN if it is missing or has no order."""
-    distinct, codes = result.values.distinct[j], result.values.codes[:, j]
-    if not result.values.ordered[j] or distinct.ndim > 1:
+    if not ordered or distinct.ndim > 1:
         return np.full(len(codes), np.nan)
     present_values = len(distinct) - count_missing(distinct)
     counts = np.bincount(codes, minlength=len(distinct)).astype(float)

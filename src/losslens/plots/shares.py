@@ -11,24 +11,15 @@ from matplotlib.axes import Axes
 
 from losslens.plots import canvas
 from losslens.plots.canvas import BLUE, GREEN, INK, LETTER, SKY, VERMILLION, folded
-from losslens.plots.look import Look, Names
-from losslens.plots.named_rows import letters_beside, open_rows
-from losslens.plots.options import arrange, colours, most_of, name_features
+from losslens.plots.look import Look
+from losslens.plots.options import colours, most_of, name_features
 from losslens.plots.rankings import MOST_SHARE, SAGE, STOPPED
 from losslens.plots.scale import word_ticks
-from losslens.plots.shapley_effect import (
-    RISE_FALL,
-    Step,
-    chain,
-    draw_steps,
-    kept_steps,
-    lines_of_steps,
-    rise_and_fall,
-)
-from losslens.plots.wording import count, number, percent, shorten
+from losslens.plots.steps import RISE_FALL, draw_chain, rise_and_fall
 from losslens.plots.wording import labels as short_labels
+from losslens.plots.wording import number, percent
 from losslens.results.shapley import ShapleyImportance
-from losslens.typing import Floats, Indices
+from losslens.typing import Floats
 
 # Okabe and Ito's colours, neighbours as different as possible; more colours would not be distinct.
 COLOURS = (BLUE, "#E69F00", GREEN, "#CC79A7", SKY, VERMILLION, "#F0E442", "0.25")
@@ -207,15 +198,14 @@ def _notes(stacks: Sequence[Stack], first: ShapleyImportance, *, short: bool) ->
 def plot_waterfall(result: ShapleyImportance, ax: Axes | None, look: Look) -> Axes:
     """Draw the steps from the error with all values from other rows to that with their own, the largest share first."""
     _check({"the result": result})
-    own, p, error = ax is None, len(result.features), result.is_error
+    error, sign = result.is_error, -1.0 if result.is_error else 1.0
     names, (harmful, useful) = name_features(look.labels, result.features), rise_and_fall(look.colors, RISE_FALL)
-    ax, most = open_rows(ax, lines_of_steps(p, look.top), below=3)
-    kept = kept_steps(np.argsort(-np.abs(result.sfimp), kind="stable"), max(1, most - 2), look.top)
-    kept = arrange(names.all(result.features), kept[np.argsort(-result.sfimp[kept], kind="stable")], look.sort)
-    steps = _steps(result, kept, names, letters_beside(ax))
-    mean = "mean " if result.loss is not None else ""
-    both = (harmful, useful) if error else (useful, harmful)
-    draw_steps(ax, steps, ("no feature", "all features"), f"{mean}{result.quantity}", own, both)
+    ax, steps = draw_chain(
+        ax, look, result.features, -sign * result.error_none, sign * result.sfimp, result.sfimp,
+        lambda kept, letters: short_labels([names.of(result.features[j]) for j in kept], letters),
+        ("no feature", "all features"), f"{'mean ' if result.loss is not None else ''}{result.quantity}",
+        (harmful, useful) if error else (useful, harmful), below=3,
+    )  # fmt: skip
     notes = ["each bar: a feature's Shapley importance"]
     if any((step.end > step.start) == error and step.end != step.start for step in steps):
         colour = "orange: " if look.colors is None else "to the right: " if error else "to the left: "
@@ -224,14 +214,3 @@ def plot_waterfall(result: ShapleyImportance, ax: Axes | None, look: Look) -> Ax
         notes.append(SAGE)
     canvas.caption(ax, notes if result.complete else [*notes, STOPPED])
     return ax
-
-
-def _steps(result: ShapleyImportance, kept: Indices, names: Names, letters: int) -> list[Step]:
-    """A step for each of these features, and a last one for all others."""
-    p, sign = len(result.features), -1.0 if result.is_error else 1.0
-    written = short_labels([names.of(result.features[j]) for j in kept], letters)
-    changes = (sign * result.sfimp[kept]).tolist()
-    if len(kept) < p:
-        written.append(shorten(count(p - len(kept), "other feature"), letters))
-        changes.append(sign * float(np.delete(result.sfimp, kept).sum()))
-    return chain(-sign * result.error_none, written, changes)

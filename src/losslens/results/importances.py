@@ -535,6 +535,36 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         """
         return plots.rankings.plot_importances(self, ax, Look(top, sort, scale, colors, labels), ratio, blocks)
 
+    def plot_curves(
+        self, figure: Any = None, *, top: int = 8, colors: Colors | None = None, labels: FeatureLabels | None = None
+    ) -> list[Axes]:
+        """Draw the PI curves of the most important features, in small panels with one axis each, their peaks named.
+
+        Parameters
+        ----------
+        figure
+            Where to draw; a new figure by default.
+        top
+            How many features to draw, the most important ones; groups of columns have no curve, and are left out.
+        colors
+            Colour of the PI curves and their bands.
+        labels
+            Names to show instead of those of the features: a mapping to a name, or to a name and a unit.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(50, 3))
+        >>> imp = ll.feature_importance(lambda X: X[:, 1] + 2 * X[:, 2], X, X[:, 2], loss="squared_error")
+        >>> [ax.get_xlabel() for ax in imp.plot_curves(top=2)]
+        ['x2', 'x1']
+        """
+        single = [one for one in self._ranked if len(one.values) == 1 and one.values[0].ndim == 1]
+        if not single:
+            raise ValueError("no feature has a curve over a single column; draw one: imp['name'].plot()")
+        look = Look(top, colors=colors, labels=labels, curves=False)
+        return plots.feature.plot_panels(single, figure, look, peaks=True)
+
     @property
     def _extrapolation_note(self) -> list[str]:
         """The note on extrapolation of features for which it has been computed: showing a result computes nothing."""

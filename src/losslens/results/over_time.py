@@ -14,14 +14,14 @@ from losslens import plots
 from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.selection import row_order
-from losslens.results.table import FEATURE, IMPORTANCE, ResultTable, or_else
+from losslens.results.table import FEATURE, IMPORTANCE, ResultTable, or_else, why_not
 from losslens.tables.checks import check_count
 from losslens.tables.row_labels import check_order
 from losslens.tables.times import Times, read_length, read_times, time_text
 from losslens.text import in_digits
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Sort
-from losslens.uncertainty.inference import adjusted
-from losslens.uncertainty.standard_errors import Influence, around, check_level, interval
+from losslens.uncertainty.inference import Number, adjusted
+from losslens.uncertainty.standard_errors import check_level
 from losslens.uncertainty.steps_in_time import largest_step
 
 MOST_BINS, ROWS_EACH, GROUPS_EACH = 12, 60, 5  # by default: at most so many bins, of so many rows or groups on average
@@ -265,29 +265,18 @@ def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, 
     """The numbers of one feature in each period, and its largest step."""
     feature._need_donors("importance over time")
     parts = [feature.at_positions(rows) for rows in chosen]
-    why = ""
-    influences: list[Influence | None] = []
-    for part in parts:
-        try:
-            influences.append(part.influence)
-        except ValueError as error:
-            why = str(error)
-            influences.append(None)
-    ends = np.full((2, len(parts)), np.nan)
-    for k, (part, one) in enumerate(zip(parts, influences, strict=True)):
-        if one is not None:
-            about_u = interval(part.unbiased, one.std_error, part._units, level, one.skewness)
-            ends[:, k] = around(part.pfi, part.unbiased, about_u)
-    with_error = [k for k, one in enumerate(influences) if one is not None]
+    whys = [why_not(lambda: part.influence) for part in parts]  # noqa: B023
+    numbers = [
+        None if why else part.estimates().number(part.name, level) for part, why in zip(parts, whys, strict=True)
+    ]
+    with_error = [k for k, one in enumerate(numbers) if one is not None]
     some = [parts[k] for k in with_error]
 
     def units(side: Indices) -> float:
         return float(feature.sample.effective_units(np.concatenate([some[k].at for k in side])))
 
     mass = np.array([part.means.mass.sum() for part in some])
-    step = largest_step(
-        np.array([part.unbiased for part in some]), [one for one in influences if one is not None], mass, units
-    )
+    step = largest_step(np.array([part.unbiased for part in some]), [part.influence for part in some], mass, units)
     importance = np.array([or_else(partial(getattr, part, "pfi"), np.nan) for part in parts])
     before = after = np.nan
     if step is not None:  # of the numbers that are shown, with rows' own values as all importances
@@ -295,14 +284,14 @@ def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, 
             float(np.average(importance[with_error][side], weights=mass[side]))
             for side in (slice(step.at), slice(step.at, None))
         )
-    return {
+    none = Number(feature.name, np.nan, np.nan, np.nan, np.nan, np.nan, level)
+    columns = ("std_error", "low", "high")
+    ends = {name: np.array([getattr(one or none, name) for one in numbers]) for name in columns}
+    return ends | {
         "importance": importance,
-        "std_error": np.array([np.nan if one is None else one.std_error for one in influences]),
-        "low": ends[0],
-        "high": ends[1],
         "step": -1 if step is None else with_error[step.at],
         "before": before,
         "after": after,
         "p": np.nan if step is None else step.p,
-        "why": "" if with_error else why,
+        "why": "" if with_error else whys[-1],
     }

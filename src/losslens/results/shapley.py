@@ -313,12 +313,10 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
 
             reach = float(t.ppf((1 + check_level(level)) / 2, self.freedom)) * self.monte_carlo_error
             return self.sfimp - reach, self.sfimp + reach
-        columns = np.column_stack((self.sfimp, self.unbiased, self.std_error, self._skewness))
-        ends = [
-            standard_errors.around(v, u, standard_errors.interval(u, error, self._units, level, skewness))
-            for v, u, error, skewness in columns.tolist()
-        ]
-        return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
+        numbers = Estimates(
+            self.features, self.sfimp, self.std_error, self._units, self._skewness, centre=self.unbiased
+        )
+        return numbers.intervals(level)
 
     @cached_property
     def caution(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from losslens.page.opening import UNNAMED
 from losslens.page.report import Report
 from losslens.page.summary import ShownModel, summarise
 from losslens.passes.counts import count_importances
-from losslens.passes.task import Options, default_loss, prepare
+from losslens.passes.task import Options, default_loss, picked, prepare
 from losslens.progress import bar
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
@@ -118,10 +118,7 @@ def report(
     >>> page
     <Report 'A line': 2 features, 100 rows; .save(path)>
     """
-    options = Options(
-        features=features, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory,
-        progress=progress,
-    )  # fmt: skip
+    options = picked(Options, locals())
     if title is not None and not isinstance(title, str):
         raise TypeError(f"title is the text of the headline; got {type(title).__name__}")
     if not isinstance(embed, str) or embed not in EMBEDS:

@@ -117,10 +117,11 @@ function calibrationTable({ label: name, ranges }, k) {
     el("th", { scope: "row" }, between(one), one.off ? el("span", { class: "far", role: "img", "aria-label": "surely off" }, " △") : null),
     el("td", { class: "number" }, count(one.n)),
     el("td", { class: "bars" }, calibrationBar(one, at)),
+    el("td", { class: "number" }, percent(one.predicted)),
     el("td", { class: "number" }, share(`observed-${k}-${r}`, one.observed))));
   const about = k > 0 ? "" : `How often class ${label} occurs (dot, with its 95% interval) where the model gives it this probability (tick: the mean). A dot right of its tick: more often than predicted.`;
   return qualityTable(`calibration-${k + 1}`, `${k > 0 ? "The same of" : "Can its probabilities be trusted?"} Class ${label}`.replace("of Class", "of class"), about,
-    [["Probability"], ["rows", "number"], ["from 0 to 1", "bars"], ["occurs in", "number"]], rows);
+    [["Probability"], ["rows", "number"], ["from 0 to 1", "bars"], ["mean", "number"], ["occurs in", "number"]], rows);
 }
 
 // Ranges of probabilities with as many decimals as tell them apart.

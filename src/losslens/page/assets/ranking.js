@@ -114,7 +114,7 @@ const described = ({ description }) => (description ? el("span", { class: "descr
 
 function farMark(feature) {
   const far = farOf(feature);
-  return far && el("span", { class: "far", role: "img", "aria-label": far.sentence, title: far.sentence }, "◌");
+  return far && el("span", { class: "far", role: "img", "aria-label": far.sentence, title: far.sentence }, `◌ ${far.percent ?? ""}`);
 }
 
 // Of any model of the page: its interval is not to be trusted.
