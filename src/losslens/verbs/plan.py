@@ -48,6 +48,7 @@ from losslens.verbs.blocks import feature_groups
 from losslens.verbs.compare import checked_cases, compare, options_of_each
 from losslens.verbs.conditional import checked_task, conditional_predictive_impact
 from losslens.verbs.features import feature_effect, feature_importance
+from losslens.verbs.good_models import Candidates, candidates, check_shares, good_models
 from losslens.verbs.interactions import chosen_pairs, pair_interactions
 from losslens.verbs.report import affordable_pairs, checked_report, report
 from losslens.verbs.running import in_own_words, refuse_foreign
@@ -164,13 +165,14 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
             X, y, weight = data.load(np.arange(read))
             few, times = in_memory(model, X, y, arguments | {"sample_weight": weight}), rows / read
             return _repeated(few, times, predictions=tuple(round(times * many) for many in few.predictions or ()))
-    from losslens.shapley import parts  # imports compiled engines
+    from losslens.shapley.covariance_parts import run, share_stream  # imports compiled engines
 
-    settings = picked(ShapleySettings, arguments)
-    return plan_stream(parts.share_stream(model, data, chosen, settings, picked(Options, arguments)), data, parts.run)
+    stream = share_stream(model, data, chosen, picked(ShapleySettings, arguments), picked(Options, arguments))
+    return plan_stream(stream, data, run)
 
 
 def _importances(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """By a loss, in memory: counts of the first draw, and seconds with the donors that noisy features will need."""
     chosen = default_loss(model, arguments["loss"], y)
     task = prepare(model, X, y, picked(Options, arguments), loss=chosen, response=chosen.reads)
     counted = count_importances(task)
@@ -206,6 +208,7 @@ def _scores(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`feature_effect`: a pass over a table, or over files part by part."""
     wrapped, response = effect_of(as_model(model), arguments["target"])
     X, _, arguments, data = _data(wrapped, X, None, arguments)
     if data is not None:
@@ -217,6 +220,7 @@ def _effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _pairs(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`pair_interactions`: predictions of all pairs, seconds of some of them times their number."""
     table, wrapped = as_table(X), as_model(model)
     of_pairs = chosen_pairs(table, arguments["features"], arguments["pairs"])
     every = arguments | {"features": of_pairs.features}
@@ -234,6 +238,7 @@ def _pairs(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _conditional(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`conditional_predictive_impact`: a sampler draws for one feature after the other, of which the first is timed."""
     sampler, draws = arguments["sampler"], arguments["draws"]
     task = checked_task(model, X, y, sampler, arguments["loss"], draws, picked(Options, arguments))
     p, n, words = len(task.subjects), task.n, f"{sampler!r}, {draws} draw{'s' * (draws != 1)}"
@@ -258,6 +263,7 @@ def _weak_segments(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`shapley_importance` by a loss: by the way that the call takes, which is timed on some rows."""
     settings = picked(ShapleySettings, arguments)
     request = check_request(model, X, y, arguments["loss"], settings, picked(Options, arguments))
     task, (way, _), times = request.task, choose(request), 1.0
@@ -299,6 +305,7 @@ def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`shapley_effect`: by the way that the call takes, which is timed on some of the explained rows."""
     own = {name: arguments[name] for name in ("rows", "target", "scale", "method", "budget")}
     options = picked(Options, arguments | {"sample_weight": None})
     request = checked_effects(model, X, **own, weight=arguments["sample_weight"], options=options)
@@ -415,6 +422,7 @@ def _sum(plans: Mapping[str, Plan], more: Sequence[Stage] = (), *, kept: bool = 
 
 
 def _compared(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`compare`: importances and shares of each case."""
     loss, shapley, weight, groups = (arguments[name] for name in ("loss", "shapley", "sample_weight", "groups"))
     cases, loss = checked_cases(models, X, y, loss, shapley, weight, groups)
     shared = picked(Options, arguments | {"sample_weight": None, "groups": None})
@@ -429,6 +437,7 @@ def _compared(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _reported(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`report`: importances, scores and shares of each model, pairs of features of the first, and the page."""
     names = ("models", "loss", "by", "shapley", "interactions", "rows")
     of_report = {name: arguments[name] for name in names}
     models, data, most = checked_report(model, X, y, **of_report, options=picked(Options, arguments))
@@ -481,6 +490,26 @@ def _refits(verb: Callable[..., Any], estimator: Any, X: Any, y: Any, arguments:
     return _sum({"explanations": explained}, [fitting], fits=fits)
 
 
+def _good_models(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """As a comparison; of candidates to fit, so many fits and explanations as those of the first."""
+    check_shares(arguments["within"], arguments["margin"])
+    options, loss = picked(Options, arguments), arguments["loss"]
+    given, fitted = candidates(models, X, y, arguments["train"], loss, options), list[Any]()
+    if not isinstance(given, Candidates):
+        return _compared(given, X, y, arguments | {"shapley": False})
+
+    def fit(few: Learner) -> None:
+        fitted[:] = [few.fitted(few.splits[0][0], few.y)]
+
+    count, (estimator, rows) = len(given.fits), next(iter(given.fits.values()))
+    seconds = count * len(rows) * _seconds_a_row(replace(given.learner, estimator=estimator), fit)
+    X, y, weight, groups = given.judged
+    of_first = vars(options_of_each(options, count)) | {"loss": loss, "sample_weight": weight, "groups": groups}
+    with here():
+        first = _by_loss(feature_importance, fitted[0], X, y, of_first)
+    return _sum({"importances": _repeated(first, count)}, [Stage("fits", seconds, fits=count)], fits=count)
+
+
 def _seconds_a_row(learner: Learner, fit: Callable[[Learner], Any]) -> float:
     """Seconds of a fit for each of its rows, from fits on more and more rows of the first fold."""
     train, test = learner.splits[0]
@@ -523,7 +552,7 @@ PLANNED: dict[Callable[..., Any], Callable[[Any, Any, Any, Arguments], Plan]] = 
     feature_importance: partial(_by_loss, feature_importance), feature_effect: _effects,
     shapley_importance: partial(_by_loss, shapley_importance),
     shapley_effect: _shapley_effects, pair_interactions: _pairs, conditional_predictive_impact: _conditional,
-    compare: _compared, report: _reported, weak_segments: _weak_segments,
+    compare: _compared, good_models: _good_models, report: _reported, weak_segments: _weak_segments,
     refits.feature_importance_cv: partial(_refits, feature_importance),
     refits.shapley_importance_cv: partial(_refits, shapley_importance),
     refits.permuted_target_test: partial(_refits, feature_importance), refits.leave_one_covariate_out: _left_out,
