@@ -134,6 +134,10 @@ ONLY ?= coverage coverage_data shapley_coverage conditional extrapolation region
 coverage: .venv/installed-bench
 	@for part in $(ONLY); do $(BIN)/python -m benchmarks.$$part || exit 1; done
 
+# Every plot on three data sets, as contact sheets to look at: make contact DIR=contact.
+contact: .venv/installed-suite
+	PYTHONPATH=tests/support $(BIN)/python -W ignore tests/plots/test_every_plot.py $(or $(DIR),contact)
+
 mutants: .venv/installed-suite
 	@$(BIN)/python -m tests.mutants
 

@@ -51,7 +51,9 @@ def find(name):
     for k in range(len(parts) - 1, 0, -1):
         try:
             found = importlib.import_module(".".join(parts[:k]))
-        except ModuleNotFoundError:
+        except ModuleNotFoundError as error:
+            if not error.name.startswith("losslens"):
+                pytest.skip(f"{error.name} is not installed")
             continue
         for part in parts[k:]:
             found = getattr(found, part)
@@ -141,7 +143,7 @@ def test_every_command_and_option_is_in_the_reference(members):
 
 def documented_functions(members):
     """What users call: functions, and methods of results."""
-    for name in NAMES:
+    for name in set(NAMES) & set(public()):
         if inspect.isfunction(one := find(name)):
             yield name, one
     for name, kind in members.result_classes().items():

@@ -180,8 +180,8 @@ class FuturesPool:
 def _died(error: Exception) -> str:
     first = str(error).partition("\n")[0]
     return (
-        f"a worker died ({first}), most often for lack of memory. Nothing was written; start new workers, lower memory=, "
-        "and call again"
+        f"a worker died ({first}), most often for lack of memory. Nothing was written; start new workers, lower "
+        "memory=, and call again"
     )
 
 

@@ -1,6 +1,7 @@
 """Single cells as a map, local importances as dots."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.collections import PathCollection, QuadMesh
 from sklearn.linear_model import LinearRegression
@@ -9,6 +10,7 @@ from sklearn.metrics import get_scorer
 import losslens as ll
 from losslens.plots.cells import MOST_MAPPED
 from losslens.plots.shapley_effect import MOST_DOTS
+from losslens.plots.wording import number
 from pictures import LONG, caption, inside, looked_at, no_overlap, texts
 from results_to_draw import N, importance, response, scored, table, three_models
 
@@ -121,3 +123,31 @@ def test_what_has_no_local_importances_says_why(models):
         scores.plot_local()
     with pytest.raises(ValueError, match="no shares of single rows"):
         scored().plot_local()
+
+
+def test_dots_have_the_colour_of_the_value_of_their_row(imp):
+    ax = looked_at(imp.plot_local())
+    (found,) = [c for c in ax.collections if isinstance(c, PathCollection)]
+    at, rank = dots(ax), np.ma.getdata(found.get_array())
+    names = [text.get_text().split(" (")[0] for text in ax.get_yticklabels()]
+    for line, name in enumerate(names):
+        here = np.abs(at[:, 1] - line) < 0.5
+        one = imp[name]
+        expected = pd.Series(one.values[0][one.layout.own]).rank().to_numpy()
+        expected = (expected - expected.min()) / (expected.max() - expected.min())
+        local = np.clip(one.local, at[:, 0].min(), at[:, 0].max())
+        order = np.lexsort((rank[here], at[here, 0])), np.lexsort((expected, local))
+        np.testing.assert_allclose(rank[here][order[0]], expected[order[1]], atol=1e-6)
+    assert [label.get_text() for label in ax.figure.axes[1].get_yticklabels()] == ["low", "high"]
+    plain = looked_at(imp.plot_local(color=None))
+    assert len(plain.figure.axes) == 1
+    with pytest.raises(ValueError, match="color is 'value' or None"):
+        imp.plot_local(color="size")
+
+
+def test_panels_name_the_peak_of_each_curve_and_share_an_axis(imp):
+    axes = imp.plot_curves(top=2)
+    assert len(axes) == 2
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+    first = imp._ranked[0]
+    assert f"+{number(first.pi.max())}" in axes[0].texts[-1].get_text()

@@ -8,9 +8,12 @@ import datetime as dt
 import inspect
 import pkgutil
 import re
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -253,6 +256,11 @@ def draw_effects(data, design, part):
     yield ll.feature_effect(data, data.X, features=some(data.names), donors=design, random_state=0).plot()
 
 
+def draw_curves(data, design, part):
+    found = chosen(ask(data, design), part)
+    yield found.plot_curves(top=4)
+
+
 def named_groups(data, part):
     labels = np.array([*NAMES[:10], *NAMES[:30]], object)[: len(data.y)]
     return {"one": labels[[0] * len(data.y)], "half": np.arange(len(data.y)) % 2 == 0}.get(
@@ -471,6 +479,14 @@ def draw_segments(data, design, part):
     yield ll.weak_segments(data, data.X, data.y, loss="squared_error", progress=False).plot()
 
 
+def draw_sufficient(data, design, part):
+    """Where there are rows for two halves, and something to keep: otherwise a sentence says so."""
+    if len(data.names) > 1 and len(data.y) > 39:
+        with suppress(ValueError):
+            enough = ask(data).sufficient(data, data.X, data.y, keep=0.5, random_state=0)
+            yield enough.plot()
+
+
 def draw_together(data, design, part):
     """Blocks need three rows for their errors; curves alone have no importance."""
     imp, names = ask(data), data.names
@@ -495,6 +511,7 @@ CASES = {
     "FeatureScore.plot": [draw_scores],
     "Gap.plot": [draw_gap],
     "Importances.plot": [draw_ranking],
+    "Importances.plot_curves": [draw_curves],
     "Importances.plot_local": [draw_local],
     "Interactions.plot": [draw_interactions],
     "Interactions.plot_ranking": [draw_interactions],
@@ -513,6 +530,7 @@ CASES = {
     "ShapleyImportance.plot": [draw_shapley],
     "ShapleyImportance.plot_local": [draw_local],
     "ShapleyImportance.plot_waterfall": [draw_waterfall],
+    "Sufficient.plot": [draw_sufficient],
     "Together.plot": [draw_together],
     "WeakSegments.plot": [draw_segments],
 }
@@ -553,7 +571,7 @@ SHARED = (Ranked, WithLocal)  # what these draw, each of their results draws
 def test_every_plot_has_a_case():
     found = set()
     for module in pkgutil.walk_packages(ll.__path__, "losslens."):
-        left_out = (".engines", ".demo", ".sklearn")  # which draw nothing, want torch, or draw as scikit-learn does
+        left_out = (".engines", ".demo", ".mlflow", ".skore", ".sklearn")  # which draw nothing of their own
         if not any(part in module.name for part in left_out):
             for name, made in inspect.getmembers(import_module(module.name), inspect.isclass):
                 if made.__module__.startswith("losslens") and made not in SHARED:
@@ -589,3 +607,93 @@ def test_percentages_sum_to_a_hundred(p, seed):
     assert len(percent) == p
     assert sum(percent) == pytest.approx(100, abs=0.5 * p)
     plt.close("all")
+
+
+# -- contact sheets: every plot on three data sets, to look at (make contact) -----------------------------------------
+
+WIDTH, HEIGHT, COLUMNS = 4.6, 3.6, 4  # inches of a picture on a sheet, and pictures in a line
+
+
+class Present(Data):
+    """Missing values count as 0."""
+
+    def numbers(self, X, j):
+        return np.nan_to_num(super().numbers(X, j))
+
+
+def long_names(n=90):
+    rng = np.random.default_rng(1)
+    names = [LONG, "years of education of the person with the highest income", "number of children under six", "noise"]
+    X = pd.DataFrame(rng.normal(size=(n, 4)), columns=names)
+    X[names[2]] = rng.integers(0, 4, n)
+    return _noisy(X, rng)
+
+
+def categories(n=90):
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(
+        {
+            "region": rng.choice(["Northern highlands", "Southern coast", "City"], n),
+            "size": rng.gamma(2, 1, n),
+            "has a car": rng.choice(["yes", "no"], n).astype(object),
+            "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 200, n), unit="D"),
+        }
+    )
+    X.loc[rng.random(n) < 0.15, "has a car"] = None
+    return _noisy(X, rng, scales=(10.0, 1.0, 3.0, 1e18))
+
+
+def sixty(n=60):
+    rng = np.random.default_rng(3)
+    return _noisy(pd.DataFrame(rng.normal(size=(n, 4)).round(1), columns=["a", "b", "c", "d"]), rng)
+
+
+def _noisy(X, rng, scales=(1.0,) * 4):
+    plain = Present(X, np.zeros(len(X)), "pandas", 1.0, scales)
+    return Present(X, plain(X) + 0.5 * rng.normal(size=len(X)), "pandas", 1.0, scales)
+
+
+SHEETS = {"long names": long_names, "categories": categories, "sixty rows": sixty}
+
+
+def pictures(data, folder):
+    """Each picture of each plot as a file, by the name of the plot."""
+    found = {}
+    for name, draw in {draw.__name__: draw for draws in CASES.values() for draw in draws}.items():
+        for k, drawn in enumerate(draw(data, "all", "all")):
+            figure = (drawn[0] if isinstance(drawn, (list, np.ndarray)) else drawn).figure
+            path = folder / f"{name}-{k}.png"
+            figure.savefig(path, dpi=80)
+            plt.close(figure)
+            found.setdefault(name, []).append(path)
+    return found
+
+
+def sheet(found, path):
+    """All pictures on one page, with the names of their plots."""
+    every = [(f"{name} {k + 1}" if k else name, file) for name, files in found.items() for k, file in enumerate(files)]
+    rows = -(-len(every) // COLUMNS)
+    figure, axes = plt.subplots(rows, COLUMNS, figsize=(COLUMNS * WIDTH, rows * HEIGHT), squeeze=False)
+    for ax in axes.flat:
+        ax.axis("off")
+    for ax, (title, file) in zip(axes.flat, every, strict=False):
+        ax.imshow(plt.imread(file))
+        ax.set_title(title.removeprefix("draw_"), fontsize=9)
+    figure.tight_layout(pad=0.3)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_a_sheet_holds_a_picture_of_every_plot(name, tmp_path):
+    found = pictures(SHEETS[name](), tmp_path)
+    assert set(found) == {draw.__name__ for draws in CASES.values() for draw in draws}
+    sheet(found, tmp_path / "sheet.png")
+    assert (tmp_path / "sheet.png").stat().st_size > 100_000
+
+
+if __name__ == "__main__":
+    for title, make in SHEETS.items():
+        folder = Path(sys.argv[1]) / title
+        folder.mkdir(parents=True, exist_ok=True)
+        sheet(pictures(make(), folder), Path(sys.argv[1]) / f"{title}.png")

@@ -19,7 +19,7 @@ from losslens.results.base import Displayed
 from pictures import LONG, caption, legend, looked_at, named, plot_groups, plot_shares, texts
 from results_to_draw import importance, response, shapley, slopes, table, three_models
 
-OPTIONS = {"top", "sort", "curves", "center", "scale", "limits", "colors", "labels", "ax"}
+OPTIONS = {"color", "top", "sort", "curves", "center", "scale", "limits", "colors", "labels", "ax"}
 OWN = {"blocks", "ratio", "part"}  # of a single plot
 LABELS = {"x0": ("speed", "km/h"), "x2": "age"}
 GREEN, RED = to_hex("tab:green"), to_hex("tab:red")
@@ -77,7 +77,7 @@ def test_functions_behind_the_methods_are_not_public():
     ]
 
 
-DEFAULTS = {"sort": "importance", "scale": "linear", "limits": "pi", "curves": True, "center": False}
+DEFAULTS = {"color": "value", "sort": "importance", "scale": "linear", "limits": "pi", "curves": True, "center": False}
 
 
 @pytest.mark.parametrize("plot", list(methods()))

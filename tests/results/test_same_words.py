@@ -62,6 +62,7 @@ MADE = {
     "Observations": lambda: shares().rank_rows(),
     "Interactions": lambda: ll.pair_interactions(model, X, Y, **ASKED),
     "Clusters": lambda: shares().clusters(X, k=2),
+    "Sufficient": lambda: importances().sufficient(model, X, Y, progress=False, random_state=0),
     "Together": lambda: importances().together(model, X, Y, blocks={"b": ["x0", "x1"]}, progress=False),
     "WeakSegments": lambda: ll.weak_segments(model, X, Y, **ASKED),
     "ConditionalImpact": lambda: ll.conditional_predictive_impact(model, X, Y, ll.Residual(), **ASKED),

@@ -299,7 +299,7 @@ def test_a_result_says_why_the_model_was_asked():
     line, machine = Ridge().fit(TRAIN, TARGET), SVR().fit(TRAIN, TARGET)
     asked = [
         (line, {}, ""),
-        (line, {"loss": "r2", "donors": "all"}, ""),
+        (line, {"loss": "r2", "donors": "all"}, "which the model predicts as fast as an exact engine"),
         (line, {"loss": "absolute_error"}, "'additive' has no closed form of these shares"),
         (line, {"method": "walk"}, "method='walk' asks the model"),
         (line, {"donors": ll.Latin(3)}, "not those of Latin(3)"),

@@ -45,6 +45,7 @@ def document() -> dict[str, Any]:
 
 
 def _figure(name: str, across: Range1d, height: int) -> figure:
+    """A chart without tools but the brush, whose parts the page finds by name; `across` is its horizontal axis."""
     plot = figure(
         name=name,
         height=height,

@@ -99,6 +99,7 @@ def _feature(feature: dict[str, Any], take: Callable[[Any], Any]) -> dict[str, A
 
 
 def _without(summary: dict[str, Any]) -> dict[str, Any]:
+    """The summary without any row, target or prediction, and without what would show those of few rows."""
     columns = {column["name"]: column["values"] for column in summary["table"]["columns"]}
     features = [_joined(feature, columns.get(feature["column"])) for feature in summary["features"]]
     empty = _of_rows(summary | {"features": features}, np.zeros(0, np.intp))

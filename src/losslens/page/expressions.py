@@ -26,6 +26,7 @@ def rows_in_python(table: Table) -> str:
 
 
 def _written(table: Table, j: int) -> str:
+    """The j-th column of X as Python code, in the way of the user's library."""
     if table.backend == "numpy":
         return f"X[:, {j}]{_numbers(table, j, table.native.dtype)}"
     if table.backend != "pandas":

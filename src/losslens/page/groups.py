@@ -139,6 +139,7 @@ def for_whom(
 
 
 def _model(groups: Groups, model: Importances, features: Mapping[str, FeatureByGroup]) -> dict[str, Any]:
+    """What the page shows of a model by group: errors, importances, and how every two groups differ."""
     parts = [_errors_of(model._first, rows) for rows in groups.rows]
     numbers = [
         {**_error(part), "importances": [one.numbers[k] for one in features.values()]} for k, part in enumerate(parts)

@@ -110,6 +110,7 @@ def safe_json(tree: Any) -> str:
 
 
 def _plain(tree: Any) -> Any:
+    """A tree of dicts and lists with plain Python numbers, as JSON takes them; NaN and infinity become None."""
     if isinstance(tree, dict):
         return {str(key): _plain(value) for key, value in tree.items()}
     if isinstance(tree, list | tuple):

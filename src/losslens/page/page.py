@@ -159,6 +159,7 @@ def _measured(values: Any, box: Box) -> Any:
 
 
 def _feature(feature: dict[str, Any], box: Box, step: float | None) -> dict[str, Any]:
+    """A feature with its arrays packed into the box."""
     packed = dict(feature)
     if feature["values"] is not None:
         packed["values"] = _grid(feature["values"], box)

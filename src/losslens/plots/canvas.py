@@ -63,19 +63,19 @@ def new_axes(rows: int | None = None) -> Axes:
 
 
 def panels(count: int, figure: Any = None) -> list[Axes]:
-    """Axes of several small plots, up to three beside each other."""
-    columns = min(3, count)
+    """Axes of several small plots, up to four beside each other."""
+    columns = min(3, count) if count < 7 else 4
     rows = -(-count // columns)
     if figure is None:
         figure = plt.figure(figsize=(3.6 * columns, 3.0 * rows), layout="constrained")
     return [figure.add_subplot(rows, columns, place + 1) for place in range(count)]
 
 
-def as_one(axes: Sequence[Axes], below: float) -> None:
+def as_one(axes: Sequence[Axes], below: float, above: float) -> None:
     """Panels of curves with the same limits of their y axes, named once a line, and one legend below all panels."""
     ends = np.array([_drawn(ax) for ax in axes])
     for ax in axes:
-        set_ends(ax.yaxis, ends[:, 0].min(), ends[:, 1].max(), below + 0.02, 0.02)
+        set_ends(ax.yaxis, ends[:, 0].min(), ends[:, 1].max(), below + 0.02, above)
         place = ax.get_subplotspec()
         if place is not None and not place.is_first_col():
             ax.set_ylabel("")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, VERMILLION, evenly, folded
@@ -15,13 +17,14 @@ from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.look import Look, Names
 from losslens.plots.options import arrange, colour_map, colours, most_of, name_features
 from losslens.plots.scale import word_ticks
-from losslens.plots.shapley_effect import dots_note, swarm, thinned
+from losslens.plots.shapley_effect import BAR, COLOURS, coloured_swarm, dots_note, ranked, swarm, thinned, value_bar
 from losslens.plots.steps import MOST_LINES
 from losslens.plots.wording import MINUS, alike, count, not_shown, number, some_of, value_labels
 from losslens.plots.wording import labels as short_labels
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.shapley import ShapleyImportance
+from losslens.tables.columns import array_column
 from losslens.typing import Floats, Indices
 
 MOST_MAPPED = 400  # rows of a heat map: about as many as a figure has pixels
@@ -96,26 +99,33 @@ def _name_columns(ax: Axes, shown: FeaturePicture, columns: Indices) -> None:
     ax.set_xlabel(shown.title, parse_math=False)
 
 
-def plot_local(importances: Importances | ShapleyImportance, ax: Axes | None, look: Look) -> Axes:
+def plot_local(
+    importances: Importances | ShapleyImportance, ax: Axes | None, look: Look, color: Literal["value"] | None
+) -> Axes:
     """Draw the importance of each feature for single rows: a line of dots each, the most important feature on top."""
-    every = [(name, mean, local[np.isfinite(local)]) for name, mean, local in importances._lines if np.isfinite(mean)]
+    every = [(name, mean, local) for name, mean, local in importances._lines if np.isfinite(mean)]
     if not every:
         raise ValueError("there are no local importances to draw: no row with a positive weight has a donor")
     names, own = name_features(look.labels, list(importances.features)), ax is None
-    ranked = np.argsort([-mean for _, mean, _ in every], kind="stable")[: most_of(look.top, len(every))]
-    check_scale(look.scale, np.concatenate([every[j][2] for j in ranked]))
-    ax, most = named_rows.open_rows(ax, len(ranked), below=3, most=MOST_LINES, line=1.5)
-    lines = [every[j] for j in arrange(names.all([name for name, _, _ in every]), ranked[:most], look.sort)]
+    first = np.argsort([-mean for _, mean, _ in every], kind="stable")[: most_of(look.top, len(every))]
+    check_scale(look.scale, np.concatenate([every[j][2] for j in first]))
+    ax, most = named_rows.open_rows(ax, len(first), below=3, most=MOST_LINES, line=1.5)
+    lines = [every[j] for j in arrange(names.all([name for name, _, _ in every]), first[:most], look.sort)]
     means = np.array([mean for _, mean, _ in lines])
     features = [name for name, _, _ in lines]
     fill = colours(look.colors, features, [BLUE] * len(lines), "feature", list(importances.features))
     bend(ax.xaxis, look.scale, means)
     if look.scale != "log":
         ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
-    out = _draw_local(ax, [local for _, _, local in lines], means, fill)
+    values = [_value_ranks(importances, name) for name in features] if color and look.colors is None else None
+    dots, out = _draw_local(ax, [local for _, _, local in lines], means, fill, values)
     headline = importances.headline.split(";")[0].removesuffix(" that each feature earns")
-    named_rows.dress_rows(ax, _names(ax, lines, names), own, f"{headline}, per row")
-    notes = [dots_note(max(len(local) for _, _, local in lines)), "diamonds: mean"]
+    bar = values is not None and any(np.isfinite(ranks).any() for ranks in values)
+    named_rows.dress_rows(ax, _names(ax, lines, names), own, f"{headline}, per row", taken=BAR if bar else 0.0)
+    notes = [dots_note(max(int(np.isfinite(local).sum()) for _, _, local in lines)), "diamonds: mean"]
+    if bar and values is not None:
+        value_bar(ax, dots)
+        notes += ["grey: no order, or missing"] if any(np.isnan(ranks).any() for ranks in values) else []
     if out:
         notes.append(f"{count(out, 'dot')} from beyond the axis at its ends")
     canvas.caption(ax, notes + not_shown(len(every) - len(lines)))
@@ -131,17 +141,36 @@ def _names(ax: Axes, lines: Sequence[tuple[str, float, Floats]], names: Names) -
     return [f"{name} ({mean})" for name, mean in zip(short_labels(shown, letters - 8), means, strict=True)]
 
 
-def _draw_local(ax: Axes, lines: list[Floats], means: Floats, fill: Sequence[str]) -> int:
+def _value_ranks(importances: Importances | ShapleyImportance, name: str) -> Floats:
+    """The rank of the feature's value in each row, from 0 to 1; NaN where it has none."""
+    values = importances._values_held(name)
+    if values is None:
+        return np.full(len(importances.local), np.nan)
+    distinct = array_column(values).distinct
+    return ranked(distinct.values, distinct.codes, ordered=distinct.ordered)
+
+
+def _draw_local(
+    ax: Axes, lines: list[Floats], means: Floats, fill: Sequence[str], values: list[Floats] | None
+) -> tuple[PathCollection, int]:
     """Lines of dots and their means; returns how many dots lie beyond the axis, and are drawn at its ends."""
-    chosen = [local[thinned(local)] for local in lines]
+    present = [np.flatnonzero(np.isfinite(local)) for local in lines]
+    rows = [some[thinned(local[some])] for some, local in zip(present, lines, strict=True)]
+    chosen = [local[some] for some, local in zip(rows, lines, strict=True)]
     everything = np.concatenate(chosen)
     low, high = np.quantile(everything, [OUTLIERS, 1 - OUTLIERS])
     far = REACH * (high - low)
     low, high = min(low - far, means.min()), max(high + far, means.max())
     low, high = max(low, everything.min()), min(high, everything.max())
-    each = np.repeat(np.array(fill), [len(local) for local in chosen]).tolist()
-    swarm(ax, [np.clip(local, low, high) for local in chosen], color=each, alpha=0.6)
-    ax.plot(means, np.arange(len(lines)), "D", color=VERMILLION, markersize=5, markeredgecolor="white", zorder=3)
+    held = [np.clip(local, low, high) for local in chosen]
+    if values is None:
+        dots = swarm(ax, held, color=np.repeat(np.array(fill), [len(local) for local in chosen]).tolist(), alpha=0.6)
+    else:
+        dots = coloured_swarm(
+            ax, held, [ranks[some] for ranks, some in zip(values, rows, strict=True)], colormaps[COLOURS]
+        )
+    mark = VERMILLION if values is None else INK  # a colour that no dot has
+    ax.plot(means, np.arange(len(lines)), "D", color=mark, markersize=5, markeredgecolor="white", zorder=3)
     ends = (low, high) if ax.get_xscale() == "log" else (min(low, 0.0), max(high, 0.0))
     canvas.set_ends(ax.xaxis, *ends, 0.03, 0.03)
-    return int(((everything < low) | (everything > high)).sum())
+    return dots, int(((everything < low) | (everything > high)).sum())

@@ -32,7 +32,8 @@ from losslens.plots.letters import find_fonts
 from losslens.plots.lines import EXTREMES, STRIP, draw_lines
 from losslens.plots.look import Look
 from losslens.plots.options import check, colour_map, one_colour
-from losslens.plots.wording import count, is_flag, number, shorten
+from losslens.plots.scale import scale
+from losslens.plots.wording import count, is_flag, number, shorten, value_labels
 from losslens.results.effects import FeatureEffect
 from losslens.results.importance import FeatureImportance
 from losslens.results.scores import FeatureScore
@@ -120,18 +121,37 @@ def plot_effect(effect: FeatureEffect, ax: Axes | None, look: Look, center: Any)
     return _draw(shown, ax)
 
 
-def plot_effects(effects: Sequence[FeatureEffect], figure: Any, look: Look) -> list[Axes]:
-    """Draw several effects as small panels; those of curves share the axis of predictions and a legend."""
-    check({"colors": look.colors, "labels": look.labels})
-    shown = [show(effect, replace(look, panel=True)) for effect in effects]
+def plot_panels(
+    results: Sequence[FeatureEffect | FeatureImportance], figure: Any, look: Look, *, peaks: bool = False
+) -> list[Axes]:
+    """Draw several features as small panels; those of curves share the axis of predictions or losses and a legend."""
+    check({"top": look.top, "colors": look.colors, "labels": look.labels})
+    shown = [show(one, replace(look, panel=True)) for one in results[: look.top]]
     one_colour(shown[0].colour, BLUE)
     axes = [_draw(one, ax) for one, ax in zip(shown, panels(len(shown), figure), strict=True)]
-    curves = [ax for one, ax in zip(shown, axes, strict=True) if one.one_column and not _is_dots(one)]
+    curves = [(one, ax) for one, ax in zip(shown, axes, strict=True) if one.one_column and not _is_dots(one)]
     if curves:
-        as_one(curves, STRIP)
+        as_one([ax for _, ax in curves], STRIP, 0.12 if peaks else 0.02)
+    for one, ax in curves if peaks else ():
+        _name_peak(one, ax)
     for ax in axes:
         find_fonts(ax)
     return axes
+
+
+def _name_peak(shown: FeaturePicture, ax: Axes) -> None:
+    """The value at which a feature matters most, on rows like real ones, and the height of the curve there."""
+    curve = np.where(shown.faded, np.nan, shown.curve)
+    if not np.isfinite(curve).any() or np.nanmax(curve) <= 0:
+        return
+    k = int(np.nanargmax(curve))
+    at = scale(shown.values[0], shown.weights).at[k]
+    left = ax.transAxes.inverted().transform(ax.transData.transform((at, curve[k])))[0] < 0.5
+    ax.annotate(
+        f"most at {value_labels(shown.values[0])[k]}: +{number(float(curve[k]))}", (at, curve[k]), (0, 4),
+        textcoords="offset points", ha="left" if left else "right", va="bottom", fontsize="x-small", color=INK,
+        parse_math=False, zorder=6,
+    )  # fmt: skip
 
 
 def _is_dots(shown: FeaturePicture) -> bool:

@@ -39,13 +39,14 @@ def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: P
     ax, order = _open_table(result, ax, look.top)
     order = arrange(names.all(result.features), order, look.sort)
     cells = result.index[np.ix_(order, order)].copy()
-    np.fill_diagonal(cells, np.nan)
+    blank = np.isnan(cells[np.tril_indices(len(order), -1)]).any()
+    cells[np.triu_indices(len(order))] = np.nan  # each pair once
     shown = names.all([result.features[j] for j in order])
     mesh, width, notes = draw_table(ax, cells, shown, shown, f"{result.kind}, {result.title}", colour_scale, own)
     notes = [*filter(None, [result.meaning]), *notes]
     framed = _frame_sure(ax, mesh, result, order, width)
     notes += [*framed, *_cautions(result, names)] if framed else []
-    if np.isnan(cells).sum() > len(order):
+    if blank:
         notes.append("blank: not requested")
     notes += not_shown(len(result.features) - len(order), "weaker feature")
     caption(ax, notes)
@@ -73,7 +74,7 @@ def _open_table(result: Interactions, ax: Axes | None, top: int | None) -> tuple
 
 def _frame_sure(ax: Axes, mesh: QuadMesh, result: Interactions, order: Indices, width: float) -> list[str]:
     """A frame inside every cell whose interval excludes 0; returns a note if there is one."""
-    sure = is_sure(result)[np.ix_(order, order)]
+    sure = np.tril(is_sure(result)[np.ix_(order, order)], -1)
     cell = np.array([width, canvas.size_in_points(ax)[1]]) / len(order)  # in points
     x, y = np.clip(FRAME / cell, 0.05, 0.25)
     for j, k in np.argwhere(sure):

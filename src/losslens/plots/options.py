@@ -19,6 +19,7 @@ CHOICES = {
     "sort": ("importance", "name", "given"),
     "scale": ("linear", "log", "symlog"),
     "limits": ("pi", "all"),
+    "color": ("value", None),
 }
 
 

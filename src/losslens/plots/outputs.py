@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.bands import draw_bands
-from losslens.plots.canvas import LOOKS
+from losslens.plots.canvas import BAND, LOOKS
 from losslens.plots.lines import dress_curves
 from losslens.plots.look import Look
 from losslens.plots.options import arrange, colour_map, most_of, name_features
@@ -47,10 +47,21 @@ def plot_output_lines(outputs: Outputs, ax: Axes | None, look: Look) -> Axes:
     ranked = _ranked(outputs)[: MOST_LINES if look.top is None else most_of(look.top, len(LOOKS))]
     numbers = np.array([outputs.importance, *outputs.interval()])[..., order]
     ax, shown = draw_bands(ax, look, features, ranked, places.at, numbers)
+    if words:
+        _separate(ax, places.at, numbers[:, shown])
     dress_curves(ax, places, outputs.noun, f"increase in {outputs.what}")
-    notes = [f"bands: 95% intervals, each for one {outputs.noun}"]
+    notes = [f"{'lines' if words else 'bands'}: 95% intervals, each for one {outputs.noun}"]
     canvas.caption(ax, [*notes, *not_shown(len(features) - len(shown))])
     return ax
+
+
+def _separate(ax: Axes, at: Floats, numbers: Floats) -> None:
+    """Points with their intervals beside each other, where outputs have no order that a line could follow."""
+    for k, (line, band) in enumerate(zip(list(ax.lines), list(ax.collections), strict=True)):
+        beside = at + 0.12 * (k - (len(numbers[0]) - 1) / 2)
+        band.remove()
+        line.set(xdata=beside, linestyle="none", marker=LOOKS[k][2])
+        ax.vlines(beside, *numbers[1:, k], color=line.get_color(), linewidth=1.2, zorder=4, gid=BAND)
 
 
 def _ranked(outputs: Outputs) -> Indices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -10,9 +11,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import BLUE, INK, LINE, SINGLE, VERMILLION, evenly, folded
+from losslens.plots.canvas import BLUE, INK, LINE, SINGLE, SKY, VERMILLION, evenly, folded
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.look import Look, Names
+from losslens.plots.marked_rows import Row, draw_ranking
 from losslens.plots.options import arrange, colour_map, colours, most_of, name_features, one_colour
 from losslens.plots.tables import caption, draw_table
 from losslens.plots.wording import count, not_shown, number, percent, renamed, shorten, some_of
@@ -24,6 +26,7 @@ from losslens.tables.row_labels import Labels, row_name
 from losslens.typing import Floats, Indices
 
 MOST_DOTS = 5_000  # rows that are drawn
+MOST_MOVED = 10  # rows whose influence is drawn
 MOST_NUMBERED = 12  # rows labelled with their numbers
 FAR = 10.0  # an axis is bent if its largest value exceeds the 90% quantile more than so many times
 MOST_POWERS = 4  # ticks at powers of ten on a bent axis
@@ -34,24 +37,21 @@ NUMBERED = "row number"  # gid of artists, to find them again
 
 
 def plot_row_influence(influence: RowInfluence, ax: Axes | None, look: Look) -> Axes:
-    """Draw each row's influence as a donor over that as an observation."""
+    """Draw what the rows that move the importance most add to it, and what all others add together."""
     name, colour = name_features(look.labels, [influence.name]).of(influence.name), one_colour(look.colors, BLUE)
     order = influence.ranking[np.isfinite(influence.total[influence.ranking])]
     if len(order) == 0:
         raise ValueError("no row can be left out: too few would remain to compute the importance")
-    ax = canvas.new_axes() if ax is None else ax
-    x, y = influence.as_row, influence.as_donor
-    ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
-    ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
-    moved = order[np.abs(influence.total[order]) > 0][:MOST_NUMBERED]
-    drawn = _draw_rows(ax, x, y, order, moved, colour)
-    what = f"what the row adds to the importance of {shorten(name, 40)}"
-    _finish(ax, f"as an observation: {what}", "as a donor")
-    _number_rows(ax, x, y, moved, influence.row_labels)
-    notes = [f"importance with all rows: {number(influence.importance)} ({influence.title})", drawn]
-    notes.append(f"{_called(influence.row_labels)}: rows with the largest total influence")
-    canvas.caption(ax, notes, 1.05)
-    return ax
+    called = [f"{i:,}" if influence.row_labels is None else row_name(influence.row_labels, i) for i in order.tolist()]
+    rows = [Row(f"row {text}", float(influence.total[i])) for text, i in zip(called, order, strict=True)]
+
+    def notes(drawn: Sequence[Row]) -> list[str]:
+        others = f"the {len(drawn)} of {count(len(rows), 'row')} that move it most, as a row and as a donor"
+        return [f"importance with all rows: {number(influence.importance)}", others]
+
+    label = f"what the row adds to the importance of {shorten(name, 40)}, {influence.title}"
+    fill = SKY if colour == BLUE else colour
+    return draw_ranking(ax, rows[:MOST_MOVED], Look(colors=fill), label, notes, by_size=True)
 
 
 def plot_observations(observations: Observations, ax: Axes | None, look: Look) -> Axes:
@@ -66,14 +66,14 @@ def plot_observations(observations: Observations, ax: Axes | None, look: Look) -
     bend(ax.yaxis, look.scale, y)
     if look.scale != "log":
         ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    notes = [_draw_rows(ax, x, y, order[~np.isin(order, marked)], marked[:0], plain)]
+    notes = [_draw_rows(ax, x, y, order[~np.isin(order, marked)], plain)]
     if (y < 0).any():
         notes.insert(0, f"{count(int(np.sum(y < 0)), 'row')} under 0: better predicted with values from other rows")
     if len(marked):
         ax.axhline(observations.fence, color=striking, linewidth=0.8, linestyle="--", zorder=0)
         style: dict[str, Any] = {"color": striking, "markeredgecolor": "white", "markeredgewidth": 0.6}
         ax.plot(x[marked], y[marked], "D", markersize=6, zorder=3, gid=SINGLE, **style)
-    _bend(ax, x)
+    notes += _bend(ax, x)
     _finish(ax, f"{observations.title}, the row's own", f"importance: decrease in {observations.title}")
     if len(marked):
         numbered = _number_rows(ax, x, y, marked[:MOST_NUMBERED], observations.row_labels)
@@ -87,24 +87,26 @@ def plot_observations(observations: Observations, ax: Axes | None, look: Look) -
     return ax
 
 
-def _bend(ax: Axes, values: Floats) -> None:
+def _bend(ax: Axes, values: Floats) -> list[str]:
     """An x axis that is linear for most rows and logarithmic beyond, if a few values would squeeze all others."""
     size = np.abs(values[np.isfinite(values)])
     most = float(np.quantile(size, 0.9))
     if not size.max() > FAR * most > 0:
-        return
+        return []
     ax.set_xscale("asinh", linear_width=most)
     first, last = int(np.ceil(np.log10(2 * most))), int(np.floor(np.log10(size.max())))
     step = -(-(last - first + 1) // MOST_POWERS)
     powers = 10.0 ** np.arange(first, last + 1, max(1, step))
-    ticks = [*(-powers[::-1] if values.min() < -most else []), 0.0, *powers]
+    straight = float(f"{most:.1g}")  # where the linear part ends
+    ticks = [*(-powers[::-1] if values.min() < -most else []), 0.0, straight, *powers[powers > 1.5 * straight]]
     ax.set_xticks(ticks, [number(tick).removesuffix(".0").removesuffix(".00") for tick in ticks], minor=False)
     ax.set_xticks([], minor=True)
+    return [f"axis of the row's own loss: linear up to {number(straight)}, logarithmic beyond"]
 
 
-def _draw_rows(ax: Axes, x: Floats, y: Floats, order: Indices, always: Indices, colour: str) -> str:
-    """Rows as dots: all, or `MOST_DOTS` evenly along their order, with all of `always`; returns a note on how many."""
-    chosen = order if len(order) <= MOST_DOTS else np.union1d(evenly(order, MOST_DOTS - len(always)), always)
+def _draw_rows(ax: Axes, x: Floats, y: Floats, order: Indices, colour: str) -> str:
+    """Rows as dots: all, or `MOST_DOTS` evenly along their order; returns a note on how many."""
+    chosen = evenly(order, MOST_DOTS)
     size = float(np.clip(6 - np.log10(max(len(chosen), 1)), 2.5, 5))
     style: dict[str, Any] = {"s": size**2, "linewidths": 0, "alpha": 0.6, "rasterized": True, "gid": SINGLE}
     ax.scatter(x[chosen], y[chosen], color=colour, zorder=2, **style)

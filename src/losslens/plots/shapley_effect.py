@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.colors import Colormap
+from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import INK, PALE
@@ -82,19 +83,36 @@ def _draw_dots(
     written = [f"{name} ({size})" for name, size in zip(short, sizes, strict=True)]
     ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
     drawn = [thinned(result.local[:, j]) for j in order]
-    ranks = np.concatenate([_ranks(result, int(j))[rows] for j, rows in zip(order, drawn, strict=True)])
+    values = result.values
+    ranks = [
+        ranked(values.distinct[j], values.codes[:, j], ordered=values.ordered[j])[rows]
+        for j, rows in zip(order.tolist(), drawn, strict=True)
+    ]
     effects = [result.local[rows, j] for j, rows in zip(order, drawn, strict=True)]
-    style: dict[str, Any] = {"cmap": colour_scale.with_extremes(bad=PALE), "plotnonfinite": True}
-    dots = swarm(ax, effects, c=ranks, vmin=0, vmax=1, **style)
+    dots = coloured_swarm(ax, effects, ranks, colour_scale)
     named_rows.dress_rows(ax, written, own, result.headline.split(";")[0], taken=BAR)
-    if np.isfinite(ranks).any():
-        height = canvas.size_in_points(ax)[1]
-        bar = canvas.colour_bar(ax, dots, ticks=[0, 1], aspect=max(10.0, height / 8))
-        bar.ax.set_yticklabels(["low", "high"])
-        bar.ax.tick_params(length=0)
-        bar.set_label("value of the feature" if height > 180 else "value", labelpad=-8)
-    canvas.caption(ax, _dot_notes(result, len(order), bool(np.isnan(ranks).any())))
+    value_bar(ax, dots)
+    canvas.caption(ax, _dot_notes(result, len(order), bool(np.isnan(np.concatenate(ranks)).any())))
     return ax
+
+
+def coloured_swarm(
+    ax: Axes, lines: Sequence[Floats], ranks: Sequence[Floats], colour_scale: Colormap
+) -> PathCollection:
+    """Lines of dots in the colour of the feature's value, by its rank; grey where it has none."""
+    style: dict[str, Any] = {"cmap": colour_scale.with_extremes(bad=PALE), "plotnonfinite": True}
+    return swarm(ax, lines, c=np.concatenate(ranks), vmin=0, vmax=1, **style)
+
+
+def value_bar(ax: Axes, dots: PathCollection) -> None:
+    """The colour bar of such dots, from low to high values; none where no dot has a rank."""
+    if not np.isfinite(np.asarray(dots.get_array(), float)).any():
+        return
+    height = canvas.size_in_points(ax)[1]
+    bar = canvas.colour_bar(ax, dots, ticks=[0, 1], aspect=max(10.0, height / 8))
+    bar.ax.set_yticklabels(["low", "high"])
+    bar.ax.tick_params(length=0)
+    bar.set_label("value of the feature" if height > 180 else "value", labelpad=-8)
 
 
 def swarm(ax: Axes, lines: Sequence[Floats], **style: Any) -> PathCollection:
@@ -130,10 +148,9 @@ def spread(bins: Floats) -> Floats:
     return np.asarray((place + 1) // 2 * np.where(place % 2, -step, step))
 
 
-def _ranks(result: ShapleyEffect, j: int) -> Floats:
+def ranked(distinct: NDArray[Any], codes: NDArray[Any], *, ordered: bool) -> Floats:
     """The rank of each row's value among all rows, from 0 to 1; NaN if it is missing or has no order."""
-    distinct, codes = result.values.distinct[j], result.values.codes[:, j]
-    if not result.values.ordered[j] or distinct.ndim > 1:
+    if not ordered or distinct.ndim > 1:
         return np.full(len(codes), np.nan)
     present_values = len(distinct) - count_missing(distinct)
     counts = np.bincount(codes, minlength=len(distinct)).astype(float)

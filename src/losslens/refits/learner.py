@@ -187,6 +187,7 @@ def _splits(estimator: Any, n: int, y: NDArray[Any], cv: Any, groups: NDArray[An
 
 
 def _checked(pairs: list[Any], n: int) -> Splits:
+    """Folds as row positions, train and test; an error if one tests a row twice, or one that it was fitted on."""
     if len(pairs) < 2:
         raise ValueError(f"cv gives {len(pairs)} fold(s); the variation between refits needs two or more")
     splits = []
@@ -222,6 +223,7 @@ def _splitter(estimator: Any, y: NDArray[Any], cv: Any, grouped: bool, entropy: 
 
 
 def _positions(rows: Any, n: int, k: int) -> Indices:
+    """The rows of the k-th fold, a mask or positions, as positions."""
     rows = np.asarray(rows)
     mask = rows.dtype == bool
     if rows.ndim != 1 or len(rows) == 0 or rows.dtype.kind not in "biu" or (mask and len(rows) != n):

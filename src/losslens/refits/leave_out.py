@@ -62,6 +62,7 @@ class LeaveOutFits:
         return fit
 
     def _fit(self, k: int, t: int) -> Fit:
+        """The fit on the k-th training rows and the t-th table, and its losses on all tested rows."""
         train, test = self.learner.splits[k]
         learner = replace(self.learner, table=self._table(t))
         model = as_model(learner.fitted(train, learner.y))
@@ -222,6 +223,7 @@ def _by_position(estimator: Any) -> str:
 
 
 def _holds_positions(columns: Any) -> bool:
+    """Whether columns are chosen by number, anywhere in a list of them."""
     if columns is None or isinstance(columns, (str, Mapping)) or callable(columns):
         return False
     if isinstance(columns, slice):

@@ -26,6 +26,7 @@ from losslens.results.segments import Segment, WeakSegments
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import ShapleyCurve
 from losslens.results.shapley_effect import ShapleyEffect
+from losslens.results.sufficient import Sufficient
 from losslens.results.time_blocks import TimeBlocks
 from losslens.results.together import Block, Together
 
@@ -60,6 +61,7 @@ __all__ = [
     "ShapleyCurve",
     "ShapleyEffect",
     "ShapleyImportance",
+    "Sufficient",
     "TimeBlocks",
     "Together",
     "WeakSegments",

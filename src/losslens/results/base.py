@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar, cast
 
 from numpy.typing import NDArray
 
@@ -197,10 +197,17 @@ class WithLocal(Result):
 
     @draws("rows")
     def plot_local(
-        self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+        self, ax: Axes | None = None, *, color: Literal["value"] | None = "value", top: int | None = None,
+        sort: Sort = "importance", scale: AxisScale = "linear", colors: Colors | None = None,
+        labels: FeatureLabels | None = None,
     ) -> Axes:  # fmt: skip
         """Draw the importance of each feature for single rows: a line of dots each, the most important on top.
+
+        Parameters
+        ----------
+        color
+            ``"value"`` colours each dot by the rank of the feature's value in that row, which shows where in its range
+            the feature matters; None, or `colors`, one colour for each feature.
 
         Examples
         --------
@@ -210,7 +217,7 @@ class WithLocal(Result):
         >>> [label.get_text().split()[0] for label in imp.plot_local().get_yticklabels()]
         ['x1', 'x0']
         """
-        return plots.cells.plot_local(cast("Any", self), ax, Look(top, sort, scale, colors, labels))
+        return plots.cells.plot_local(cast("Any", self), ax, Look(top, sort, scale, colors, labels), color)
 
 
 T = TypeVar("T", bound=Any)

@@ -267,4 +267,4 @@ class Effects(ResultMapping[FeatureEffect]):
         ranges = {name: numbers["largest"] - numbers["smallest"] for name, numbers in self._numbers.items()}
         leading = sorted(ranges, key=lambda name: -np.nan_to_num(ranges[name], nan=-1.0))[:top]
         look = Look(colors=colors, labels=labels, curves=curves)
-        return plots.feature.plot_effects([self[name] for name in leading], figure, look)
+        return plots.feature.plot_panels([self[name] for name in leading], figure, look)

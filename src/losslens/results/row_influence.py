@@ -98,20 +98,20 @@ class RowInfluence(Result):
     def plot(
         self, ax: Axes | None = None, *, colors: Colors | None = None, labels: FeatureLabels | None = None
     ) -> Axes:
-        """Draw the influence of each row on a feature's importance: as a donor (y axis) and as an observation (x axis).
+        """Draw the ten rows that move a feature's importance most: what each adds to it, as a row and as a donor.
 
         Parameters
         ----------
         colors
-            Colour of the dots.
+            Colour of the bars.
 
         Examples
         --------
         >>> import numpy as np, losslens as ll
         >>> X = np.random.default_rng(0).normal(size=(50, 2))
         >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
-        >>> imp["x1"].row_influence.plot().get_ylabel()
-        'as a donor'
+        >>> len(imp["x1"].row_influence.plot().get_yticklabels())
+        10
         """
         return plots.rows.plot_row_influence(self, ax, Look(colors=colors, labels=labels))
 

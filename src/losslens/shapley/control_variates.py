@@ -400,6 +400,7 @@ class _LeastSquares:
         return np.stack([self._solved(*of_player) for of_player in every])
 
     def _solved(self, squares: Floats, all_gram: Floats, pull: Floats) -> Floats:
+        """The slopes of one player, (k,); controls are first divided by their size, so that rounding loses none."""
         size = np.sqrt(squares / max(self.count, 1))
         used, slopes = np.flatnonzero(size > 0), np.zeros(len(size))
         if len(used):

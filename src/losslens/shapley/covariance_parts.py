@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.row_sums import Deletion, JointSums, PartSums
+from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED, check_predictions
 from losslens.engines.linked_sums import LinkedLinear
 from losslens.engines.loss_scales import weights_of_sums
@@ -26,13 +27,16 @@ from losslens.models import Model
 from losslens.passes.parts.counting import Counted, FirstPass, Quantiles, first_pass, kinds_of_all
 from losslens.passes.parts.reading import Data, Job, PartRows, part_sample
 from losslens.passes.parts.results import sum_over_parts
-from losslens.passes.parts.stream import Stream
+from losslens.passes.parts.stream import Stream, prepare
 from losslens.passes.parts.trees import TreeWork, bound, counting
+from losslens.passes.task import Options
 from losslens.progress import Tick
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import Values
 from losslens.shapley.covariance import UNCLIPPED, beyond_bound, both_roles, least_probability
+from losslens.shapley.stopping import ShapleySettings
 from losslens.tables.frames import Table
+from losslens.tables.loading import Opened
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
 from losslens.typing import Floats
@@ -213,6 +217,7 @@ def run_trees(stream: Stream) -> ShapleyImportance:
 
 
 def _tree_work(stream: Stream, counted: Counted, trees: TreeWork) -> TreeShareWork:
+    """What the later passes need, once values are counted; an error if the counts at the leaves exceed the memory."""
     from losslens.engines.trees.effects import count_bytes
 
     players = tuple(feature.columns for feature in stream.features)
@@ -318,3 +323,44 @@ def run_linked(stream: Stream) -> ShapleyImportance:
         index = -4 * sums.products
         np.fill_diagonal(index, 0.0)
     return sums.result(stream, counted, engine.name, least, most, engine.predict(np.arange(1)), index)
+
+
+# The call.
+
+
+def shares(model: Model, data: Opened, loss: Loss, settings: ShapleySettings, options: Options) -> ShapleyImportance:
+    """`shapley_importance` of data read in parts."""
+    return run(share_stream(model, data, loss, settings, options))
+
+
+def share_stream(model: Model, data: Opened, loss: Loss, settings: ShapleySettings, options: Options) -> Stream:
+    """A checked call of `shapley_importance`: importances that are covariances, over all pairs."""
+    if settings.rows is True:
+        raise ValueError(f"rows=True: {ABSENT}")
+    stream = prepare(model, data, loss, loss.reads, options, for_games=True)
+    all_pairs = stream.design is None or stream.design.all_pairs
+    plain = settings.method in ("auto", "exact") and settings.aggregate == "loss" and all_pairs
+    covers = (
+        stream.read is None
+        or stream.read.donor_sums == "moments"
+        or len(stream.feature_columns) == len(stream.data.columns)
+    )
+    if stream.read is None or not plain or not covers:
+        raise ValueError(
+            f"Shapley importances of {data.n:,} rows read in parts need all pairs, trees or a linear model, also "
+            "inside a logistic or log link, a loss that is linear in y on the scale of its sums (squared error, "
+            "Brier score, log loss, Poisson deviance), and all columns as features; else pass a sample of the "
+            "rows in memory"
+        )
+    return stream
+
+
+def run(stream: Stream) -> ShapleyImportance:
+    """All passes over the data, and the result."""
+    try:
+        return RUNS[stream.read.donor_sums](stream)
+    except Declined as declined:
+        raise ValueError(f"no Shapley importances of rows read in parts: {declined}; pass a sample of them") from None
+
+
+RUNS = {"moments": run_linked, "additions": run_linked, "patterns": run_trees}

@@ -117,6 +117,7 @@ def _rows_and_donors(background: Table, rows: Any) -> tuple[Table, Indices, Indi
 
 
 def _as_positions(rows: Any, background: Table) -> Indices | None:
+    """The rows to explain as positions in the donors' table, by labels where it has them; None if they are a table."""
     labels = background.row_labels
     if isinstance(rows, slice):
         return in_order(np.arange(background.n)[rows], background.n)

@@ -164,6 +164,7 @@ class PairGame:
         return self.distinct[S.tobytes()]
 
     def _find_distinct(self, S: Mask) -> tuple[Indices, Indices]:
+        """As `_replaced` says; no player is replaced, or all are, without looking at values."""
         setup = self.setup
         if S.all():
             return np.zeros(1, np.intp), np.zeros(setup.n, np.intp)
@@ -210,6 +211,7 @@ class _PairMeans:
         self.pairs = np.empty((n, n if donors is None else donors.shape[1])) if keeps_pairs else None
 
     def add(self, rows: Indices, losses: Floats) -> None:
+        """Average the losses of some rows, one for each of their donors, into the means of rows and of donors."""
         weight = self.sample.weight
         if self.pairs is not None:
             self.pairs[rows] = losses
@@ -227,6 +229,7 @@ class _PairMeans:
         self.mass += np.bincount(where, counts, self.sample.n)
 
     def value(self) -> Value:
+        """The means over all rows that were added."""
         weight = self.sample.weight
         mass = weight * (1 - weight) if self.leaves_out_own else weight
         counted = (mass > 0) & (self.row_mass > 0)

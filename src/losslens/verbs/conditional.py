@@ -12,7 +12,7 @@ from losslens.donors.questions import Subject
 from losslens.donors.samplers import Sampler, Within
 from losslens.losses import Loss
 from losslens.models import as_model
-from losslens.passes.task import Options, Task, default_loss, prepare
+from losslens.passes.task import Options, Task, default_loss, picked, prepare
 from losslens.progress import Tick, bar
 from losslens.results.row_changes import ConditionalImpact
 from losslens.shapley.conditional import draw_weights, drawn_losses
@@ -73,10 +73,7 @@ def conditional_predictive_impact(
     >>> (cpi.interval()[0] > 0).tolist()
     [True, False]
     """
-    options = Options(
-        features=features, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory,
-        progress=progress,
-    )  # fmt: skip
+    options = picked(Options, locals())
     warn_of_target(X, y)
     task = checked_task(model, X, y, sampler, loss, draws, options)
     with bar(task.n * (1 + draws * len(task.subjects)), "drawing and predicting", progress) as tick:

@@ -24,7 +24,7 @@ from losslens.models import Model, as_model
 from losslens.passes.outputs import is_alone, tasks_by_response
 from losslens.passes.parts import call
 from losslens.passes.scored import as_scores, mean_score, score_importance
-from losslens.passes.task import Options, Task, class_of, default_loss, effect_of, opened, prepare
+from losslens.passes.task import Options, Task, class_of, default_loss, effect_of, opened, picked, prepare
 from losslens.passes.ways import effect_designs, evaluate, evaluate_until_precise, first_designs
 from losslens.results.effects import Effects, of_class
 from losslens.results.importances import Importances
@@ -128,10 +128,7 @@ def feature_importance(
     >>> imp["x1"].pfi
     0.0
     """
-    options = Options(
-        features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
-        n_jobs=n_jobs, memory=memory, progress=progress,
-    )  # fmt: skip
+    options = picked(Options, locals())
     warn_of_target(X, y)
     if isinstance(loss, (list, tuple)):
         return importances_by_loss(model, X, y, names_of(loss), options)
@@ -234,10 +231,7 @@ def feature_effect(
     >>> ll.feature_effect(lambda X: X[:, 0] * X[:, 1], X)["x0"].pd
     array([0., 2.])
     """
-    options = Options(
-        features=features, donors=donors, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs,
-        memory=memory, progress=progress,
-    )  # fmt: skip
+    options = picked(Options, locals())
     checked, response = effect_of(as_model(model), target)
     X, _, options, files = opened(checked, X, None, options)
     if files is not None:

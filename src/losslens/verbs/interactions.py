@@ -167,6 +167,7 @@ _One = FeatureImportance | FeatureScore
 
 
 def _from_importances(importances: Importances, title: str, together: Mapping[Pair, str], absent: str) -> InCommon:
+    """Of three importances a pair, each with donors of its own: the total alone, without its parts."""
     first: _One = next(iter(importances.values()))
     triples = {(a, b): (importances[a], importances[b], importances[both]) for (a, b), both in together.items()}
     return InCommon(
@@ -192,6 +193,8 @@ def _total(first: _One, second: _One, both: _One) -> PairMean:
 
 
 def _result(names: tuple[str, ...], shared: InCommon, backend: str) -> Interactions:
+    """The total as symmetric matrices, and its parts."""
+
     def matrices(kind: str, title: str, each: Mapping[Pair, PairMean], absent: str, **more: Any) -> Interactions:
         return Interactions(
             names, _matrix(each, "value", names, 0.0), kind, title, backend,
@@ -232,6 +235,7 @@ def _matrix(each: Mapping[Pair, PairMean], what: str, names: Sequence[str], diag
 
 
 def _pairs(names: list[str], pairs: Any) -> list[tuple[str, str]]:
+    """The pairs of names to compute, all if none are given; an error for unknown or equal names."""
     if len(names) < 2:
         raise ValueError(f"an interaction needs two features; got {len(names)}")
     if pairs is None:

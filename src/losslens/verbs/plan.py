@@ -164,13 +164,14 @@ def _by_loss(verb: Callable[..., Any], model: Any, X: Any, y: Any, arguments: Ar
             X, y, weight = data.load(np.arange(read))
             few, times = in_memory(model, X, y, arguments | {"sample_weight": weight}), rows / read
             return _repeated(few, times, predictions=tuple(round(times * many) for many in few.predictions or ()))
-    from losslens.shapley import parts  # imports compiled engines
+    from losslens.shapley.covariance_parts import run, share_stream  # imports compiled engines
 
-    settings = picked(ShapleySettings, arguments)
-    return plan_stream(parts.share_stream(model, data, chosen, settings, picked(Options, arguments)), data, parts.run)
+    stream = share_stream(model, data, chosen, picked(ShapleySettings, arguments), picked(Options, arguments))
+    return plan_stream(stream, data, run)
 
 
 def _importances(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """By a loss, in memory: counts of the first draw, and seconds with the donors that noisy features will need."""
     chosen = default_loss(model, arguments["loss"], y)
     task = prepare(model, X, y, picked(Options, arguments), loss=chosen, response=chosen.reads)
     counted = count_importances(task)
@@ -206,6 +207,7 @@ def _scores(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`feature_effect`: a pass over a table, or over files part by part."""
     wrapped, response = effect_of(as_model(model), arguments["target"])
     X, _, arguments, data = _data(wrapped, X, None, arguments)
     if data is not None:
@@ -217,6 +219,7 @@ def _effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _pairs(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`pair_interactions`: predictions of all pairs, seconds of some of them times their number."""
     table, wrapped = as_table(X), as_model(model)
     of_pairs = chosen_pairs(table, arguments["features"], arguments["pairs"])
     every = arguments | {"features": of_pairs.features}
@@ -234,6 +237,7 @@ def _pairs(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _conditional(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`conditional_predictive_impact`: a sampler draws for one feature after the other, of which the first is timed."""
     sampler, draws = arguments["sampler"], arguments["draws"]
     task = checked_task(model, X, y, sampler, arguments["loss"], draws, picked(Options, arguments))
     p, n, words = len(task.subjects), task.n, f"{sampler!r}, {draws} draw{'s' * (draws != 1)}"
@@ -258,6 +262,7 @@ def _weak_segments(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`shapley_importance` by a loss: by the way that the call takes, which is timed on some rows."""
     settings = picked(ShapleySettings, arguments)
     request = check_request(model, X, y, arguments["loss"], settings, picked(Options, arguments))
     task, (way, _), times = request.task, choose(request), 1.0
@@ -299,6 +304,7 @@ def _score_shares(model: Model, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`shapley_effect`: by the way that the call takes, which is timed on some of the explained rows."""
     own = {name: arguments[name] for name in ("rows", "target", "scale", "method", "budget")}
     options = picked(Options, arguments | {"sample_weight": None})
     request = checked_effects(model, X, **own, weight=arguments["sample_weight"], options=options)
@@ -415,6 +421,7 @@ def _sum(plans: Mapping[str, Plan], more: Sequence[Stage] = (), *, kept: bool = 
 
 
 def _compared(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`compare`: importances and shares of each case."""
     loss, shapley, weight, groups = (arguments[name] for name in ("loss", "shapley", "sample_weight", "groups"))
     cases, loss = checked_cases(models, X, y, loss, shapley, weight, groups)
     shared = picked(Options, arguments | {"sample_weight": None, "groups": None})
@@ -429,6 +436,7 @@ def _compared(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
 
 
 def _reported(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """`report`: importances, scores and shares of each model, pairs of features of the first, and the page."""
     names = ("models", "loss", "by", "shapley", "interactions", "rows")
     of_report = {name: arguments[name] for name in names}
     models, data, most = checked_report(model, X, y, **of_report, options=picked(Options, arguments))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from losslens.donors.designs import Design
 from losslens.losses import Loss
-from losslens.passes.task import Options, for_folds
+from losslens.passes.task import Options, for_folds, picked
 from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import as_estimator, leave_out_fits
 from losslens.refits.permuted_target import tested
@@ -76,10 +76,7 @@ def feature_importance_cv(
     >>> ll.plan(ll.feature_importance_cv, LinearRegression(), X, 2 * X[:, 1], cv=10, variance="jackknife").fits
     55
     """
-    options = Options(
-        features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
-        n_jobs=n_jobs, memory=memory, progress=progress,
-    )  # fmt: skip
+    options = picked(Options, locals())
     learner = checked_learner(estimator, X, y, cv, fit_params, options, variance)
     return learner.explained(partial(importances, loss=for_folds(estimator, loss, y)))
 
@@ -126,10 +123,7 @@ def shapley_importance_cv(
     >>> ll.shapley_importance_cv(LinearRegression(), X, 2 * X[:, 1], cv=4, random_state=0).importance.argmax().item()
     1
     """
-    options = Options(
-        features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
-        n_jobs=n_jobs, memory=memory, progress=progress,
-    )  # fmt: skip
+    options = picked(Options, locals())
     settings = ShapleySettings(method, aggregate, precision, budget, rows=rows)
     explain = partial(share_out, loss=for_folds(estimator, loss, y), settings=settings)
     return checked_learner(estimator, X, y, cv, fit_params, options, variance).explained(explain)
@@ -182,10 +176,7 @@ def permuted_target_test(
     0.05
     """
     checks.check_count(permutations, "permutations")
-    options = Options(
-        features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
-        n_jobs=n_jobs, memory=memory, progress=progress,
-    )  # fmt: skip
+    options = picked(Options, locals())
     return tested(
         checked_learner(estimator, X, y, cv, fit_params, options),
         partial(importances, loss=for_folds(estimator, loss, y)),
@@ -251,10 +242,7 @@ def leave_one_covariate_out(
     >>> (loco.importance > 0.1).tolist()
     [True, False, False]
     """
-    options = Options(
-        features=features, sample_weight=sample_weight, groups=groups, random_state=random_state, n_jobs=n_jobs,
-        progress=progress,
-    )  # fmt: skip
+    options = picked(Options, locals())
     checked = checked_learner(as_estimator(learner), X, y, cv, fit_params, options)
     return leave_out_fits(checked, features, how, for_folds(checked.estimator, loss, y)).result(
         checks.group_numbers(groups, checked.table.n, checked.table.index)

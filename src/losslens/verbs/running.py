@@ -59,6 +59,7 @@ def verb(function: Verb) -> Verb:
 
     @wraps(function)
     def ask(*args: Any, **kwargs: Any) -> Any:
+        """The call, with columns of X in the place of their names."""
         refuse_foreign(function.__name__, [name for name in kwargs if name not in names])
         try:
             given = signature.bind(*args, **kwargs).arguments

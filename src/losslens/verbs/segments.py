@@ -7,7 +7,7 @@ from typing import Any
 
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
-from losslens.passes.task import Options, Task, default_loss, prepare
+from losslens.passes.task import Options, Task, default_loss, picked, prepare
 from losslens.progress import bar
 from losslens.results.segments import WeakSegments
 from losslens.rows.segments import HALVINGS, MOST_ROWS, SegmentSearch, mean_interval
@@ -75,10 +75,7 @@ def weak_segments(
     >>> weak.segments[0].columns, weak.segments[0].n
     (('x1',), 153)
     """
-    options = Options(
-        sample_weight=sample_weight, groups=groups, random_state=random_state, n_jobs=n_jobs, memory=memory,
-        progress=progress,
-    )  # fmt: skip
+    options = picked(Options, locals())
     warn_of_target(X, y)
     task = checked_segments(model, X, y, loss, level, depth, options)
     with bar(task.n, "predicting", progress) as tick:

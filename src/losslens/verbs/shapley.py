@@ -15,7 +15,7 @@ from typing import Any, Literal
 from losslens.donors.designs import Design
 from losslens.losses import Loss, OutputsLoss, is_scorer, names_of
 from losslens.models import as_model
-from losslens.passes.task import Options, default_loss, opened
+from losslens.passes.task import Options, default_loss, opened, picked
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import effects, outputs, scores, stopping
@@ -101,10 +101,7 @@ def shapley_importance(
     >>> bool(abs(shap.sfimp.sum() - (shap.error_none - shap.error_all)) < 1e-9), shap.sfimp[2].item()
     (True, 0.0)
     """
-    options = Options(
-        features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
-        n_jobs=n_jobs, memory=memory, progress=progress,
-    )  # fmt: skip
+    options = picked(Options, locals())
     warn_of_target(X, y)
     settings = ShapleySettings(method, aggregate, precision, budget, rows)
     if isinstance(loss, (list, tuple)):
@@ -132,12 +129,9 @@ def _shares(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, op
         return scores.score_shapley(wrapped, X, y, loss, settings, options)
     X, y, options, files = opened(wrapped, X, y, options)
     if files is not None:
-        from losslens.shapley import covariance_parts, parts  # import compiled engines
+        from losslens.shapley import covariance_parts  # imports compiled engines
 
-        if settings.rows is True:
-            raise ValueError(f"rows=True: {covariance_parts.ABSENT}")
-
-        return parts.shares(wrapped, files, default_loss(wrapped, loss), settings, options)
+        return covariance_parts.shares(wrapped, files, default_loss(wrapped, loss), settings, options)
     game = check_request(wrapped, X, y, loss, settings, options)
     if isinstance(game.loss, OutputsLoss):
         return outputs.result_of(wrapped, X, game, options)
