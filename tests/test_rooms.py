@@ -228,7 +228,7 @@ LINES = {
     "engines": 11020,
     "losses": 1454,
     "page": 4360,
-    "passes": 4870,
+    "passes": 4820,
     "plots": 4860,
     "refits": 725,
     "results": 10105,
