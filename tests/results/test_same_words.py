@@ -55,6 +55,7 @@ MADE = {
     "RowInfluence": lambda: importances()["x0"].row_influence,
     "Regions": lambda: importances().regions(X, permutations=19),
     "Comparison": lambda: ll.compare({"one": model, "other": lambda table: table[:, 0]}, X, Y, **ASKED),
+    "GoodModels": lambda: ll.good_models({"one": model, "other": lambda table: table[:, 0]}, X, Y, **ASKED),
     "ShapleyImportance": shares,
     "ShapleyCurve": lambda: shares().curve("x0"),
     "ShapleyEffect": lambda: ll.shapley_effect(model, X, [0, 1], progress=False),

@@ -9,6 +9,7 @@ from losslens.results.comparison import Comparison
 from losslens.results.effects import Effects, FeatureEffect
 from losslens.results.extrapolation import Extrapolation, Extrapolations
 from losslens.results.gap import Gap
+from losslens.results.good_models import GoodModels, ImportanceRange
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
@@ -43,6 +44,8 @@ __all__ = [
     "FeatureImportance",
     "FeatureScore",
     "Gap",
+    "GoodModels",
+    "ImportanceRange",
     "Importances",
     "Interactions",
     "LeftOut",
