@@ -37,6 +37,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 import losslens as ll
 from benchmarks import coverage_cases as cases
+from benchmarks import score_cases
 from benchmarks.coverage_cases import HEAVY, INTERACTION, LINEAR, REAL, TRAINED, WEAK, Case
 from losslens.uncertainty.block_length import FEWEST_BLOCKS, LONGER
 from losslens.uncertainty.inference import adjusted
@@ -390,6 +391,36 @@ def _population_error(X: Floats, y: Floats, columns: list[int], beta: Floats) ->
     return float(fitted.intercept_**2 + np.sum(np.square(slopes - beta)))
 
 
+def good_models(runs: int) -> Iterator[Line]:
+    """Ranges of importances over good models, whose errors chose them on the same rows."""
+    bars = {"a truly good model left out": Bar(high=0.01), "  decided": None}
+    for case in cases.MANY:
+        for n in SIZES:
+            for name, held in simulate(partial(_good_models, case, n), runs).items():
+                yield Line(case.name, name, n, held, bars.get(name, Bar(high=0.05)))
+
+
+def _good_models(case: cases.ManyModels, n: int, seed: int) -> Counted:
+    X, y = case.draw(np.random.default_rng([seed, n]), n)
+    found = ll.good_models(case.models, X, y, within=0.02, **HOW)
+    error, importance, gain = case.truth
+    good, margin = error <= error.min() + 0.02 * gain, found.margin * gain
+    least, most = importance[good].min(axis=0), importance[good].max(axis=0)
+    low, high = found.interval()
+    need = np.array(list(found.need.values()))
+    stays = np.isin(found.names, found.good)
+    return {
+        name: np.atleast_1d(np.any(held))
+        for name, held in {
+            "a truly good model left out": good & ~stays,
+            "range of any feature missed": (low > least + ROUNDING) | (high < most - ROUNDING),
+            "any false 'always'": (need == "always") & (least <= margin),
+            "any false 'never'": (need == "never") & (most > margin),
+            "  decided": need != "can't tell",
+        }.items()
+    }  # fmt: skip
+
+
 def peers(runs: int) -> Iterator[Line | str]:
     """The linear case again; its x2 is worth nothing to the model, which uses it a little."""
     few = min(runs, 500)
@@ -469,10 +500,19 @@ def _hidimstat(n: int, seed: int) -> Counted:
 
 
 def scores(runs: int) -> Iterator[Line]:
-    """AUC, whose jackknife leaves out each row, and R2, whose jackknife leaves out blocks; sampled donors."""
+    """Several scores of fitted models, and AUC and R2 of sums, of which more is known; sampled donors."""
+    for case in score_cases.CASES:
+        for name, held in simulate(partial(_score, case, case.model, case.importances), runs).items():
+            yield Line(case.name, name, case.n, held, bar_for(case.n))
     for n in SIZES:
         for name, held in simulate(partial(_scores, n), runs).items():
             yield Line(LINEAR.name, name, n, held, bar_for(n // 3 if "a third" in name else n))
+
+
+def _score(case: score_cases.ScoreCase, model: Any, truth: Any, seed: int) -> Counted:
+    X, y, groups = case.draw(np.random.default_rng(10_000 + seed), case.n)
+    imp = ll.feature_importance(model, X, y, loss=case.score, groups=groups, random_state=seed, progress=False)
+    return {case.score: within(each_end([f.interval() for f in imp.values()]), truth)}
 
 
 def _scores(n: int, seed: int) -> Counted:
@@ -505,12 +545,12 @@ def _scores(n: int, seed: int) -> Counted:
         "the AUC, two models": np.array([bool(scores.low <= auc[0] - less[0] <= scores.high)]),
         "AUC, two models": np.array([bool(one.low <= truth <= one.high) for one, truth in of_models]),
         "AUC, a third of the rows": within(each_end([f.interval() for f in third.values()]), drop),
-        "R2 itself, 25 blocks": np.atleast_1d(
+        "R2 itself": np.atleast_1d(
             within(explained.score_interval(), 1 - (np.sum((beta - b) ** 2) + cases.NOISE**2) / var)
         ),
         "AUC": within(each_end([f.interval() for f in ranked.values()]), drop),
         "AUC, differences": np.array([bool(one.low <= truth <= one.high) for one, truth in apart]),
-        "R2, 25 blocks": within(each_end([f.interval() for f in explained.values()]), LINEAR.pfi / var),
+        "R2": within(each_end([f.interval() for f in explained.values()]), LINEAR.pfi / var),
     }
 
 
@@ -659,7 +699,7 @@ def _over(n: int, blocks: Any, seed: int) -> Counted:
 
 PARTS: dict[str, Callable[[int], Iterator[Any]]] = {
     "intervals": intervals, "scores": scores, "designs": designs, "bands": bands, "noise": noise, "learner": learner,
-    "left_out": left_out, "gaps": gaps, "time": time, "peers": peers,
+    "left_out": left_out, "good_models": good_models, "gaps": gaps, "time": time, "peers": peers,
 }  # fmt: skip
 
 

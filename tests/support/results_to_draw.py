@@ -83,6 +83,7 @@ def results(X):
         effects[X.columns[0]].by(np.arange(len(X)) % 2),
         ll.feature_importance(both, X, np.column_stack([response(X)] * 2), loss="squared_error").outputs,
         *([imp.together(predict, X, response(X), blocks={"b": X.columns[:2]})] if X.shape[1] > 1 else []),
+        *([imp.sufficient(predict, X, response(X), random_state=0)] if X.shape[1] > 1 and len(X) > 20 else []),
         shared.rank_rows(),
         shared.clusters(X, random_state=0),
     ]
@@ -103,4 +104,5 @@ def learners(X, predict):
             predict, X, y, lambda X, columns, rng: X.iloc[rng.permutation(len(X))], loss="squared_error"
         ),
         ll.compare({"one": predict, "other": lambda X: predict(X) / 2}, X, y, loss="squared_error", shapley=False),
+        ll.good_models({"one": predict, "other": lambda X: 0.9 * predict(X)}, X, y, loss="squared_error", within=0.5),
     ]
