@@ -390,6 +390,36 @@ def _population_error(X: Floats, y: Floats, columns: list[int], beta: Floats) ->
     return float(fitted.intercept_**2 + np.sum(np.square(slopes - beta)))
 
 
+def good_models(runs: int) -> Iterator[Line]:
+    """Ranges of importances over good models, whose errors chose them on the same rows."""
+    bars = {"a truly good model left out": Bar(high=0.01), "  decided": None}
+    for case in cases.MANY:
+        for n in SIZES:
+            for name, held in simulate(partial(_good_models, case, n), runs).items():
+                yield Line(case.name, name, n, held, bars.get(name, Bar(high=0.05)))
+
+
+def _good_models(case: cases.ManyModels, n: int, seed: int) -> Counted:
+    X, y = case.draw(np.random.default_rng([seed, n]), n)
+    found = ll.good_models(case.models, X, y, within=0.02, **HOW)
+    error, importance, gain = case.truth
+    good, margin = error <= error.min() + 0.02 * gain, found.margin * gain
+    least, most = importance[good].min(axis=0), importance[good].max(axis=0)
+    low, high = found.interval()
+    need = np.array(list(found.need.values()))
+    stays = np.isin(found.names, found.good)
+    return {
+        name: np.atleast_1d(np.any(held))
+        for name, held in {
+            "a truly good model left out": good & ~stays,
+            "range of any feature missed": (low > least + ROUNDING) | (high < most - ROUNDING),
+            "any false 'always'": (need == "always") & (least <= margin),
+            "any false 'never'": (need == "never") & (most > margin),
+            "  decided": need != "can't tell",
+        }.items()
+    }  # fmt: skip
+
+
 def peers(runs: int) -> Iterator[Line | str]:
     """The linear case again; its x2 is worth nothing to the model, which uses it a little."""
     few = min(runs, 500)
@@ -659,7 +689,7 @@ def _over(n: int, blocks: Any, seed: int) -> Counted:
 
 PARTS: dict[str, Callable[[int], Iterator[Any]]] = {
     "intervals": intervals, "scores": scores, "designs": designs, "bands": bands, "noise": noise, "learner": learner,
-    "left_out": left_out, "gaps": gaps, "time": time, "peers": peers,
+    "left_out": left_out, "good_models": good_models, "gaps": gaps, "time": time, "peers": peers,
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ order 1/n, and an interval of order 1/sqrt(n) covers it nearly always.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -291,6 +292,63 @@ def gaussian_draw(X: Any, columns: Any, rng: np.random.Generator) -> Any:
     drawn = X.copy()
     drawn[:, j] = slope * X[:, others].sum(axis=1) + np.sqrt(1 - 2 * slope * RHO) * rng.normal(size=len(X))
     return drawn
+
+
+@dataclass(frozen=True)
+class ManyModels:
+    """Linear models of a linear truth whose features may correlate: E of their errors and importances.
+
+    With the covariance S of X and r = y - f, ``E r^2 = var(e) + (beta - b)' S (beta - b)``; replacing x_j changes it by
+    ``2 b_j (S (beta - b))_j + 2 b_j^2 S_jj``. A constant has the error var(y): the best model gains as much on it.
+    """
+
+    name: str
+    beta: tuple[float, ...]
+    slopes: tuple[tuple[float, ...], ...]  # of each model
+    copies: bool = False  # the last feature is the first again
+    skewed: bool = False  # X and e exponential
+
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+        """X and y."""
+        shape = (n, len(self.beta) + 1)
+        z = rng.exponential(size=shape) - 1 if self.skewed else rng.normal(size=shape)
+        X, e = z[:, :-1], z[:, -1]
+        if self.copies:
+            X[:, -1] = X[:, 0]
+        return X, X @ np.array(self.beta) + e
+
+    @property
+    def models(self) -> dict[str, Any]:
+        """By name."""
+        return {f"model {k}": partial(_linear, np.array(b)) for k, b in enumerate(self.slopes)}
+
+    @property
+    def truth(self) -> tuple[Floats, Floats, float]:
+        """Errors of the models, their importances, (M, p), and the gain of the best."""
+        b, beta, cov = np.array(self.slopes), np.array(self.beta), np.eye(len(self.beta))
+        if self.copies:
+            cov[0, -1] = cov[-1, 0] = 1.0
+        off = (beta - b) @ cov
+        error = 1 + np.sum(off * (beta - b), axis=1)
+        return error, 2 * b * off + 2 * b**2, float(1 + beta @ cov @ beta - error.min())
+
+
+def _linear(b: Floats, X: Any) -> Floats:
+    return np.asarray(X @ b)
+
+
+def _around(beta: tuple[float, ...], spread: float, count: int) -> tuple[tuple[float, ...], ...]:
+    """Slopes near the true ones, which are among them."""
+    rng = np.random.default_rng(7)
+    return (beta, *(tuple((np.array(beta) + spread * rng.normal(size=len(beta))).tolist()) for _ in range(count - 1)))
+
+
+MANY = (
+    ManyModels("near", (1.0, 0.5, 0.2, 0.0), _around((1.0, 0.5, 0.2, 0.0), 0.1, 12)),
+    ManyModels("skewed", (1.0, 0.5, 0.2, 0.0), _around((1.0, 0.5, 0.2, 0.0), 0.1, 12), skewed=True),
+    ManyModels("copies", (1.0, 0.5, 0.0), ((1, 0.5, 0), (0, 0.5, 1), (0.5, 0.5, 0.5), (0.9, 0.4, 0.1)), copies=True),
+    ManyModels("tied", (1.0, 0.15, 0.15), ((1, 0.15, 0), (1, 0, 0.15), (1, 0.1, 0.1), (1, 0, 0), (0.9, 0.2, 0.2))),
+)
 
 
 def discrete(kind: str, rng: np.random.Generator, n: int) -> Floats:

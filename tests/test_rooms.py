@@ -227,20 +227,20 @@ LINES = {
     "donors": 2270,
     "engines": 11020,
     "losses": 1454,
-    "page": 4275,
-    "passes": 4870,
-    "plots": 4790,
+    "page": 4360,
+    "passes": 4820,
+    "plots": 4860,
     "refits": 725,
-    "results": 9675,
+    "results": 10105,
     "rows": 1631,
     "shapley": 4300,
     "sklearn": 615,
     "tables": 4030,
-    "uncertainty": 3230,
-    "verbs": 2870,
+    "uncertainty": 3265,
+    "verbs": 3340,
 }
-FILES = {"black box": 36, "forest": 50, "Shapley of boosting": 54, "by walks": 53, "report": 123}  # that a call visits
-PUBLIC_NAMES = 29
+FILES = {"black box": 36, "forest": 49, "Shapley of boosting": 52, "by walks": 50, "report": 126}  # that a call visits
+PUBLIC_NAMES = 30
 PRIVATE_IMPORTS = 0  # of numba's compiler and llvmlite's internals
 
 

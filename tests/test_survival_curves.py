@@ -7,7 +7,8 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from losslens.survival_curves import SurvivalCurves, has_survival_curves
+from losslens.models import has_survival_curves
+from losslens.survival_curves import SurvivalCurves
 from survival_models import Weibull, censored_rows
 
 TIMES = np.array([0.0, 0.1, 0.5, 3.0, 3.2, 11.0])

@@ -11,6 +11,7 @@ from losslens.verbs.blocks import feature_groups
 from losslens.verbs.compare import compare
 from losslens.verbs.conditional import conditional_predictive_impact
 from losslens.verbs.features import feature_effect, feature_importance
+from losslens.verbs.good_models import good_models
 from losslens.verbs.interactions import pair_interactions
 from losslens.verbs.plan import plan
 from losslens.verbs.refits import (
@@ -42,6 +43,7 @@ __all__ = [
     "feature_groups",
     "feature_importance",
     "feature_importance_cv",
+    "good_models",
     "leave_one_covariate_out",
     "load",
     "losses",

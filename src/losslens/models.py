@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.losses import LARGEST, TOO_LARGE, Response
-from losslens.survival_curves import SurvivalCurves, has_survival_curves
+from losslens.survival_curves import SurvivalCurves
 from losslens.tables.arrays import masked_rows
 from losslens.tables.frames import Batch, Table, texts_of
 from losslens.tables.row_labels import row_name
@@ -115,6 +115,11 @@ def _other_methods(model: Any) -> str:
         f", which has {some}: pass a function of a table that returns one number a row, such as "
         f"model=lambda X: model.{first}(X), and name loss="
     )
+
+
+def has_survival_curves(model: Any) -> bool:
+    """Whether this is a survival model, or a search for one, with scikit-survival's method for curves."""
+    return hasattr(getattr(model, "best_estimator_", model), "predict_survival_function")
 
 
 def takes_texts(model: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Survival curves of fitted models at the times of a grid; models are recognised by their methods."""
+"""Survival curves of fitted models at the times of a grid."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ from losslens.typing import Floats
 CELLS = 1 << 22  # numbers of curves at a time: a forest gives them at all times of its training data
 
 
-def has_survival_curves(model: Any) -> bool:
-    """Whether this is a survival model, with scikit-survival's method for curves."""
-    return hasattr(_fitted(model), "predict_survival_function")
-
-
 @dataclass(frozen=True, eq=False)
 class SurvivalCurves:
     """S(t | x) of a fitted survival model at these times, as a function of a table.
@@ -32,7 +27,7 @@ class SurvivalCurves:
 
     def __call__(self, table: Any) -> Floats:
         """The curves, (n, len(times))."""
-        model = _fitted(self.model)
+        model = getattr(self.model, "best_estimator_", self.model)  # of a search
         if (own := _own_times(model)) is None:
             return np.array([function(self.times) for function in model.predict_survival_function(table)])
         if self.times[-1] > own[-1]:
@@ -57,11 +52,6 @@ def _parts(table: Any, rows: int) -> Iterator[Any]:
     for start in range(0, len(frame), rows):
         part = frame if len(frame) <= rows else frame[start : start + rows]
         yield nw.to_native(part, pass_through=True)
-
-
-def _fitted(model: Any) -> Any:
-    """The best model of a search, or the model itself."""
-    return getattr(model, "best_estimator_", model)
 
 
 def _last(model: Any) -> Any:

@@ -371,6 +371,15 @@ def test_warmup_without_a_folder_says_how_to_name_one(monkeypatch):
     assert "set the environment variable NUMBA_CACHE_DIR" in result.stderr
 
 
+def test_what_good_models_need():
+    good = json.loads(ask("compare", *LINEAR, "--models", "near=near.skops", "--good", "--json").stdout)
+    assert good["best"] in good["good"]
+    assert {row["need"] for row in good["result"]} <= {"always", "never", "sometimes", "can't tell"}
+    assert "Good models:" in ask("compare", *LINEAR, "--models", "near=near.skops", "--good", "--group", "g=a,b").stdout
+    refused = ask("compare", *LINEAR, "--models", "near=near.skops", "--good", "--shapley", code=2)
+    assert "leave out --data, --fail-if and --shapley" in refused.stderr
+
+
 COMMANDS = ("importance", "curves", "shapley", "segments", "compare", "plan", "report")
 
 

@@ -117,6 +117,7 @@ def level(s):
 FITS = {
     "model": lambda s: s.model,
     "models": lambda s: {"one": s.model, "other": s.model},
+    "within": one_of(0.0, 0.01, 0.5), "margin": one_of(0.0, 0.02), "train": lambda s: None,
     "estimator": learner,
     "learner": learner,
     "forest": lambda s: fitted("forest", s.task, s.p, s.classes),

@@ -14,6 +14,7 @@ from sklearn.metrics import accuracy_score
 import losslens as ll
 from browser import value
 from losslens.page.baseline import baseline
+from losslens.page.blocks import GoingTogether
 from losslens.page.opening import question
 from losslens.page.plain_error import PlainError, leading, plain_kind
 from losslens.page.ranking import Ranking
@@ -36,11 +37,11 @@ def explained(model: Any = model, X: Any = X, y: Any = Y, loss: Any = "squared_e
     return ll.feature_importance(model, X, y, loss=loss, random_state=0, **options)
 
 
-def said(*imps: Any, target: str = "height", n_given: int | None = None, columns: Any = None) -> list[str]:
+def said(*imps: Any, target: str = "height", n_given: int | None = None, blocks: Any = None) -> list[str]:
     models = {f"m{k}" if k else "this model": imp for k, imp in enumerate(imps)}
     first, n = imps[0], len(imps[0]._first.at)
     ranking = Ranking.of(first, first.extrapolation, baseline(first))
-    made = words(models, {}, ranking, (np.nan, np.nan), n_given or n, columns or {}, target)
+    made = words(models, {}, ranking, (np.nan, np.nan), n_given or n, blocks, target)
     found: list[str] = made["opening"]
     assert len(found) == 3
     return found
@@ -196,12 +197,8 @@ def test_no_single_feature_is_not_nothing() -> None:
 def test_related_features_and_rows_unlike_real_ones_are_a_reason_for_care() -> None:
     tied = np.column_stack([X[:, 0], X[:, 0] + 0.05 * X[:, 1], X[:, 2]])
     imp = explained(lambda X: X[:, 0] + X[:, 1] + X[:, 2], X=tied, y=tied.sum(axis=1) + Y / 9)
-    columns = {f"x{j}": tied[:, j] for j in range(3)}
-    start = "x0 and x1 go together in the data: rows with one of them shuffled alone may be unlike any real row"
-    assert said(imp, columns=columns)[2].startswith(start)
-    assert said(imp, columns=columns | {"x2": -tied[:, 0]})[2].startswith(
-        start.replace("data:", "data, as do other pairs:")
-    )
+    blocks = GoingTogether(imp.together(lambda X: X[:, 0] + X[:, 1] + X[:, 2], tied, tied.sum(axis=1) + Y / 9))
+    assert said(imp, blocks=blocks)[2].startswith("Shuffled together, x0 and x1 raise the error to ")
     assert said(imp)[2].startswith("Shuffling makes rows that hardly occur, on which the numbers rest in part: x")
     share = imp.extrapolation["x1"].percent
     assert f" (which makes {share} of the rows unlike any real one), its" in said(imp)[1]
@@ -211,7 +208,7 @@ def test_related_features_and_rows_unlike_real_ones_are_a_reason_for_care() -> N
 
 def test_long_names_are_cut() -> None:
     long = pd.DataFrame(X, columns=[f"{'long ' * 60}{j}" for j in range(4)])
-    found = said(explained(X=long), target="target " * 50, columns=dict.fromkeys(long, X[:, 0]))
+    found = said(explained(X=long), target="target " * 50)
     assert max(len(text) for text in found) < 330
     assert "…ong long long long long long long 0: when long" in found[1]
 

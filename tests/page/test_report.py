@@ -253,7 +253,7 @@ def test_features_that_go_together_are_named():
     X = np.random.default_rng(0).normal(size=(120, 2))
     X = np.column_stack([X, X[:, 0] + 0.1 * X[:, 1]])
     said = ll.report(lambda X: X[:, 0], X, X[:, 0], loss="squared_error", shapley=False).summary["words"]["careful"]
-    assert any("x0 and x2 go together" in text for text in said)
+    assert any("Shuffled together, x0 and x2 raise the error to" in text for text in said)
 
 
 # Rows, models, kinds.

@@ -77,7 +77,7 @@ def test_an_additive_model_is_never_said_to_combine_features() -> None:
 def test_true_sentences_are_told() -> None:
     """Each of these on one data set of the kind at least: a page that says nothing is never wrong."""
     expected = {
-        "additive": ("related", "hardly_occurring", "headline", "uncertain"),
+        "additive": ("goes_together", "hardly_occurring", "headline", "uncertain"),
         "skewed": ("leads_surely", "surely_matter", "largest_shares"),
         "interacting": ("surely_matter", "leads_here"),
         "null": ("unused", "uncertain", "no_better"),

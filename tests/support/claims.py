@@ -554,7 +554,8 @@ TRUTHS: dict[str, Truth] = {
     "no_single_feature": _no_single_feature,
     "leads_here": _leads_here,
     "no_better": _no_better,
-    "related": lambda case, text: frozenset(named(text)) in case.kind.dependent,
+    # The dependent features of these kinds are added: together they matter more than the sum.
+    "goes_together": lambda case, text: bool(case.kind.dependent) and not re.search("cancel|overlap|add little", text),
     "hardly_occurring": _tied,
     "unlike_real_rows": lambda case, text: "unlike any real one" not in text or _tied(case, text),
     "headline": _headline,

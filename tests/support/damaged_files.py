@@ -67,6 +67,7 @@ def saved():
         "permuted": ll.permuted_target_test(LinearRegression(), numbers, y, cv=2, permutations=5, random_state=0),
         "left out": ll.leave_one_covariate_out(LinearRegression(), numbers, y, cv=2, random_state=0),
         "compared": ll.compare({"one": predict, "two": lambda X: X["a"] * 1.5}, X, y, shapley=True, **explain),
+        "good": ll.good_models({"one": predict, "two": lambda X: X["a"] * 1.5}, X, y, **explain),
         "moved": ll.compare(predict, {"a": X[:12], "b": X[12:]}, {"a": y[:12], "b": y[12:]}, shapley=False, **explain),
         "regions": imp.regions(X, target="importance", random_state=0, permutations=19),
         "far": imp.extrapolation,

@@ -103,4 +103,5 @@ def learners(X, predict):
             predict, X, y, lambda X, columns, rng: X.iloc[rng.permutation(len(X))], loss="squared_error"
         ),
         ll.compare({"one": predict, "other": lambda X: predict(X) / 2}, X, y, loss="squared_error", shapley=False),
+        ll.good_models({"one": predict, "other": lambda X: 0.9 * predict(X)}, X, y, loss="squared_error", within=0.5),
     ]

@@ -62,7 +62,7 @@ def made(
             "columns": columns, "y": y, "index": np.arange(n) * 2, "weight": weight,
             "models": [{"prediction": _f(X, m), "label": None, "loss": (y - _f(X, m)) ** 2} for m in range(models)],
         },
-        "features": features, "interactions": None, "rows": None, "clusters": None,
+        "features": features, "blocks": None, "interactions": None, "rows": None, "clusters": None,
     })  # fmt: skip
     summary.exact = {feature["name"]: feature.pop("exact") for feature in features}
     return summary

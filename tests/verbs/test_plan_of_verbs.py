@@ -63,6 +63,7 @@ CALLS = {
     ll.pair_interactions: (Counting(), X, Y, LOSS),
     ll.conditional_predictive_impact: (Counting(), X, Y, {"sampler": shuffled} | LOSS),
     ll.compare: ({"a": Counting(), "b": LinearRegression().fit(X, Y)}, X, Y, LOSS),
+    ll.good_models: ((LinearRegression(), 3), X, Y, LOSS),
     ll.report: (Counting(), X, Y, LOSS),
     ll.weak_segments: (Counting(), X, Y, LOSS),
     ll.feature_importance_cv: (LinearRegression(), X, Y, {"cv": 3}),

@@ -134,7 +134,7 @@ def segments(args: Arguments) -> Output:
     return Output([in_full(table)], notes, [*notes, *table.notes], records(weak.to_frame()), facts, weak)
 
 
-@takes(ll.compare, *SOURCE, "models", "more_data", "shapley", "fail_if", "strict", *TABLE, "junit", "save")
+@takes(ll.compare, *SOURCE, "models", "more_data", "good", "shapley", "fail_if", "strict", *TABLE, "junit", "save")
 def compare(args: Arguments) -> Output:
     """Put models, or sets of rows, side by side.
 
@@ -153,6 +153,8 @@ def compare(args: Arguments) -> Output:
         raise ValueError("--strict and --junit are about conditions: add --fail-if")
     if args.junit is not None:
         check_writable(args.junit)
+    if args.good:
+        return _good(args, models, one)
     args = replace(args, shapley=args.shapley or needs_shares(conditions))
     comparison = ll.compare(
         next(iter(models.values())) if several else models,
@@ -174,6 +176,16 @@ def compare(args: Arguments) -> Output:
     failing = ("fails", "cannot tell") if args.strict else ("fails",)
     code = CONDITION_HOLDS if any(one.outcome in failing for one in verdicts) else 0
     return Output(texts, notes, notes, records(comparison.to_frame()), facts, comparison, code)
+
+
+def _good(args: Arguments, models: dict[str, Any], rows: LoadedRows) -> Output:
+    """What good models need, in place of the models side by side."""
+    if args.more_data or args.fail_if or args.shapley:
+        raise ValueError("--good is about models on the same rows: leave out --data, --fail-if and --shapley")
+    good = ll.good_models(models, rows.X, rows.y, **options_for(ll.good_models, args, sample_weight=rows.weight))
+    table, notes = good._table(), sampled(rows)
+    facts = {"loss": good.title, "good": list(good.good), "best": good.best, "margin": good.least}
+    return Output([in_full(table)], notes, [*notes, *table.notes], records(good.to_frame()), facts, good)
 
 
 @takes(ll.shapley_importance, *SOURCE, "local", "verb", *TABLE)

@@ -132,6 +132,9 @@ class Arguments:
         ASK, f"Exit with code 3 where this surely holds of another model; repeatable: {GRAMMAR}.", "CONDITION"
     )
     strict: bool = _flag(ASK, "Fail also where the rows can't tell.", "--strict")
+    good: bool = _flag(
+        ASK, "How important each feature is to all models that predict about as well as the best.", "--good"
+    )
     # the run
     jobs: int | None = _option(RUN, "Threads; -1: all cores.", "N")
     memory: str = _option(RUN, "Maximal memory; default '1 GiB'.", "SIZE", default="1 GiB")

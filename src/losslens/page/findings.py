@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from losslens.page.blocks import GoingTogether
 from losslens.page.cells import PackedGrid
 from losslens.page.labels import condition_of
 from losslens.page.plain_error import PlainError
@@ -41,6 +42,7 @@ class Findings:
     where_how: str  # which features were not searched
     weak: WeakSegments | None = None  # where the model is worst
     weak_how: str = ""  # which columns and rows were not searched
+    blocks: GoingTogether = GoingTogether()  # features that go together
 
 
 def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> dict[str, Any] | None:

@@ -24,7 +24,6 @@ from losslens.uncertainty.inference import Estimates, adjusted
 
 TESTED = "one-sided tests at 5%, Holm"
 OTHERS = 3  # features or models that a sentence names beside the first
-FAR = 0.3  # share of replaced rows unlike real ones from which on it is said wherever the importance is
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +45,7 @@ class Ranking:
     ) -> Self:
         """The ranking of a result."""
         found = {} if far is None else far
-        large = {name: one.percent for name, one in found.items() if one.warns and one.share >= FAR}
+        large = {name: one.percent for name, one in found.items() if one.remark}
         unused = unused_features(model)
         return cls(
             tuple(one.name for one in model._ranked), {one.name: one.pfi for one in model._ranked}, plain(model),

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from losslens.page import sizes
 from losslens.page.baseline import baseline
+from losslens.page.blocks import going_together_dict
 from losslens.page.cells import PackedGrid, grid_of, low_rank, low_rank_effect, measured_on, width_errors
 from losslens.page.compared import compared
 from losslens.page.expressions import expressions, literals, rows_in_python
@@ -84,7 +85,6 @@ def summarise(
     first = next(iter(models.values()))
     target = target_dict(shown.target_name, first._first)
     table = _table(shown, models, target)
-    numbers = {c["name"]: c["values"] for c in table["columns"] if c["kind"] in ("number", "integer")}
     heads = [_model(name, importances, shares.get(name)) for name, importances in models.items()]
     ends = (heads[0]["error_low"], heads[0]["error_high"])
     cells = sum(len(one.at) * one.layout.size for one in first.values())
@@ -101,10 +101,9 @@ def summarise(
                 by_feature[one.name] = by_group(each, groups)
     plain = plain_error(first)
     pairs, rows = pairs_dict(findings), rows_dict(findings.rows)
-    numeric = {k: v for k, v in numbers.items() if k in first}
     ranked = next(iter(scores.values()), first)
     ranking = Ranking.of(ranked, first.extrapolation, baseline(ranked))
-    top = words(models, shares, ranking, ends, shown.n_given, numeric, shown.target_name, scores)
+    top = words(models, shares, ranking, ends, shown.n_given, findings.blocks, shown.target_name, scores)
     top["question"] = question(shown.target_name, target["classes"])
     whole = heads[0]["error_none"] and heads[0]["error_none"] - first.error
     top["sentences"] += finding_words(features, pairs, rows, whole)
@@ -139,6 +138,7 @@ def summarise(
         "table": table,
         "python": _python(shown, first._first),
         "features": features,
+        "blocks": going_together_dict(findings.blocks, first),
         "interactions": pairs,
         "rows": rows,
         "clusters": clusters_dict(findings.clusters),

@@ -7,16 +7,15 @@ false; each is tried on simulated data whose truth is the simulation (`benchmark
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations
-from math import factorial
 from typing import Any
 
 import numpy as np
 
 from losslens.page.baseline import SAME, always, no_better
+from losslens.page.blocks import GoingTogether, goes_together
 from losslens.page.labels import cut
 from losslens.page.opening import how_well
-from losslens.page.plain_error import LEADING, LEVEL, plain_error
+from losslens.page.plain_error import LEVEL, plain_error
 from losslens.page.quality import at_the_bound
 from losslens.page.ranking import OTHERS, Ranking, tested_features, what_matters
 from losslens.results.extrapolation import Extrapolations
@@ -25,10 +24,8 @@ from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
 from losslens.text import Sentence, claim, listed, share_in_words
-from losslens.typing import Floats
 from losslens.uncertainty.cautions import sentences
 
-CORRELATED = 0.7  # absolute rank correlation from which on two features are named as correlated
 FEW_ROWS = 100  # with fewer, the page warns of wide intervals
 
 
@@ -38,7 +35,7 @@ def words(
     ranking: Ranking,
     ends: tuple[float, float],
     n_given: int,
-    columns: Mapping[str, Floats],
+    blocks: GoingTogether | None = None,
     target: str = "the target",
     scores: Mapping[str, Scores] | None = None,
 ) -> dict[str, Any]:
@@ -53,8 +50,9 @@ def words(
     )
     computed = [how_importances(first, n_given), *([] if share is None else [how_shares(share)]), about_intervals()]
     careful = [
-        no_better(ranking.baseline, target), at_the_bound(first._first), few_rows(first), related(columns, ranking),
-        hardly_occurring(first.extrapolation), about_training_rows(), only_a_sample(first, n_given),
+        no_better(ranking.baseline, target), at_the_bound(first._first), few_rows(first),
+        goes_together(blocks, first, by_score=bool(scores)), hardly_occurring(first.extrapolation),
+        about_training_rows(), only_a_sample(first, n_given),
     ]  # fmt: skip
     careful += [remark(note) for note in first.notes[1:]]
     careful += [remark(share.clipped_in_words)] if share is not None and share.clipped_in_words else []
@@ -190,24 +188,6 @@ def _doubts_of_shares(share: ShapleyImportance) -> list[Sentence]:
 
 
 @claim(level=LEVEL)
-def related(columns: Mapping[str, Floats], ranking: Ranking) -> str:
-    """Columns with a rank correlation of 0.7 or more on these rows that chance does not explain.
-
-    Where a leading feature is one of them, its pair is named first.
-    """
-    pairs = correlated_pairs(columns)
-    if not pairs:
-        return ""
-    place = {name: k for k, name in enumerate(ranking.names[:LEADING])}
-    _, a, b = min(pairs, key=lambda pair: min(place.get(name, LEADING) for name in pair[1:]))
-    others = ", as do other pairs" if len(pairs) > 2 else ", as does another pair" if len(pairs) > 1 else ""
-    return (
-        f"{cut(a)} and {cut(b)} go together in the data{others}: rows with one of them shuffled alone may be "
-        "unlike any real row, and its importance alone is not what the two do together."
-    )
-
-
-@claim(level=LEVEL)
 def hardly_occurring(extrapolations: Extrapolations) -> str:
     """The features that warn: a classifier tells their shuffled rows from real ones, and some of these are far."""
     warned = [extrapolations[name] for name in extrapolations.warned]
@@ -216,29 +196,6 @@ def hardly_occurring(extrapolations: Extrapolations) -> str:
         return ""
     shares = listed([f"{cut(one.name)} {one.percent}" for one in warned], OTHERS)
     return f"Shuffling makes rows that hardly occur, on which the numbers rest in part: {shares} of the shuffled rows."
-
-
-def correlated_pairs(columns: Mapping[str, Floats]) -> list[tuple[float, str, str]]:
-    """Pairs of correlated numeric columns, the strongest first; significantly so, by Bonferroni's correction."""
-    from scipy.stats import rankdata
-
-    varying = [name for name in columns if np.unique(columns[name]).size > 2]
-    pairs, every = [], list(combinations(varying, 2))
-    for first, second in every:
-        present = np.isfinite(columns[first]) & np.isfinite(columns[second])
-        a, b = (rankdata(columns[name][present]) for name in (first, second))
-        value = float(np.corrcoef(a, b)[0, 1]) if present.sum() > 2 and np.ptp(a) and np.ptp(b) else 0.0
-        if abs(value) >= CORRELATED and _by_chance(value, int(present.sum())) <= LEVEL / len(every):
-            pairs.append((value, first, second))
-    return sorted(pairs, key=lambda pair: -abs(pair[0]))
-
-
-def _by_chance(value: float, n: int) -> float:
-    """p-value of a rank correlation: Student's approximation, and no less than that of a perfect order, 2 / n!."""
-    from scipy.stats import t
-
-    left = max(1 - value**2, 1e-300)
-    return max(2 * float(t.sf(abs(value) * np.sqrt((n - 2) / left), n - 2)), 2 / factorial(min(n, 20)))
 
 
 def _capital(text: str) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from losslens import losses
 from losslens.cells.in_common import ROUNDING, SINGLE_ROUNDING, AddingScale, ReplacedPredictions, split
-from losslens.cells.matrix import Means
+from losslens.cells.matrix import Averages
 from losslens.donors.designs import All, Design, Latin
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Question, Subject, all_rows, pose
@@ -153,8 +153,7 @@ def from_cells(
             }
             if layout is None:
                 layout = _layout(next(iter(questions.values())).layout, task.n)
-                mass = _CellWeights(layout, task.sample)
-            sums |= {(a, b): [_PairSums(quantities, mass) for _ in task.losses] for a, b, _ in turn}
+            sums |= {(a, b): [_PairSums(quantities, layout, task.sample) for _ in task.losses] for a, b, _ in turn}
             for rows, own, cells, count in _predicted(task, questions, engines, tick):
                 total += count
                 samples = samples or blank(task.sample, own, task.losses)
@@ -201,7 +200,7 @@ def _turns(
         more = [*turn, pair]
         cells = budget.cell_bytes * sum(width[name] for name in _features(more))
         fits = FEWEST_ROWS * cells <= budget.memory // PART_SHARE
-        fits &= 16 * quantities * n * len(more) <= budget.memory // SUMS_SHARE
+        fits &= 64 * quantities * n * len(more) <= budget.memory // SUMS_SHARE
         if turn and not fits:
             yield turn
             more = [pair]
@@ -212,7 +211,7 @@ def _turns(
 def _layout(layout: Layout, n: int) -> Layout:
     """One column of cells a donor, not a value: these differ between features."""
     if isinstance(layout, OwnDonors):
-        return layout
+        return replace(layout, place=all_rows(n), size=n)
     return CommonGrid(all_rows(n), all_rows(n), n, layout.leaves_out_own)
 
 
@@ -252,7 +251,7 @@ def _add(
         for a, b, both in turn:
             pair_sums = sums[a, b][k]
             pair_sums.compared += size[a] + size[b] + size[both]
-            for some in chunks(rows, pair_sums.mass.layout.width):
+            for some in chunks(rows, pair_sums.layout.width):
                 first, second, together = (
                     _by_donor(changes[name][some], questions[name].layout) for name in (a, b, both)
                 )
@@ -273,79 +272,28 @@ def _by_donor(cells: NDArray[Any], layout: Layout) -> NDArray[Any]:
     return cells if isinstance(layout, OwnDonors) else cells[:, layout.own]
 
 
-class _CellWeights:
-    """Weights of the cells, common to all pairs."""
-
-    def __init__(self, layout: Layout, sample: Sample) -> None:
-        self.layout, self.sample, weight = layout, sample, sample.weight
-        if isinstance(layout, OwnDonors):
-            self.row, self.donor = np.zeros(sample.n), np.zeros(sample.n)
-            for some in chunks(all_rows(sample.n), layout.width):
-                donors, donor_weight = self.donor_weights(all_rows(sample.n)[some])
-                self.row[some] = donor_weight.sum(axis=1)
-                self.donor += np.bincount(donors.ravel(), (weight[some][:, None] * donor_weight).ravel(), sample.n)
-        else:
-            # The weight of the donors of a row: all, or all but itself or its group.
-            donor_mass = 1 - (weight if layout.leaves_out_own else np.zeros(sample.n))
-            if sample.block is not None:
-                donor_mass = 1 - np.bincount(sample.block, weight).astype(float)[sample.block]
-            self.row = np.where(donor_mass > 1e-12, donor_mass, 0.0)
-            self.donor = weight * self.row
-
-    def donor_weights(self, rows: Indices) -> tuple[Indices, Floats]:
-        """The donors of these rows and their weights in the mean of each row; an omitted cell has weight 0."""
-        assert isinstance(self.layout, OwnDonors)
-        donors = self.layout.donors[rows]
-        return np.where(donors < 0, 0, donors), self.layout.weights(self.sample, rows, donors)
-
-
 class _PairSums:
-    """Sums of the cells of one pair, of each quantity: over the donors of a row and over the rows of a donor."""
+    """Running means over the cells of one pair, of each quantity."""
 
-    def __init__(self, names: Sequence[str], mass: _CellWeights) -> None:
-        n = len(mass.row)
-        self.names, self.mass = list(names), mass
-        self.row, self.donor, self.square = np.zeros((len(names), n)), np.zeros((len(names), n)), np.zeros(len(names))
+    def __init__(self, names: Sequence[str], layout: Layout, sample: Sample) -> None:
+        self.layout = layout
+        self.means = {name: Averages(layout, sample) for name in names}
         self.compared = 0.0  # the mean absolute changes that the total is a sum of
 
-    def add(self, rows: Indices, quantities: dict[str, Floats]) -> None:
+    def add(self, rows: Indices, quantities: Mapping[str, Floats]) -> None:
         """All cells of these rows; each row is added once."""
-        layout, sample = self.mass.layout, self.mass.sample
-        weight = sample.weight[rows]
-        if isinstance(layout, OwnDonors):
-            donors, donor_weight = self.mass.donor_weights(rows)
-            cell_weight = weight[:, None] * donor_weight
-        elif sample.block is not None:
-            other_group = sample.block[rows][:, None] != sample.block
         for name, cells in quantities.items():
-            q = self.names.index(name)
-            if isinstance(layout, OwnDonors):
-                self.row[q, rows] = (donor_weight * cells).sum(axis=1)
-                self.donor[q] += np.bincount(donors.ravel(), (cell_weight * cells).ravel(), sample.n)
-                self.square[q] += float(np.sum(cell_weight * cells * cells))
-            else:
-                counted = cells if sample.block is None else cells * other_group
-                self.row[q, rows] = counted @ sample.weight
-                self.donor[q] += sample.weight * (weight @ counted)
+            self.means[name].add(rows, None, cells)
 
     def mean(self, name: str, sample: Sample) -> PairMean:
         """The mean of a quantity, and its standard error from the influence of each row in both roles."""
-        q, mass, layout = self.names.index(name), self.mass, self.mass.layout
-        total = float(mass.donor.sum())
-        with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: a row without donors, or a donor without rows
-            means = Means(
-                local=self.row[q] / mass.row,
-                mass=mass.row * sample.weight,
-                caused=np.where(mass.donor > 0, self.donor[q] / mass.donor, 0.0),
-                donor_weight=mass.donor / total,
-                square=float(self.square[q] / total),
-            )
-        value, at = means.pfi, all_rows(sample.n)
-        unbiased = value
-        if sample.block is None and not layout.leaves_out_own:
+        at = all_rows(sample.n)
+        means = self.means[name].finish(at)
+        value = unbiased = means.pfi
+        if sample.block is None and not self.layout.leaves_out_own:
             unbiased = value / sample.others_share(at, means.mass)
         try:
-            moved = influence(means, layout, sample, at)
+            moved = influence(means, self.layout, sample, at)
         except ValueError as error:
             return PairMean(value, unbiased, absent=str(error))
         result = PairMean(value, unbiased, moved.std_error, moved.skewness)

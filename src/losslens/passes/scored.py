@@ -23,7 +23,7 @@ from losslens.donors.questions import Question, Subject, pose
 from losslens.engines.blackbox import UNSTEADY
 from losslens.engines.choice import CHECKED
 from losslens.losses import Loss, as_scorer, is_scorer, squared_error
-from losslens.models import Model
+from losslens.models import Model, has_survival_curves
 from losslens.passes import step_curves
 from losslens.passes.scorers import ScorerMethod, metric_of
 from losslens.passes.task import FeatureDesign, Options, Task, default_loss, prepare
@@ -34,7 +34,6 @@ from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.mean_scores import MEAN_SCORES, MeanScore, Scale
 from losslens.results.scores import FeatureScore, Scores
-from losslens.survival_curves import has_survival_curves
 from losslens.tables import checks
 from losslens.tables.frames import Table, as_table
 from losslens.tables.frozen import deferred

@@ -33,9 +33,8 @@ from losslens.losses import (
     for_outputs,
 )
 from losslens.losses import resolve as resolve_loss
-from losslens.models import Model, Responder, as_model, one_output
+from losslens.models import Model, Responder, as_model, has_survival_curves, one_output
 from losslens.passes.memory import Budget
-from losslens.survival_curves import has_survival_curves
 from losslens.tables import checks, loading
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.columns import is_missing

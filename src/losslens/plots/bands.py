@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
 
 from losslens.plots import canvas
 from losslens.plots.canvas import BAND, COLOURS, DASHED, INK, LOOKS, PALE
@@ -17,10 +18,12 @@ from losslens.plots.scale import scale as scale_of
 from losslens.plots.wording import labels as short_labels
 from losslens.plots.wording import number, some_of
 from losslens.results.over_time import FROM_ALL, OverTime
+from losslens.results.sufficient import Sufficient
 from losslens.typing import Floats, Indices
 
 MOST = 5  # features: bands of more would hide each other
 SURE = 0.05  # p, adjusted for the features, up to which a step is marked
+LOWEST = 0.25  # of the gain over a constant: how far below 0 shares are drawn
 REACH = 1.0  # the axis extends at most so many ranges of the lines beyond them
 
 
@@ -41,6 +44,33 @@ def plot_over_time(result: OverTime, ax: Axes | None, look: Look) -> Axes:
         notes.insert(0, "the axis is cut: bands run beyond it")
     dress_curves(ax, places, "time", f"importance: increase in {result.title}", limits)
     canvas.caption(ax, notes)
+    return ax
+
+
+def plot_sufficient(result: Sufficient, ax: Axes | None, look: Look) -> Axes:
+    """The share kept as features leave, from all of them to none, with the point at which they are still enough."""
+    names, p = name_features(look.labels, result.features), len(result.features)
+    (fill,) = colours(look.colors, ["kept"], COLOURS, "line", ["kept"])
+    ax = canvas.new_axes() if ax is None else ax
+    low, high = (np.append(1.0, ends) for ends in result.kept.intervals())
+    at, value = np.arange(p + 1), np.append(1.0, result.kept.value)
+    ax.fill_between(at, low, high, color=fill, alpha=0.22, linewidth=0, gid=BAND, label="95% intervals")
+    ax.plot(at, value, "o-", color=fill, markersize=4.5, linewidth=1.8, label="kept, on rows that did not choose")
+    ax.plot(at[1:], result.chosen, color=PALE, linewidth=1.2, label="on the rows that chose")
+    ax.axhline(result.keep, label=f"{result.keep:.0%}, to be kept", **DASHED)
+    ax.axvline(result.count, color=PALE, linewidth=1.2, linestyle=":")
+    ticks = [f"all {p}", *(f"− {name}" for name in short_labels(names.all(result.features), 18))]
+    ax.set_xticks(at, ticks, rotation=90 if p > 4 else 0)
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.set_ylim(max(float(np.min(value)), -LOWEST) - 0.05, max(1.05, float(np.max(value)) + 0.05))
+    ax.set_xlabel("features leave, from left to right")
+    ax.set_ylabel("share of the gain over a constant")
+    canvas.plain_frame(ax)
+    canvas.make_room(ax, 0.0, canvas.legend(ax))
+    cut = ["the axis is cut: with nothing left the error is larger than that of the constant"] * bool(
+        value[-1] < -LOWEST
+    )
+    canvas.caption(ax, [f"dotted: {len(result.enough)} of {p} features are left, and enough", *cut])
     return ax
 
 

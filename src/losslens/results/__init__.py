@@ -9,6 +9,7 @@ from losslens.results.comparison import Comparison
 from losslens.results.effects import Effects, FeatureEffect
 from losslens.results.extrapolation import Extrapolation, Extrapolations
 from losslens.results.gap import Gap
+from losslens.results.good_models import GoodModels, ImportanceRange
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
@@ -26,6 +27,7 @@ from losslens.results.segments import Segment, WeakSegments
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import ShapleyCurve
 from losslens.results.shapley_effect import ShapleyEffect
+from losslens.results.sufficient import Sufficient
 from losslens.results.time_blocks import TimeBlocks
 from losslens.results.together import Block, Together
 
@@ -42,6 +44,8 @@ __all__ = [
     "FeatureImportance",
     "FeatureScore",
     "Gap",
+    "GoodModels",
+    "ImportanceRange",
     "Importances",
     "Interactions",
     "LeftOut",
@@ -60,6 +64,7 @@ __all__ = [
     "ShapleyCurve",
     "ShapleyEffect",
     "ShapleyImportance",
+    "Sufficient",
     "TimeBlocks",
     "Together",
     "WeakSegments",

@@ -22,6 +22,7 @@ from losslens.results.one_number import NUMBERS, numbers_of, together
 from losslens.results.outputs import Outputs
 from losslens.results.over_time import OverTime, over_time
 from losslens.results.regions import Regions, RegionTarget
+from losslens.results.sufficient import Sufficient
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else, why_not
 from losslens.results.together import Together
 from losslens.tables.sample import Sample
@@ -271,6 +272,44 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         """
         running = {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress}
         result: Importances = WITH_MODEL["given_others"](self, model, X, y, sampler, features, running)
+        return result
+
+    @brief
+    def sufficient(
+        self, model: Any, X: Any, y: Any, keep: float = 0.98, *, blocks: bool = False, random_state: Any = None,
+        n_jobs: int | None = None, memory: str | int = "1 GiB", progress: bool | None = None,
+    ) -> Sufficient:  # fmt: skip
+        """Which features are enough for this model: they leave one by one, the cheapest to miss first.
+
+        The features that have left are replaced together by values of other rows (8 donors for each row, the same for
+        all candidates of a step, p(p + 1)/2 sets in all). One half of the rows chooses the order and how many may
+        leave; the other half, with 32 donors, says how much the rest keeps of what the model gains over the best
+        constant. Scores, files and losses without a best constant are refused. A model that is fitted to these features
+        alone may do better, and features that stand in for each other leave in an order that another half may change.
+
+        Parameters
+        ----------
+        model, X, y
+            The model and the rows of this result; it is checked on some.
+        keep
+            The share of the gain that is to be kept, between 0 and 1.
+        blocks
+            Whether features that go together (`blocks`) leave together.
+        random_state
+            A seed or a NumPy generator, for the halves and the donors.
+        n_jobs, memory, progress
+            As in `feature_importance`.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(400, 4))
+        >>> f = lambda X: 2 * X[:, 1] + X[:, 3]
+        >>> ll.feature_importance(f, X, f(X), loss="squared_error").sufficient(f, X, f(X)).enough
+        ('x3', 'x1')
+        """
+        running = {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress}
+        result: Sufficient = WITH_MODEL["sufficient"](self, model, X, y, keep, blocks, running)
         return result
 
     @cached_property

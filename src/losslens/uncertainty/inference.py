@@ -238,13 +238,30 @@ class Estimates(Frozen):
         A rank is bounded by the numbers of estimates that are significantly larger or smaller, according to
         simultaneous confidence intervals of all differences.
         """
+        low, high = self.differences_at_once(level)
+        rank = 1 + np.argsort(np.argsort(-self.value, kind="stable"), kind="stable")
+        return rank, 1 + np.sum(high < 0, axis=1), len(rank) - np.sum(low > 0, axis=1)
+
+    def differences_at_once(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Low and high ends of all differences, row less column, (p, p): all of them hold with this probability."""
         error = self._difference_errors
         differences = self._centres[:, None] - self._centres
         t = _largest_difference(self.covariance, error, self.freedom, check_level(level))
         down, up = (error * far for far in reach(t, self._difference_skewness))
-        rank = 1 + np.argsort(np.argsort(-self.value, kind="stable"), kind="stable")
-        best, worst = 1 + np.sum(differences + up < 0, axis=1), len(rank) - np.sum(differences - down > 0, axis=1)
-        return rank, best, worst
+        return differences - down, differences + up
+
+    def at_once(self, quantile: float) -> tuple[Floats, Floats]:
+        """Low and high ends that reach this quantile of the largest error of several numbers (`largest_error`)."""
+        ends = []
+        for value, centre, error, _, skewness in self._each:
+            down, up = reach(quantile, skewness)
+            ends.append(around(value, centre, (centre - error * float(down), centre + error * float(up))))
+        low, high = np.array(ends).T
+        return low, high
+
+    def above(self, bound: float) -> Floats:
+        """p-values of the hypothesis that a number is at most this bound, (p,)."""
+        return np.array([p_value(c - bound, e, units, a) for _, c, e, units, a in self._each])
 
     def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Low and high ends of the confidence intervals, each at this level."""
@@ -491,6 +508,22 @@ def cubed_differences(moved: Floats) -> Floats:
 def cross_products(moved: Floats, factor: float = 1.0) -> Floats:
     """Sums over rows of the products of every two columns, times a factor, (p, p)."""
     return np.asarray(moved.T @ moved if factor == 1 else factor * moved.T @ moved)
+
+
+@one_thread()
+def largest_error(influences: Sequence[Influence], freedom: float, level: float) -> float:
+    """The quantile of the largest absolute error of several numbers, in standard errors: a multivariate t, simulated.
+
+    Their correlations are those of the influences; numbers without an error are left out.
+    """
+    rng = np.random.default_rng(20180417)
+    moved = np.stack([one.moved for one in influences if one.std_error > 0] or [np.ones(1)], axis=1)
+    root = np.linalg.qr(moved / np.sqrt(np.square(moved).sum(axis=0)), mode="r")
+    largest = []
+    for _ in range(DRAWS // BATCH):
+        drawn = np.abs(rng.normal(size=(BATCH, len(root))) @ root).max(axis=1)
+        largest.append(drawn / np.sqrt(rng.chisquare(freedom, size=BATCH) / freedom))
+    return float(np.quantile(np.concatenate(largest), check_level(level)))
 
 
 @one_thread()

@@ -48,6 +48,7 @@ from losslens.verbs.blocks import feature_groups
 from losslens.verbs.compare import checked_cases, compare, options_of_each
 from losslens.verbs.conditional import checked_task, conditional_predictive_impact
 from losslens.verbs.features import feature_effect, feature_importance
+from losslens.verbs.good_models import Candidates, candidates, check_shares, good_models
 from losslens.verbs.interactions import chosen_pairs, pair_interactions
 from losslens.verbs.report import affordable_pairs, checked_report, report
 from losslens.verbs.running import in_own_words, refuse_foreign
@@ -489,6 +490,26 @@ def _refits(verb: Callable[..., Any], estimator: Any, X: Any, y: Any, arguments:
     return _sum({"explanations": explained}, [fitting], fits=fits)
 
 
+def _good_models(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
+    """As a comparison; of candidates to fit, so many fits and explanations as those of the first."""
+    check_shares(arguments["within"], arguments["margin"])
+    options, loss = picked(Options, arguments), arguments["loss"]
+    given, fitted = candidates(models, X, y, arguments["train"], loss, options), list[Any]()
+    if not isinstance(given, Candidates):
+        return _compared(given, X, y, arguments | {"shapley": False})
+
+    def fit(few: Learner) -> None:
+        fitted[:] = [few.fitted(few.splits[0][0], few.y)]
+
+    count, (estimator, rows) = len(given.fits), next(iter(given.fits.values()))
+    seconds = count * len(rows) * _seconds_a_row(replace(given.learner, estimator=estimator), fit)
+    X, y, weight, groups = given.judged
+    of_first = vars(options_of_each(options, count)) | {"loss": loss, "sample_weight": weight, "groups": groups}
+    with here():
+        first = _by_loss(feature_importance, fitted[0], X, y, of_first)
+    return _sum({"importances": _repeated(first, count)}, [Stage("fits", seconds, fits=count)], fits=count)
+
+
 def _seconds_a_row(learner: Learner, fit: Callable[[Learner], Any]) -> float:
     """Seconds of a fit for each of its rows, from fits on more and more rows of the first fold."""
     train, test = learner.splits[0]
@@ -531,7 +552,7 @@ PLANNED: dict[Callable[..., Any], Callable[[Any, Any, Any, Arguments], Plan]] = 
     feature_importance: partial(_by_loss, feature_importance), feature_effect: _effects,
     shapley_importance: partial(_by_loss, shapley_importance),
     shapley_effect: _shapley_effects, pair_interactions: _pairs, conditional_predictive_impact: _conditional,
-    compare: _compared, report: _reported, weak_segments: _weak_segments,
+    compare: _compared, good_models: _good_models, report: _reported, weak_segments: _weak_segments,
     refits.feature_importance_cv: partial(_refits, feature_importance),
     refits.shapley_importance_cv: partial(_refits, shapley_importance),
     refits.permuted_target_test: partial(_refits, feature_importance), refits.leave_one_covariate_out: _left_out,

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.designs import Latin
+from losslens.donors.samplers import Within
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
+from losslens.page.blocks import GoingTogether
 from losslens.page.embedding import EMBEDS, Embed, embedded
 from losslens.page.findings import Findings
 from losslens.page.opening import UNNAMED
@@ -20,6 +22,7 @@ from losslens.page.report import Report
 from losslens.page.summary import ShownModel, summarise
 from losslens.passes.counts import count_importances
 from losslens.passes.task import Options, default_loss, picked, prepare
+from losslens.passes.ways import FIXED_DONORS
 from losslens.progress import bar
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
@@ -37,6 +40,7 @@ from losslens.tables.features import unknown_feature
 from losslens.tables.frames import Table, as_table
 from losslens.tables.leakage import warn_of_target
 from losslens.tables.row_labels import row_names
+from losslens.verbs.blocks import LEADING, given_others, together
 from losslens.verbs.features import importances
 from losslens.verbs.interactions import chosen_pairs, pair_interactions
 from losslens.verbs.running import verb
@@ -317,8 +321,42 @@ def _findings(
     clusters = None if share is None else or_else(lambda: share.clusters(table, random_state=seed), None)
 
     return Findings(
-        pairs, pairs_note, rows, clusters, *_region_finder(table, first), *_weak_segments(table, first, data)
+        pairs,
+        pairs_note,
+        rows,
+        clusters,
+        *_region_finder(table, first),
+        *_weak_segments(table, first, data),
+        _going_together(model, data, first),
     )
+
+
+def _going_together(model: Any, data: ExplainedRows, first: Importances) -> GoingTogether:
+    """Blocks with a leading feature, and the importance given the others of leading features in unreal rows.
+
+    They take no more predictions than the importances did, or `PAIR_PREDICTIONS`, with fewer donors if need be.
+    """
+    leading = [one.name for one in first._ranked[:LEADING]]
+    unreal = [name for name in leading if first[name]._unreal_rows]
+    blocks = {name: some for name, some in first.blocks.items() if {*some} & {*leading}}
+    allowed, n = max(first.n_predictions, PAIR_PREDICTIONS), len(data.y)
+
+    def donors(features: int) -> int:
+        return min(FIXED_DONORS, allowed // max(features, 1) // n)
+
+    while blocks and donors(sum(1 + len(some) for some in blocks.values())) < PAIR_DONORS:
+        blocks.popitem()
+    running = {"random_state": data.options.random_state, "n_jobs": data.options.n_jobs, "memory": data.options.memory,
+               "progress": data.options.progress}  # fmt: skip
+    ask, joint, given = (first, model, data.X, data.y), None, None
+    if blocks:
+        most = donors(sum(1 + len(some) for some in blocks.values()))
+        joint = or_else(lambda: together(*ask, blocks, running, most), None)
+    if unreal and (m := donors(len(unreal))) >= PAIR_DONORS:
+        given = or_else(lambda: given_others(*ask, Within(m=m), unreal, running), None)
+    left = len(first.blocks) - len(joint.blocks if joint is not None else ())
+    how = f"Of {len(first.blocks)} blocks, {left} without a leading feature are left out." if left and joint else ""
+    return GoingTogether(joint, given, how)
 
 
 def _weak_segments(table: Table, first: Importances, data: ExplainedRows) -> tuple[WeakSegments, str]:

@@ -1,0 +1,117 @@
+"""Features that go together: what the page says of their joint importance, and of rows that don't exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from losslens.page.labels import cut
+from losslens.page.plain_error import LEVEL, PlainError, plain
+from losslens.results.importances import Importances
+from losslens.results.one_number import number_of
+from losslens.results.together import Block, Together
+from losslens.text import claim, listed
+
+NAMED = 3  # members of a block that a sentence names
+
+# What follows the joint number: that of one member alone, the most important, or where they are opposed the clearest.
+ENDINGS = {
+    "opposed": ", less than {one} alone ({alone}): their effects cancel",
+    "substitutes": "; the most important of them, {one}, alone {to} {alone}: each can stand in for the others",
+    "more than the sum": "; the most important of them, {one}, alone {to} {alone}: together they matter "
+    "more than their single effects add up to",
+    "one carries it": ", about as much as {one} alone ({alone}): the others add little",
+    "overlapping": ", more than {one} alone ({alone}), and less than their single effects add up to: they overlap",
+    "can't tell": "; {one} alone {to} {alone}",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class GoingTogether:
+    """The blocks of the first model that have a leading feature, and importances given the other columns."""
+
+    together: Together | None = None
+    given: Importances | None = None  # of leading features that are mostly shuffled into unreal rows
+    how: str = ""  # what was computed, or why nothing was
+
+    @property
+    def first(self) -> Block | None:
+        """The block to tell of first: one of which something is sure, and of these the most important."""
+        blocks = [] if self.together is None else list(self.together.blocks.values())
+        return max(blocks, key=lambda one: (one.case != "can't tell", _size(one)), default=None)
+
+
+def _size(block: Block) -> float:
+    return max(block.importance, float(block.largest.value))
+
+
+@claim(level=LEVEL)
+def goes_together(found: GoingTogether | None, first: Importances, *, by_score: bool = False) -> str:
+    """The joint number of the first block, beside that of a member alone, and which case surely holds."""
+    block = None if found is None else found.first
+    if block is None:
+        return ""
+    error = plain(first)
+    assert isinstance(error, PlainError)  # blocks have losses
+    one = block.balanced if block.case == "opposed" else block.largest.name
+    alone, members = block.numbers[one].value, list(block.features)
+    if len(members) > NAMED:  # the most important ones are named
+        members.sort(key=lambda name: -block.numbers[name].value)
+    who = listed([cut(name) for name in members], NAMED - (len(members) > NAMED))
+    ending = ENDINGS[block.case].format(one=cut(one), alone=_text(error, alone), to=f"{_moves(error, alone)}s it to")
+    what = f"{_moves(error, block.importance)} {_number(error, by_score=by_score)} to"
+    return f"Shuffled together, {who} {what} {_text(error, block.importance)}{ending}."
+
+
+def _moves(error: PlainError, pfi: float) -> str:
+    """What shuffling does to the number of the page."""
+    return "raise" if error.after(pfi) >= error.now else "lower"
+
+
+def _number(error: PlainError, *, by_score: bool) -> str:
+    if error.falls or error.kind == "wrong":
+        return "the typical probability of the true class" if error.falls else "the share of wrong answers"
+    if error.kind in ("loss", "times"):
+        return f"the error ({error.title})"
+    return f"the {error.unit}" if by_score else "the error"
+
+
+def _text(error: PlainError, pfi: float) -> str:
+    return f"{error.text(error.after(pfi))}{' times its size' if error.times else ''}"
+
+
+def going_together_dict(found: GoingTogether, first: Importances) -> dict[str, Any] | None:
+    """The section of the page; None where nothing was computed and nothing is to be said."""
+    if found.together is None and found.given is None and not found.how:
+        return None
+    error = plain(first)
+    assert isinstance(error, PlainError)
+    blocks = [] if found.together is None else found.together._ranked
+    block_of = {name: block for block in blocks for name in block.features}
+    return {
+        "how": found.how,
+        "blocks": [_block_dict(block, error) for block in blocks],
+        "unreal": [] if found.given is None else [
+            _unreal_dict(first, name, block_of.get(name), found.given) for name in found.given
+        ],
+    }  # fmt: skip
+
+
+def _block_dict(block: Block, error: PlainError) -> dict[str, Any]:
+    joint, largest = block.numbers[block.name], block.largest
+    return {
+        "features": list(block.features), "text": error.text(error.after(block.importance)),
+        "pfi": block.importance, "low": joint.low, "high": joint.high, "sum": block.sum,
+        "largest": largest.name, "largest_text": error.text(error.after(largest.value)), "largest_pfi": largest.value,
+        "case": block.case, "p": block.p,
+    }  # fmt: skip
+
+
+def _unreal_dict(first: Importances, name: str, block: Block | None, given: Importances) -> dict[str, Any]:
+    one, drawn, far = first[name], given[name], first[name].extrapolation
+    numbers = {key: number_of(drawn, key) for key in ("importance", "low", "high")}
+    return {
+        "name": name, "share": "" if far is None else far.percent, "pfi": one.pfi,
+        "block": None if block is None else block.importance,
+        "given": numbers["importance"], "low": numbers["low"], "high": numbers["high"],
+    }  # fmt: skip
