@@ -227,7 +227,7 @@ LINES = {
     "donors": 2270,
     "engines": 11020,
     "losses": 1454,
-    "page": 4360,
+    "page": 4595,
     "passes": 4820,
     "plots": 4860,
     "refits": 725,

@@ -119,7 +119,7 @@ class Reader:
                     page.remove_listener(event, heard)
             else:
                 page.context.close()
-        assert self.complaints == []
+        assert self.complaints == [], self.complaints
         assert [url for url in self.requests if not url.startswith(self.folder.as_uri())] == []
 
 

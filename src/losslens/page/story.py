@@ -5,6 +5,7 @@ All formats have the same words and pictures; the numbers are those of the repor
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html import escape
 from io import BytesIO, StringIO
@@ -67,7 +68,7 @@ def story_of(summary: dict[str, Any]) -> Story:
     well, matters, *caveat = map(str, words["opening"])
     first, curves = bars["rows"][0], _curves(summary)
     useless = words["opening"][1].claim == no_better.__name__
-    grown = bars["grown"].replace("its ", "this model's ", 1).replace("it ", "this model ", 1)
+    grown = re.sub(r"^its\b", "this model's", re.sub(r"^it\b", "this model", bars["grown"]))
     headline = f"With {cut(first['name'])} shuffled, {grown}" if first["sure"] and not useless else matters
     claims = [matters, *map(_claim, curves)]
     source = f"{summary['title']}; {summary['n_explained']:,} rows; {summary['library']}, {summary['made']}"
@@ -192,9 +193,9 @@ def save_story(summary: dict[str, Any], path: str | Path) -> None:
 
 def _sheet(story: Story, kind: str) -> bytes:
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=A4, layout="constrained")
-    figure.get_layout_engine().set(rect=(0.03, 0.08, 0.92, 0.77))
+    figure = Figure(figsize=A4, layout=ConstrainedLayoutEngine(rect=(0.03, 0.08, 0.92, 0.77)))
     figure.text(0.05, 0.975, fill(story.headline, 62), fontsize=14, weight="bold", va="top", parse_math=False)
     figure.text(0.05, 0.9, fill(story.well, 105), fontsize=10, va="top", parse_math=False)
     axes = figure.subplots(len(story.claims), 1, squeeze=False).flat

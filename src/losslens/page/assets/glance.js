@@ -22,7 +22,7 @@ function panelOf(page, { feature, f, losses, curve, faded }, y, now) {
   const axis = axisOf(feature), [start, end] = axis.words ? [0, 1] : axis.range;
   const sure = axis.shown.filter((v) => finite(losses[v]) && !faded?.[v]);
   const peak = sure.reduce((best, v) => (best === null || losses[v] > losses[best] ? v : best), null);
-  const words = axis.words ? [...axis.shown].sort((a, b) => feature.weights[b] - feature.weights[a]).slice(0, MOST_WORDS).sort((a, b) => a - b) : [];
+  const words = axis.words ? axis.shown.filter((v) => finite(losses[v])).sort((a, b) => feature.weights[b] - feature.weights[a]).slice(0, MOST_WORDS).sort((a, b) => a - b) : [];
   if (axis.words && peak !== null && !words.includes(peak)) words[words.length - 1] = peak;
   const x = (v) => (axis.words ? (100 * (words.indexOf(v) + 0.5)) / words.length : (100 * (axis.x[v] - start)) / (end - start || 1));
   const marks = [line("zero strong", 0, 100, y(now), y(now)), ...(axis.words ? words.map((v) => dotAt(x(v), y(curve[v]), faded?.[v])) : curveLines(axis, curve, faded, x, y)), ...footOf(page, feature, axis, words, x)];
