@@ -37,6 +37,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 import losslens as ll
 from benchmarks import coverage_cases as cases
+from benchmarks import score_cases
 from benchmarks.coverage_cases import HEAVY, INTERACTION, LINEAR, REAL, TRAINED, WEAK, Case
 from losslens.uncertainty.block_length import FEWEST_BLOCKS, LONGER
 from losslens.uncertainty.inference import adjusted
@@ -48,7 +49,7 @@ Counted = dict[str, NDArray[np.bool_]]  # by number: what held in one run, or in
 Run = Callable[[int], Counted]  # one seed
 SIZES = (100, 300)
 PERMUTATIONS, SLOW = 39, 200  # of a test by refits; most runs of it
-SLOW_LEARNERS = ("boosting", "forest")
+SLOW_LEARNERS = ("boosting", "small leaves", "forest")
 JUDGED = 200  # runs, for a bar to mean something
 ROUNDING = 1e-9
 DIFFERENCES, RANKS = "differences of two features, paired", "ranks of all features (tied: any of theirs)"
@@ -358,6 +359,7 @@ INFORMATIVE: tuple[tuple[str, Any, str, str], ...] = (
     ("GLM", PoissonRegressor(alpha=1e-3), "counts", "poisson_deviance"),
     ("boosting", HistGradientBoostingRegressor(), "numbers", "squared_error"),
     ("boosting", HistGradientBoostingClassifier(max_iter=50), "classes", "log_loss"),
+    ("small leaves", HistGradientBoostingRegressor(max_iter=40, min_samples_leaf=10), "numbers", "squared_error"),
     ("forest", RandomForestRegressor(50, min_samples_leaf=3), "numbers", "squared_error"),
     ("forest", RandomForestClassifier(50, min_samples_leaf=5), "classes", "log_loss"),
 )  # fmt: skip
@@ -408,14 +410,13 @@ def _good_models(case: cases.ManyModels, n: int, seed: int) -> Counted:
     low, high = found.interval()
     need = np.array(list(found.need.values()))
     stays = np.isin(found.names, found.good)
-    return {
+    return {"  decided": need != "can't tell"} | {
         name: np.atleast_1d(np.any(held))
         for name, held in {
             "a truly good model left out": good & ~stays,
             "range of any feature missed": (low > least + ROUNDING) | (high < most - ROUNDING),
             "any false 'always'": (need == "always") & (least <= margin),
             "any false 'never'": (need == "never") & (most > margin),
-            "  decided": need != "can't tell",
         }.items()
     }  # fmt: skip
 
@@ -499,10 +500,19 @@ def _hidimstat(n: int, seed: int) -> Counted:
 
 
 def scores(runs: int) -> Iterator[Line]:
-    """AUC, whose jackknife leaves out each row, and R2, whose jackknife leaves out blocks; sampled donors."""
+    """Several scores of fitted models, and AUC and R2 of sums, of which more is known; sampled donors."""
+    for case in score_cases.CASES:
+        for name, held in simulate(partial(_score, case, case.model, case.importances), runs).items():
+            yield Line(case.name, name, case.n, held, bar_for(case.n))
     for n in SIZES:
         for name, held in simulate(partial(_scores, n), runs).items():
             yield Line(LINEAR.name, name, n, held, bar_for(n // 3 if "a third" in name else n))
+
+
+def _score(case: score_cases.ScoreCase, model: Any, truth: Any, seed: int) -> Counted:
+    X, y, groups = case.draw(np.random.default_rng(10_000 + seed), case.n)
+    imp = ll.feature_importance(model, X, y, loss=case.score, groups=groups, random_state=seed, progress=False)
+    return {case.score: within(each_end([f.interval() for f in imp.values()]), truth)}
 
 
 def _scores(n: int, seed: int) -> Counted:
@@ -535,12 +545,12 @@ def _scores(n: int, seed: int) -> Counted:
         "the AUC, two models": np.array([bool(scores.low <= auc[0] - less[0] <= scores.high)]),
         "AUC, two models": np.array([bool(one.low <= truth <= one.high) for one, truth in of_models]),
         "AUC, a third of the rows": within(each_end([f.interval() for f in third.values()]), drop),
-        "R2 itself, 25 blocks": np.atleast_1d(
+        "R2 itself": np.atleast_1d(
             within(explained.score_interval(), 1 - (np.sum((beta - b) ** 2) + cases.NOISE**2) / var)
         ),
         "AUC": within(each_end([f.interval() for f in ranked.values()]), drop),
         "AUC, differences": np.array([bool(one.low <= truth <= one.high) for one, truth in apart]),
-        "R2, 25 blocks": within(each_end([f.interval() for f in explained.values()]), LINEAR.pfi / var),
+        "R2": within(each_end([f.interval() for f in explained.values()]), LINEAR.pfi / var),
     }
 
 

@@ -1,8 +1,9 @@
 """How often reports and results say what is not so, and how often what is: sentences on simulated data, counted.
 
 Six kinds of data, whose truth is known: no effect at all; an additive model of correlated features; an interaction;
-lognormal features; twelve rows; one positive row in twenty. `tests/support/claims.py` draws them and knows, for each
-function that makes a sentence (`losslens.text.claim`), when its sentence holds.
+lognormal features; twelve rows; one positive row in twenty. Five more of columns that go together: substitutes, effects
+that cancel, a copy, a sum of two others, a category within another. `tests/support/claims.py` draws them and knows, for
+each function that makes a sentence (`losslens.text.claim`), when its sentence holds.
 
 Bars: a sentence is false on no more data sets than its level says, give or take two errors of the simulation; one
 about the explained rows (level 0) never, nor that an additive model combines features; no page has a sentence that is
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-from tests.support.claims import KINDS, Kind, drawn, false, of_results, sentences, told, unknown
+from tests.support.claims import CORRELATED, KINDS, Kind, drawn, false, of_results, sentences, told, unknown
 
 from benchmarks.coverage import Bar, Counted, Line, print_table, simulate
 from losslens.page.report import Report
@@ -65,7 +66,7 @@ def _one(kind: Kind, seed: int) -> Counted:
 
 def main() -> None:
     """Print the table."""
-    print_table("sentences", __doc__, {kind.name: partial(of_kind, kind) for kind in KINDS})
+    print_table("sentences", __doc__, {kind.name: partial(of_kind, kind) for kind in (*KINDS, *CORRELATED)})
 
 
 if __name__ == "__main__":

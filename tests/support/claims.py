@@ -132,6 +132,51 @@ def _imbalanced_model(X: Any) -> Floats:
     return np.column_stack([1 - p, p])
 
 
+def _substitutes(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    X = _gauss(rng, n)
+    X[:, 1] = X[:, 0] + 0.1 * X[:, 1]
+    return X, X[:, 0] + X[:, 1] + rng.normal(size=n)
+
+
+def _opposed(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    """The model's effects of x0 and x1 cancel, but for what they don't have in common."""
+    X = _gauss(rng, n)
+    X[:, 1] = 0.95 * X[:, 0] + np.sqrt(1 - 0.95**2) * X[:, 1]
+    return X, 2 * X[:, 0] - 2 * X[:, 1] + 0.5 * rng.normal(size=n)
+
+
+def _opposed_model(X: Any) -> Floats:
+    return np.asarray(2 * X[:, 0] - 2 * X[:, 1] + 0.1 * X[:, 2])
+
+
+def _copied(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    X = _gauss(rng, n)
+    X[:, 1] = X[:, 0]
+    return X, 2 * X[:, 0] + rng.normal(size=n)
+
+
+def _summed(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    X = _gauss(rng, n)
+    X[:, 2] = X[:, 0] + X[:, 1]
+    return X, X.sum(axis=1) + rng.normal(size=n)
+
+
+def _sum_model(X: Any) -> Floats:
+    return np.asarray(X[:, 0] + X[:, 1] + X[:, 2])
+
+
+def _nested(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    """Nine towns in three regions: a town says its region."""
+    X = _gauss(rng, n)
+    X[:, 0] = rng.integers(0, 9, n)
+    X[:, 1] = X[:, 0] // 3
+    return X, 0.5 * X[:, 0] + X[:, 1] + rng.normal(size=n)
+
+
+def _nested_model(X: Any) -> Floats:
+    return np.asarray(0.5 * X[:, 0] + X[:, 1] + 0.2 * X[:, 2])
+
+
 FIRST_TWO: Pairs = frozenset({frozenset({"x0", "x1"})})
 X2 = frozenset({"x2"})
 KINDS = (
@@ -142,6 +187,16 @@ KINDS = (
     Kind("tiny", 12, _tiny, _tiny_model, (2, 0.5, 0)),
     # What adds on the logistic scale does not on that of probabilities: either may be said of x0 and x1.
     Kind("imbalanced", 300, _imbalanced, _imbalanced_model, (0.05, 0, 0), "log_loss", X2, FIRST_TWO),
+)
+
+ALL_PAIRS: Pairs = frozenset(frozenset(pair) for pair in (("x0", "x1"), ("x0", "x2"), ("x1", "x2")))
+# Columns that go together. PFI of a term of a linear model that is right is twice its variance, whatever it depends on.
+CORRELATED = (
+    Kind("substitutes", 300, _substitutes, _additive_model, (2, 2.02, 0), dependent=FIRST_TWO),
+    Kind("opposed", 300, _opposed, _opposed_model, (8, 8, 0), dependent=FIRST_TWO),
+    Kind("copied", 300, _copied, _additive_model, (2, 2, 0), dependent=FIRST_TWO),
+    Kind("summed", 300, _summed, _sum_model, (2, 2, 4), dependent=ALL_PAIRS),
+    Kind("nested", 300, _nested, _nested_model, (10 / 3, 4 / 3, 0), dependent=FIRST_TWO),
 )
 
 
