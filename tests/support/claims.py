@@ -368,6 +368,13 @@ def _nothing_matters(case: Case, text: str) -> bool:
     return bool(found.max() <= 1e-12) and ("surely does better" not in text or _beyond_constant(case.kind) < 0)
 
 
+def _goes_together(case: Case, text: str) -> bool:
+    """The dependent features of these kinds are added, and matter more than the sum; but for those that are opposed."""
+    opposed = case.kind.name == "opposed"
+    wrong = "stand in|more than their|overlap|add little" if opposed else "cancel|overlap|add little"
+    return bool(case.kind.dependent) and not re.search(wrong, text)
+
+
 def _surely_matter(case: Case, text: str) -> bool:
     names = named(text) or [f"x{j}" for j in range(3)]
     return all(case.true_pfi(name) > 0 for name in names)
@@ -610,7 +617,7 @@ TRUTHS: dict[str, Truth] = {
     "leads_here": _leads_here,
     "no_better": _no_better,
     # The dependent features of these kinds are added: together they matter more than the sum.
-    "goes_together": lambda case, text: bool(case.kind.dependent) and not re.search("cancel|overlap|add little", text),
+    "goes_together": _goes_together,
     "hardly_occurring": _tied,
     "unlike_real_rows": lambda case, text: "unlike any real one" not in text or _tied(case, text),
     "headline": _headline,
