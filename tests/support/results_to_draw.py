@@ -83,6 +83,7 @@ def results(X):
         effects[X.columns[0]].by(np.arange(len(X)) % 2),
         ll.feature_importance(both, X, np.column_stack([response(X)] * 2), loss="squared_error").outputs,
         *([imp.together(predict, X, response(X), blocks={"b": X.columns[:2]})] if X.shape[1] > 1 else []),
+        *([imp.sufficient(predict, X, response(X), random_state=0)] if X.shape[1] > 1 and len(X) > 20 else []),
         shared.rank_rows(),
         shared.clusters(X, random_state=0),
     ]

@@ -145,18 +145,18 @@ class Rendered:
         """The features that a sentence names, in order."""
         found, features = [], {one["name"] for one in self.ranked}
         for name in self.names:
-            found += [(match.start(), name) for match in re.finditer(_whole(name), text)]
-            text = re.sub(_whole(name), lambda match: "·" * len(match.group()), text)
+            found += [(match.start(), name) for match in re.finditer(_as_a_word(name), text)]
+            text = re.sub(_as_a_word(name), lambda match: "·" * len(match.group()), text)
         return [name for _, name in sorted(found) if name in features]
 
     def numbers(self, text: str) -> set[str]:
         """The numbers in a text that are no part of a name."""
         for name in self.names:
-            text = re.sub(_whole(name), "·", text)
+            text = re.sub(_as_a_word(name), "·", text)
         return numbers_in(re.sub(r"(?<![\d.,])\d+ (?:more|rarer)\b", "", text))
 
 
-def _whole(name: str) -> str:
+def _as_a_word(name: str) -> str:
     return rf"(?<![\w.,]){re.escape(name)}(?!\w|%|[.,]\d)"
 
 
@@ -277,11 +277,11 @@ def _replaced(plain: PlainError, base: float, one: dict[str, Any]) -> Iterator[s
 def _pairs(data: dict[str, Any]) -> Iterator[str]:
     """Interactions: of what all features achieve, where they are by the same loss."""
     found, model = data["interactions"] or {"pairs": [], "by": ""}, data["models"][0]
-    whole = 0.0 if found["by"] or model["error_none"] is None else model["error_none"] - model["error"]
+    total = 0.0 if found["by"] or model["error_none"] is None else model["error_none"] - model["error"]
     for one in found["pairs"]:
         numbers = [one[key] for key in ("value", "low", "high") if one[key] is not None]
         for number in numbers:
-            yield share_in_words(number / whole, 1) if whole > 0 else rounded(number, *numbers[1:])
+            yield share_in_words(number / total, 1) if total > 0 else rounded(number, *numbers[1:])
 
 
 def _of_quality(quality: dict[str, Any] | None) -> Iterator[str]:
@@ -343,15 +343,15 @@ def differences(page: Rendered) -> Iterator[str]:
     models, entries = data["models"], [[entry["pfi"] for entry in one["models"]] for one in data["features"]]
     for one in (data["compared"] or {"differences": []})["differences"]:
         first, second = one["first"], one["second"]
-        yield from _apart(one["error"], models[first]["error"], models[second]["error"], "the errors of two models")
+        yield from _differing(one["error"], models[first]["error"], models[second]["error"], "the errors of two models")
         for numbers, found in zip(entries, one["importances"], strict=True):
-            yield from _apart(found, numbers[first], numbers[second], "the importances to two models")
+            yield from _differing(found, numbers[first], numbers[second], "the importances to two models")
     for model in (data["for_whom"] or {"models": []})["models"]:
         for one in model["differences"]:
             a, b = (model["groups"][one[key]] for key in ("first", "second"))
-            yield from _apart(one["error"], a["error"], b["error"], "the errors of two groups")
+            yield from _differing(one["error"], a["error"], b["error"], "the errors of two groups")
             for found, x, y in zip(one["importances"], a["importances"], b["importances"], strict=True):
-                yield from _apart(found, x["pfi"], y["pfi"], "the importances in two groups")
+                yield from _differing(found, x["pfi"], y["pfi"], "the importances in two groups")
     for m, model in enumerate(models):
         if model["skill"] is not None and model["error_constant"]:
             skill = 1 - model["error"] / model["error_constant"]
@@ -364,7 +364,7 @@ def differences(page: Rendered) -> Iterator[str]:
                 yield f"the share of {feature['name']} is not that of its SFIMP"
 
 
-def _apart(one: dict[str, Any], first: float, second: float, of: str) -> Iterator[str]:
+def _differing(one: dict[str, Any], first: float, second: float, of: str) -> Iterator[str]:
     value = one["value"]
     if None in (value, first, second) or not all(map(isfinite, (value, first, second))):
         return
@@ -431,14 +431,14 @@ def comparisons(page: Rendered) -> Iterator[str]:
     """What is said of the model beside the simplest alternative holds of the numbers as they are shown."""
     data = page.data
     own, other, falls = data["told"]["texts"][0], data["told"]["number"], _larger_is_better(data)
-    apart = _value(own) - _value(other) if data["told"]["alternative"] else 0.0
-    better = apart > 0 if falls else apart < 0
+    gap = _value(own) - _value(other) if data["told"]["alternative"] else 0.0
+    better = gap > 0 if falls else gap < 0
     for text in page.said("how_well"):
         if own not in text:
             yield f"the table says {own}, not: {text}"
-        if ("more often" in text or "less than the model" in text) and (better or not apart):
+        if ("more often" in text or "less than the model" in text) and (better or not gap):
             yield f"the table says {own} and {other}, not: {text}"
-        if text.endswith((" too.", " as well.")) and abs(apart) > 0.01 * abs(_value(own)):
+        if text.endswith((" too.", " as well.")) and abs(gap) > 0.01 * abs(_value(own)):
             yield f"the table says {own} and {other}, not: {text}"
     constant = (data["models"][0]["quality"] or {}).get("constant") if data["score"] is None else None
     if constant is None:

@@ -79,8 +79,8 @@ def regions_dict(regions: Regions | None, name: str, plain: PlainError) -> dict[
     if regions is None or not shown:
         return None
     keys = ("rule", "depth", "n", "pfi", "low", "high", "contrast", "p")
-    whole = regions.features[name]
-    tree = [{key: getattr(one, key) for key in keys} | {"error": whole.given(one.rows).error} for one in shown]
+    all_rows = regions.features[name]
+    tree = [{key: getattr(one, key) for key in keys} | {"error": all_rows.given(one.rows).error} for one in shown]
     return {"sentences": [region(name, tree, plain)], "tree": tree}
 
 
@@ -235,11 +235,11 @@ def clusters_in_words(clusters: Clusters) -> str:
 
 
 def finding_words(
-    features: list[dict[str, Any]], pairs: dict[str, Any] | None, rows: Any, whole: float | None = None
+    features: list[dict[str, Any]], pairs: dict[str, Any] | None, rows: Any, total: float | None = None
 ) -> list[str]:
-    """Sentences for the top of the page: one each, two on regions. `whole`: what all features achieve."""
+    """Sentences for the top of the page: one each, two on regions. `total`: what all features achieve."""
     on_regions = [text for feature in features for text in (feature["regions"] or {"sentences": []})["sentences"]]
-    return list(filter(None, (*on_regions[:SENTENCES], works_together(pairs, whole), rows_that_stand_out(rows))))
+    return list(filter(None, (*on_regions[:SENTENCES], works_together(pairs, total), rows_that_stand_out(rows))))
 
 
 @claim(level=0.05)
@@ -258,7 +258,7 @@ def region(name: str, tree: list[dict[str, Any]], plain: PlainError) -> str:
 
 
 @claim(level=0.05)
-def works_together(pairs: dict[str, Any] | None, whole: float | None = None) -> str:
+def works_together(pairs: dict[str, Any] | None, total: float | None = None) -> str:
     """The model's strongest interaction, where that is sure to reduce the loss (5%, Holm over all pairs).
 
     The number is that of `Interactions.interaction`: of both features, the importance less what it would be if the
@@ -270,8 +270,8 @@ def works_together(pairs: dict[str, Any] | None, whole: float | None = None) -> 
     best, by = sure[0], f" by the {pairs['by']}" if pairs["by"] else ""
     numbers, of = [best[key] for key in ("value", "low", "high")], "their two importances"
     texts = [rounded(number, *numbers[1:]) for number in numbers]
-    if whole and whole > 0 and not by:
-        texts, of = [share_in_words(number / whole, 1) for number in numbers], "what all features achieve"
+    if total and total > 0 and not by:
+        texts, of = [share_in_words(number / total, 1) for number in numbers], "what all features achieve"
     return (
         f"{best['first']} and {best['second']} work together in the model: {texts[0]} of {of}{by} (95% interval "
         f"{texts[1]} to {texts[2]}) comes from how it combines them."

@@ -105,8 +105,8 @@ def summarise(
     ranking = Ranking.of(ranked, first.extrapolation, baseline(ranked))
     top = words(models, shares, ranking, ends, shown.n_given, findings.blocks, shown.target_name, scores)
     top["question"] = question(shown.target_name, target["classes"])
-    whole = heads[0]["error_none"] and heads[0]["error_none"] - first.error
-    top["sentences"] += finding_words(features, pairs, rows, whole)
+    total = heads[0]["error_none"] and heads[0]["error_none"] - first.error
+    top["sentences"] += finding_words(features, pairs, rows, total)
     top["computed"] += absence_words(findings, bool(shares))
     if scores:
         top["computed"].insert(0, how_score(next(iter(scores.values()))))

@@ -46,7 +46,7 @@ SINGLE, BAND, CAPTION = "single row", "band", "caption"  # gid of artists, to fi
 LINE = 1.45  # height of a line of tick labels, in font sizes
 LETTER = 0.53  # width of an average letter of a sentence, in font sizes
 NARROW, WIDE, WIDEST = 0.36, 0.65, 1.0  # widths of other letters, in font sizes: see text_width
-APART = 0.8  # least gap between two labels beside each other, in font sizes
+LABEL_GAP = 0.8  # least gap between two labels beside each other, in font sizes
 LEGEND_HANDLE = 6  # width of a legend's line or marker, in letters
 LEGEND_SHARE = 0.45  # share of the height that a legend of colours may take
 LEGEND_LETTERS = 8  # fewest letters of a name in it
@@ -134,7 +134,7 @@ def ticks_that_fit(low: float, high: float, points: float, *, separated: bool = 
     size = font_size(mpl.rcParams["xtick.labelsize"])
     for parts in range(9, 1, -1):
         ticks = np.asarray(ticker.MaxNLocator(parts, steps=TICK_STEPS, integer=integer).tick_values(low, high))
-        widest = max(text_width(label, size) for label in _tick_labels(ticks, separated)) + APART * size
+        widest = max(text_width(label, size) for label in _tick_labels(ticks, separated)) + LABEL_GAP * size
         pitch = points * (ticks[1] - ticks[0]) / (high - low) if high > low else points
         if widest <= pitch:
             return parts

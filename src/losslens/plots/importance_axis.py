@@ -14,7 +14,7 @@ from matplotlib import ticker
 from matplotlib.axis import Axis, XAxis
 
 from losslens.plots import canvas
-from losslens.plots.canvas import APART, LINE, font_size, size_in_points, text_width
+from losslens.plots.canvas import LABEL_GAP, LINE, font_size, size_in_points, text_width
 from losslens.plots.wording import MINUS
 from losslens.typing import AxisScale, Floats
 
@@ -114,7 +114,7 @@ def _fitting(axis: Axis, ticks: Sequence[float], points: float) -> list[float]:
         if not low <= tick <= high or (tick == 0 and axis.get_scale() == "log"):
             continue
         at = float(points * (bent.transform([tick])[0] - start) / ((end - start) or 1.0))
-        half = (text_width(_written(tick), size) + APART * size) / 2 if isinstance(axis, XAxis) else LINE * size / 2
+        half = (text_width(_written(tick), size) + LABEL_GAP * size) / 2 if isinstance(axis, XAxis) else LINE * size / 2
         if all(abs(at - other) >= half + length for other, length in taken):
             taken.append((at, half))
             kept.append(tick)

@@ -231,7 +231,7 @@ def plot_gap(gap: Gap, ax: Axes | None, look: Look) -> Axes:
     none, *features = gap.lines
     names, own = name_features(look.labels, features), ax is None
     ends = np.full((2, len(gap.lines)), np.nan) if gap.why else np.array(gap.interval())
-    whole = NOTHING if gap.why else (gap.whole().low, gap.whole().high)
+    of_total = NOTHING if gap.why else (gap.whole().low, gap.whole().high)
     lines = [Row(*line) for line in zip(gap.lines, gap.parts.tolist(), *ends.tolist(), strict=True)]
     check_scale(look.scale, np.array([gap.total, *gap.parts]))
     ax, most = named_rows.open_rows(ax, 2 + most_of(look.top, len(features)), below=3)
@@ -239,7 +239,7 @@ def plot_gap(gap: Gap, ax: Axes | None, look: Look) -> Axes:
     drawn = [0, *(1 + arrange(names.all(features), ranked, look.sort))][: most - 1]
     shown = [gap.lines[k] for k in drawn]
     fill = [PALE, *colours(look.colors, shown, [SKY] * len(shown), "feature", gap.lines)]  # first the sum of the rest
-    rows = [Row("whole difference", gap.total, *whole), *(lines[k] for k in drawn)]
+    rows = [Row("whole difference", gap.total, *of_total), *(lines[k] for k in drawn)]
     width = draw_rows(ax, rows, own, replace(look, colors=fill))
     if drawn:
         ax.axhline(0.5, color=PALE, linewidth=0.8)

@@ -17,7 +17,7 @@ from matplotlib.axis import Axis, XAxis
 from numpy.typing import NDArray
 
 from losslens.plots import canvas
-from losslens.plots.canvas import APART, LINE, PALE, font_size, size_in_points, text_width
+from losslens.plots.canvas import LABEL_GAP, LINE, PALE, font_size, size_in_points, text_width
 from losslens.plots.wording import percent, shorten, value_label, word_labels
 from losslens.tables.columns import count_missing
 from losslens.typing import Floats
@@ -145,7 +145,7 @@ def _fit(ticks: Floats, low: float, high: float, points: float) -> bool:
     """Whether the labels of these dates fit beside each other."""
     size = font_size(rcParams["xtick.labelsize"])
     names = dates.ConciseDateFormatter(dates.AutoDateLocator()).format_ticks(ticks)
-    half = [(text_width(name, size) + APART * size) / 2 for name in names]
+    half = [(text_width(name, size) + LABEL_GAP * size) / 2 for name in names]
     at = points * (ticks - low) / ((high - low) or 1.0)
     return all(right - left >= a + b for (left, right), (a, b) in zip(pairwise(at), pairwise(half), strict=True))
 
@@ -155,7 +155,7 @@ def word_ticks(axis: Axis, at: Floats, words: Sequence[str], points: float, turn
     short = [shorten(word, 24) for word in words]
     size = font_size(rcParams["xtick.labelsize"])
     horizontal = isinstance(axis, XAxis)
-    longest = max(text_width(word, size) for word in short) + APART * size
+    longest = max(text_width(word, size) for word in short) + LABEL_GAP * size
     turned = horizontal and turn and longest * len(short) > points
     step = max(1, int(np.ceil(len(short) * (longest if horizontal and not turned else LINE * size) / points)))
     chosen = list(range(0, len(short), step))

@@ -47,8 +47,8 @@ class ConvexLoss:
 
         tested: the share of each fit in a row's change, (K, n): those that have not been fitted to it.
         """
-        apart = full - without
-        noise = self.divergence(y, without, without + apart - apart.mean(axis=0)).mean(axis=0)
+        gap = full - without
+        noise = self.divergence(y, without, without + gap - gap.mean(axis=0)).mean(axis=0)
         more = weight @ (self.noise(y, full) - self.noise(y, without))
         total = weight @ noise
         share = float(np.clip(more / total, 0.0, 1.0)) if total > 0 else 0.0

@@ -106,15 +106,15 @@ class LeaveOutFits:
         loss, (local, noise, added), per_fold = _mean(full, share), np.zeros((3, n, p)), np.empty((len(splits), p))
         form = _common_form(full)
         for j, fits in enumerate(rest):
-            changes = np.stack([one.losses - whole.losses for one, whole in zip(fits, full, strict=True)])
+            changes = np.stack([one.losses - with_all.losses for one, with_all in zip(fits, full, strict=True)])
             local[:, j] = _mean(fits, share) - loss
             noise[:, j] = trained / tested * _variance(changes)
             pairs = zip(changes, splits, strict=True)
             per_fold[:, j] = [_fold_mean(change[test], self.learner.weight, test) for change, (_, test) in pairs]
             if form is not None:
-                less, whole = (form.scale(np.stack([one.prediction for one in some])) for some in (fits, full))
+                less, with_all = (form.scale(np.stack([one.prediction for one in some])) for some in (fits, full))
                 rows = self.tested
-                added[rows, j] = form.corrected(full[0].y, less, whole, weight[rows], share[:, rows])
+                added[rows, j] = form.corrected(full[0].y, less, with_all, weight[rows], share[:, rows])
         local[times == 0] = np.nan
         return LeftOut(
             features=tuple(one.name for one in self.features),

@@ -71,8 +71,8 @@ class Region(Stored):
         if not np.isfinite(self.difference):
             return ""
         numbers = (self.difference, self.difference_low, self.difference_high)
-        apart, low, high = (in_digits(number, self.difference) for number in numbers)
-        return f"{apart} more (95% interval {low} to {high})"
+        gap, low, high = (in_digits(number, self.difference) for number in numbers)
+        return f"{gap} more (95% interval {low} to {high})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,13 +173,13 @@ class Regions(Result):
         columns = {name: [getattr(region, name) for region in self.regions] for name in names}
         kept = {id(region) for name in self._sentences | self._unexplained for region in self._confirmed(name)}
         rows = [k for k, region in enumerate(self.regions) if id(region) in kept]
-        whole = [k for k, region in enumerate(self.regions) if not region.rule]
+        all_rows = [k for k, region in enumerate(self.regions) if not region.rule]
         return ResultTable(
             f"Regions: {self._title}", columns, ("{region}", "{pfi} ([{low} to {high}, ]n = {n})[, p = {p}]"),
             (("region", "{region}"), ("importance", "{pfi}"), INTERVAL, ("rows", "{n}"), ("p", "{p}")), self._notes,
             extra={"region": [_name(region) for region in self.regions]}, like="pfi",
             rounding=next(iter(self.features.values()))._rounding, in_text=rows,
-            in_view=rows or whole,
+            in_view=rows or all_rows,
         )  # fmt: skip
 
     @property
@@ -269,8 +269,8 @@ def _by_model(root: Region, more: Region, less: Region) -> bool:
     """
     if np.isnan(more.strength):  # target="importance", or a file of an older version
         return True
-    apart = (more.strength - less.strength) * root.pfi
-    return bool(apart >= MODELS_PART * (more.pfi - less.pfi) * root.strength)
+    gap = (more.strength - less.strength) * root.pfi
+    return bool(gap >= MODELS_PART * (more.pfi - less.pfi) * root.strength)
 
 
 def _count(features: int) -> str:

@@ -163,9 +163,9 @@ class Block(Stored):
         """
         j = int(np.argmax(self.numbers.value[1:]))
         others = np.delete(self._p(TENTH, 1), j)
-        apart = min(self._p(1 - TENTH, 1)[j], self._p(1 + TENTH, -1)[j]) <= level
+        differs = min(self._p(1 - TENTH, 1)[j], self._p(1 + TENTH, -1)[j]) <= level
         near = abs(self.importance - self.largest.value) <= TENTH * self.importance
-        return j if near and not apart and others.max() <= level else None
+        return j if near and not differs and others.max() <= level else None
 
 
 def _influences_of_cells(each: Sequence[FeatureImportance], rows: Floats) -> list[Influence]:
@@ -269,7 +269,7 @@ class Together(Result, Estimated):
         order, estimates = self._ranked, self._estimates
         low, high = (dict(zip(self._names, ends.tolist(), strict=True)) for ends in estimates.intervals())
         sums, largest = [one.less() for one in order], [one.largest for one in order]
-        apart = [one.less(each.name) for one, each in zip(order, largest, strict=True)]
+        gaps = [one.less(each.name) for one, each in zip(order, largest, strict=True)]
         cautions = dict(zip(self._names, estimates.cautions, strict=True))
         columns = {
             "block": [one.name for one in order],
@@ -282,7 +282,7 @@ class Together(Result, Estimated):
             **{f"less_sum{end}": [getattr(one, at) for one in sums] for end, at in ENDS.items()},
             "largest": [one.name for one in largest],
             "largest_importance": [one.value for one in largest],
-            **{f"less_largest{end}": [getattr(one, at) for one in apart] for end, at in ENDS.items()},
+            **{f"less_largest{end}": [getattr(one, at) for one in gaps] for end, at in ENDS.items()},
             "case": [one.case for one in order],
             "p": [one.p for one in order],
             "caution": [cautions[one.name] for one in order],

@@ -124,7 +124,7 @@ class Lazy(Bunch):  # type: ignore[misc]  # scikit-learn has no types
             self[name] = value = value.now
         return value
 
-    def _whole(self) -> Bunch:
+    def _all_fields(self) -> Bunch:
         return Bunch(**{name: self[name] for name in self.keys()})
 
     def __iter__(self) -> Iterator[str]:
@@ -134,12 +134,12 @@ class Lazy(Bunch):  # type: ignore[misc]  # scikit-learn has no types
         return Bunch, (), None, None, iter(self.items())
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._whole() == other)
+        return bool(self._all_fields() == other)
 
     __hash__ = None  # type: ignore[assignment]  # as dictionaries
 
     def __repr__(self) -> str:
-        return repr(self._whole())
+        return repr(self._all_fields())
 
     def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
         return dict(self.items()) | dict(other)
@@ -155,15 +155,15 @@ class Lazy(Bunch):  # type: ignore[misc]  # scikit-learn has no types
 
     def items(self) -> Any:
         """All names and values."""
-        return self._whole().items()
+        return self._all_fields().items()
 
     def values(self) -> Any:
         """All values."""
-        return self._whole().values()
+        return self._all_fields().values()
 
     def copy(self) -> Bunch:
         """A bunch of all values."""
-        return self._whole()
+        return self._all_fields()
 
 
 def _bunch(scores: Any, name: str, repeats: Deferred[dict[str, Any]]) -> Bunch:
@@ -237,8 +237,8 @@ def _named(scoring: Callable[..., Any], name: str, estimator: Any, X: Any, y: An
 def _some(X: Any, y: Any, weight: Any, max_samples: float, seed: Any) -> tuple[Any, Any, Any]:
     """A part of the rows, drawn without replacement."""
     n = as_table(X).n
-    whole = isinstance(max_samples, (int, np.integer)) and not isinstance(max_samples, bool)
-    count = int(max_samples) if whole else int(max_samples * n)
+    is_count = isinstance(max_samples, (int, np.integer)) and not isinstance(max_samples, bool)
+    count = int(max_samples) if is_count else int(max_samples * n)
     if not 0 < count <= n:
         raise ValueError(f"max_samples must be <= n_samples: a number of rows up to {n}, or a share; got {max_samples}")
     if count == n:

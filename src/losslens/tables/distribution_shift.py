@@ -77,17 +77,17 @@ def shift_of(
     """
     values, ordered, shares = _shares(columns, weights)
     present, noise = len(values) - count_missing(values), 1 / units[0] + 1 / units[1]
-    missing, apart = shares[:, present:].sum(axis=1), shares[1] - shares[0]
-    most = int(np.argmax(np.abs(apart)))
+    missing, change = shares[:, present:].sum(axis=1), shares[1] - shares[0]
+    most = int(np.argmax(np.abs(change)))
     value = "missing" if is_missing(values[most]) else str(values[most])
     if ordered:  # Kolmogorov's bound
-        distance, by_chance = np.abs(np.cumsum(apart)).max(), np.sqrt(np.log(2 / CHANCE) / 2 * noise)
+        distance, by_chance = np.abs(np.cumsum(change)).max(), np.sqrt(np.log(2 / CHANCE) / 2 * noise)
     else:
         # The mean if both have the same shares, by normal deviations; a row changes it by its weight at most, so that
         # McDiarmid's inequality bounds how far it is exceeded.
         pooled = shares.mean(axis=0)
         mean = np.sqrt(pooled * (1 - pooled) * noise / (2 * np.pi)).sum()
-        distance, by_chance = np.abs(apart).sum() / 2, mean + np.sqrt(np.log(1 / CHANCE) / 2 * noise)
+        distance, by_chance = np.abs(change).sum() / 2, mean + np.sqrt(np.log(1 / CHANCE) / 2 * noise)
     found = DistributionShift(
         name, float(distance), min(1.0, float(by_chance)), value, float(shares[1, most]), float(shares[0, most]),
         float(missing[1]), float(missing[0]),

@@ -146,8 +146,8 @@ class ScoredCells:
             cell = np.full(n, t) if drawn is None else _cell_of(layout.donors, t)
             donors, rows = order[(place[at] + t) % n] if drawn is None else drawn[at, cell[at]], at
             if block is not None:  # no donors of the own group
-                apart = block[rows] != block[donors]
-                rows, donors = rows[apart], donors[apart]
+                differ = block[rows] != block[donors]
+                rows, donors = rows[differ], donors[differ]
             pair = None if weight is None else weight[rows] * weight[donors]
             if not len(rows) or (pair is not None and not pair.any()):
                 continue  # no pair has weight
