@@ -23,7 +23,7 @@ function download(name, text) {
 
 // One button a table, under it; new tables get theirs when the page is drawn again.
 function offerCsv(page) {
-  for (const table of document.querySelectorAll("main table:not(.leading)")) { // a part of the ranking
+  for (const table of document.querySelectorAll("main table:not(.leading, .counts)")) { // a part of the ranking
     const place = table.closest(".scroll") ?? table;
     if (place.nextElementSibling?.classList.contains("csv")) continue;
     const name = tableName(table);
