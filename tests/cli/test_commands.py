@@ -14,6 +14,7 @@ from contextlib import suppress
 from xml.etree import ElementTree as ET
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -238,6 +239,19 @@ def test_a_gap_by_feature():
     assert sum(line["part"] for line in found["gap"]) == pytest.approx(found["gap_total"])
     assert "no row has this value; there are" in ask(*asked, "size=huge", code=2).stderr
     assert "--gap takes a column and one of its values" in ask(*asked, "size", code=2).stderr
+
+
+def test_features_that_go_together(tmp_path):
+    a, b = np.random.default_rng(0).normal(size=(2, 200))
+    pd.DataFrame({"a": a, "b": a + 0.1 * b, "c": b, "y": a}).to_csv(tmp_path / "tied.csv", index=False)
+    asked = ("importance", "mine:quiet", str(tmp_path / "tied.csv"), "--target", "y", "--loss", "squared_error")
+    shown = ask(*asked, "--blocks").stdout
+    assert "Together: increase in squared error, features of a block replaced together" in shown
+    assert "one carries it" in shown
+    (block,) = json.loads(ask(*asked, "--blocks", "--json").stdout)["blocks"]
+    assert (block["block"], block["case"]) == ("a, b", "one carries it")
+    assert "blocks" not in json.loads(ask(*asked, "--json").stdout)
+    assert "no features go together" in ask("importance", *LINEAR, "--blocks").stdout
 
 
 def test_models_and_rows_side_by_side():

@@ -148,6 +148,24 @@ def test_within_is_the_mean_over_pairs_of_one_leaf():
     assert np.mean([one.pfi * len(one.at) for one in found.leaves.values()]) * 3 == pytest.approx(found.pfi * 24)
 
 
+def test_leaves_of_a_discrete_column_hold_one_value_each():
+    """Two values in a leaf would leave dependence in it: drawn values would differ from real ones given the others.
+
+    The distributions of neighbouring values overlap, so that the fewest leaves that predict well join some of them.
+    """
+    pure, single = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        first = rng.integers(0, 5, 200)
+        second = np.clip(first + rng.integers(-1, 2, 200), 0, 4).astype(float)
+        others = np.column_stack([first, rng.normal(size=200)]).astype(np.float32)
+        at = leaves.grown(None, others, second[:, None], seed).apply(others)
+        pure.append(all(np.ptp(first[at == leaf]) == 0 for leaf in np.unique(at)))
+        single.append(leaves.grown(None, others, rng.normal(size=(200, 1)), seed) is None)
+    assert sum(pure) >= 17
+    assert sum(single) >= 12  # where nothing is explained, donors come from all rows
+
+
 def test_the_share_that_leaves_explain():
     """1 - sum of squares within leaves / sum of squares, of columns of mean 0."""
     from losslens.donors.samplers import _share_explained

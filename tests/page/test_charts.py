@@ -376,3 +376,19 @@ def test_a_chart_that_is_alone_takes_the_whole_width_and_nothing_is_said_of_rows
     assert page.locator("#chart-pi").bounding_box()["width"] > 1100
     assert page.locator("#beyond-pi").inner_text() == ""
     assert page.locator("#whole-pi").is_hidden()
+
+
+def test_leading_features_stand_side_by_side_with_the_value_that_matters_most(page, summary):
+    page.locator("#clear").evaluate("(one) => one.click()")
+    shown = page.locator("#glance figure")
+    features = [feature for feature in summary["features"] if feature["models"][0]["pi"] is not None][:8]
+    assert shown.count() == len(features) > 2
+    for figure, feature in zip(shown.all(), features, strict=True):
+        assert figure.locator("button").get_attribute("title") == feature["name"]
+        pi, faded = feature["models"][0]["pi"], (feature["extrapolation"] or {"faded": None})["faded"]
+        worst = np.nanmax(np.where(faded, np.nan, pi) if faded is not None else pi)
+        text = figure.locator(".quiet").last.inner_text()
+        assert text.startswith("most at ")
+        assert float(text.split(": ")[-1].replace(",", "")) == pytest.approx(told(summary, worst), rel=6e-3)
+    shown.nth(1).locator("button").click()
+    assert page.locator("#feature-name").inner_text() == features[1]["name"]

@@ -243,7 +243,7 @@ def test_systematic_donors_have_bins_of_ranks():
 
 def test_the_page_says_how_good_the_model_is_and_what_carries_it(page, imp):
     said = page["words"]
-    assert f"{imp.error:.3f}" in said["headline"]
+    assert f"root mean squared error of model is {np.sqrt(imp.error):.2f}" in said["headline"]
     assert "size" in " ".join(said["sentences"])
     assert any("exact over all pairs" in text for text in said["computed"])
     assert any("80 rows are few" in text for text in said["careful"])

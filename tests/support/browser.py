@@ -93,6 +93,7 @@ class Reader:
         self.pages.append(page)
         page.goto(path.as_uri())
         page.locator("html[data-ready]").wait_for()
+        page.evaluate(LAID_OUT)
         return page
 
     @property
@@ -118,9 +119,12 @@ class Reader:
                     page.remove_listener(event, heard)
             else:
                 page.context.close()
-        assert self.complaints == []
+        assert self.complaints == [], self.complaints
         assert [url for url in self.requests if not url.startswith(self.folder.as_uri())] == []
 
+
+# What is far below the window is laid out when it comes into view; before, it has no text.
+LAID_OUT = "() => { document.getElementById('observations')?.style.setProperty('content-visibility', 'visible'); }"
 
 BACK = """() => {
     const shown = () => [...document.querySelectorAll("body *")].filter((one) => one.checkVisibility()).map((one) =>

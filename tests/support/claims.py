@@ -368,13 +368,6 @@ def _nothing_matters(case: Case, text: str) -> bool:
     return bool(found.max() <= 1e-12) and ("surely does better" not in text or _beyond_constant(case.kind) < 0)
 
 
-def _goes_together(case: Case, text: str) -> bool:
-    """The dependent features of these kinds are added, and matter more than the sum; but for those that are opposed."""
-    opposed = case.kind.name == "opposed"
-    wrong = "stand in|more than their|overlap|add little" if opposed else "cancel|overlap|add little"
-    return bool(case.kind.dependent) and not re.search(wrong, text)
-
-
 def _surely_matter(case: Case, text: str) -> bool:
     names = named(text) or [f"x{j}" for j in range(3)]
     return all(case.true_pfi(name) > 0 for name in names)
@@ -481,6 +474,29 @@ def _rows_that_stand_out(case: Case, text: str) -> bool:
 def _tied(case: Case, text: str) -> bool:
     """Every feature that is named depends on another."""
     return set(named(text)) <= {name for pair in case.kind.dependent for name in pair}
+
+
+@cache
+def _shuffled(kind: Kind, columns: tuple[int, ...]) -> float:
+    """The importance of these columns together on 20,000 new rows, each with one donor."""
+    X, y = kind.draw(np.random.default_rng(7), 20_000)
+    many, replaced = Case(kind, X, y), X.copy()
+    replaced[:, columns] = np.roll(X, 1, axis=0)[:, columns]  # rows are independent
+    return float(np.mean(many.losses(kind.model(replaced)) - many.losses(kind.model(X))))
+
+
+def _goes_together(case: Case, text: str) -> bool:
+    """The features that are shuffled together depend on each other, and the case is that of their importances."""
+    names = named(re.split("raise|lower", text)[0])
+    joint = _shuffled(case.kind, tuple(int(name[1:]) for name in names))
+    alone = [_shuffled(case.kind, (int(name[1:]),)) for name in names]
+    one = _shuffled(case.kind, (int(named(text)[-1][1:]),))
+    truths = {
+        "cancel": one > joint, "stand in": joint > sum(alone) and 2 * max(alone) < joint,
+        "matter more than": joint > sum(alone), "overlap": max(alone) < joint < sum(alone),
+        "add little": abs(one - joint) < 0.2 * joint and sum(alone) - one < 0.1 * joint * len(alone),
+    }  # fmt: skip
+    return _tied(case, text) and all(true for words, true in truths.items() if words in text)
 
 
 def _region(case: Case, text: str) -> bool:
@@ -616,7 +632,6 @@ TRUTHS: dict[str, Truth] = {
     "no_single_feature": _no_single_feature,
     "leads_here": _leads_here,
     "no_better": _no_better,
-    # The dependent features of these kinds are added: together they matter more than the sum.
     "goes_together": _goes_together,
     "hardly_occurring": _tied,
     "unlike_real_rows": lambda case, text: "unlike any real one" not in text or _tied(case, text),

@@ -242,8 +242,11 @@ def test_what_has_no_blocks_says_so(rng):
     X = correlated(rng, 100, r=0.0)
     imp = ll.feature_importance(opposed, X, X[:, 0], loss="squared_error", progress=False)
     assert imp.blocks == {}
-    with pytest.raises(ValueError, match="no features of this result go together"):
-        imp.together(opposed, X, X[:, 0])
+    none = imp.together(opposed, X, X[:, 0])
+    assert "no features go together" in repr(none)
+    assert (len(none), len(none.to_frame()), len(none.test()), len(none.estimates())) == (0, 0, 0, 0)
+    with pytest.raises(ValueError, match="nothing to draw: no features go together"):
+        none.plot()
     with pytest.raises(ValueError, match="unknown feature 'x9'"):
         imp.together(opposed, X, X[:, 0], blocks={"b": ["x0", "x9"]})
     with pytest.raises(ValueError, match="two or more features with different columns"):

@@ -37,7 +37,7 @@ from losslens.text import in_digits, size_in_words
 GATE_LEVEL = 0.05  # the probability that any condition is said to hold although none does
 
 
-@takes(ll.feature_importance, *SOURCE, "by", "groups", "time", "time_blocks", *TABLE, "save")
+@takes(ll.feature_importance, *SOURCE, "by", "groups", "time", "time_blocks", "blocks", *TABLE, "save")
 def importance(args: Arguments) -> Output:
     """How much the loss grows when a feature's values come from other rows.
 
@@ -60,8 +60,14 @@ def importance(args: Arguments) -> Output:
         entries = [{label: "(all)"} | row for row in entries]
         entries += [{label: plain(own)} | row for own, part in parts.items() for row in records(part.to_frame())]
     facts = _facts(imp, loss="title", error="base", design="design") | {"n_rows": len(rows.y)}
-    blocks = [repr(groups).split("\n")[0], groups.chosen] if hasattr(groups, "chosen") else []
-    notes = [*sampled(rows), *filter(None, blocks)]
+    chosen = [repr(groups).split("\n")[0], groups.chosen] if hasattr(groups, "chosen") else []
+    notes = [*sampled(rows), *filter(None, chosen)]
+    if args.blocks and imp.blocks:
+        together = imp.together(model, rows.X, rows.y, **options_for(imp.together, args))
+        texts.append(in_full(together._table()))
+        facts["blocks"] = records(together.to_frame())
+    elif args.blocks:
+        notes.append("no features go together: an average rank correlation of 0.7 or more, and a loss, not a score")
     return Output(texts, notes, [*notes, *imp.notes, *imp.cautions], entries, facts, imp)
 
 

@@ -108,6 +108,7 @@ class Arguments:
     time_blocks: str | None = _option(
         ASK, "Rows within so much --time belong together, such as 7D; auto: chosen.", "LENGTH"
     )
+    blocks: bool = _flag(ASK, "Also features that go together, replaced together.", "--blocks")
     level: float = _option(ASK, "The probability of any false finding; default 0.05.", "P", default=0.05)
     depth: int = _option(ASK, "The most conditions of a rule; default 2.", "N", default=2, min=1, max=3)
     label: str | None = _option(ASK, "The class whose probability is shown.", "C", "--class")

@@ -21,7 +21,7 @@ from losslens.text import Sentence, in_digits, share_in_words
 SCRIPTS = (
     "dom", "focus", "data", "told", "groups", "intervals", "columns",
     "ranking", "scales", "charts", "categories", "findings", "feature",
-    "quality", "segments", "for_whom", "compared", "together", "rows",
+    "glance", "quality", "segments", "for_whom", "compared", "together", "rows",
     "python", "bar", "table", "csv", "address", "main",
 )  # fmt: skip
 

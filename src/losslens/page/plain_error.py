@@ -270,6 +270,8 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
         "rows": rows,
         "measure": plain.measure,
         "now": "1×" if times else plain.text(plain.now),
+        "now_value": plain.now,
+        "grown": plain.grown(entries[0][1]["pfi"]),
         "now_at": at(plain.now),
     }
 

@@ -64,6 +64,25 @@ class Report:
         with atomic_file(path) as file:
             file.write(page)
 
+    def story(self, path: str | Path) -> None:
+        """Write the report's first screen as one sheet: a headline, three pictures that make a claim, and a caveat.
+
+        Parameters
+        ----------
+        path
+            Where: an ``.html``, a ``.pdf`` (A4) or a ``.png`` file, with the same words and pictures.
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(60, 2))
+        >>> page = ll.report(lambda X: X[:, 0], X, X[:, 0] + 1, loss="squared_error", interactions=False)
+        >>> page.story(tempfile.mkdtemp() + "/story.png")
+        """
+        from losslens.page.story import save_story
+
+        save_story(self.summary, path)
+
     def _repr_html_(self) -> str:
         """In a notebook: the page in its own frame, so that styles and scripts don't interfere."""
         look = f"display: block; width: 100%; height: {HEIGHT}; border: 1px solid #8888; resize: vertical"

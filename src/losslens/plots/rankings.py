@@ -104,6 +104,8 @@ def _unreal_rows(importances: Importances) -> str:
 def plot_together(together: Together, ax: Axes | None, look: Look) -> Axes:
     """Blocks as bars, with their features inside."""
     blocks = list(together.blocks.values())
+    if not blocks:
+        raise ValueError(f"there is nothing to draw: {together.notes[0]}")
     name_features(look.labels, [*together.blocks, *(member for one in blocks for member in one.features)])
     notes = [INSIDE, f"error with nothing replaced: {number(together.error)}"]
     rows, label = list(map(_joint_row, blocks)), f"increase in {together.title}"

@@ -27,6 +27,7 @@ LEVEL = 0.05  # of any false claim about the blocks of a result
 HALF, TENTH = 0.5, 0.1
 # Multiples of a block's importance with which that of each member is compared.
 SHARES = (1.0, HALF, TENTH, 1 - TENTH, 1 + TENTH)
+NONE = "no features go together: an average rank correlation of 0.7 or more; name others in blocks={'name': [features]}"
 ROUNDING = 1e-12  # of the numbers compared: a contrast with a smaller error can't be tested
 MEANINGS: dict[Case, str] = {
     "more than the sum": "together they matter more than their single importances add up to",
@@ -250,6 +251,8 @@ class Together(Result, Estimated):
     def _estimates(self) -> Estimates:
         """The importances of the blocks; blocks of one result are not compared with each other."""
         each = [one.numbers for one in self.blocks.values()]
+        if not each:
+            return Estimates((), np.zeros(0), np.zeros(0), np.nan)
         value, error, skewness, centre = (
             np.array([getattr(one, name)[0] for one in each]) for name in ("value", "std_error", "skewness", "centre")
         )
@@ -293,7 +296,8 @@ class Together(Result, Estimated):
             ("largest alone", "{largest}: {largest_importance}"), ("case", "{case}"), ("p", "{p}"),
         )  # fmt: skip
         return ResultTable(
-            f"Together: {self.headline}", columns, ("{block}", line), view, named(self.notes) + self.cautions,
+            f"Together: {self.headline}", columns, ("{block}", line), view,
+            named(self.notes) + self.cautions if self.blocks else self.notes,
             like="importance", alike=("std_error", "low", "high", "sum", "largest_importance"),
         )  # fmt: skip
 
@@ -305,6 +309,8 @@ class Together(Result, Estimated):
     @property
     def notes(self) -> list[str]:
         """What the cases mean, and how the numbers were computed."""
+        if not self.blocks:
+            return [NONE]
         cases = dict.fromkeys(one.case for one in self._ranked)
         kind = (
             "exact over all pairs of rows" if self.exact else f"{self.design}, the same donors for a block's features"

@@ -82,9 +82,8 @@ def together(
     check_result(imp)
     chosen = imp.blocks if blocks is None else _checked(imp, blocks)
     if not chosen:
-        raise ValueError(
-            "no features of this result go together (an average rank correlation of 0.7 or more), so there is no "
-            "block; name features to replace together: blocks={'name': [features]}"
+        return Together(
+            {}, imp.title, imp.error, imp.design, exact=True, engine=imp.engine, n_predictions=0, backend=imp.backend
         )
     wanted = {name: dict.fromkeys(c for one in members for c in imp[one].columns) for name, members in chosen.items()}
     wanted |= {one: dict.fromkeys(imp[one].columns) for members in chosen.values() for one in members}

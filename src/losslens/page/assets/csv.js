@@ -23,7 +23,7 @@ function download(name, text) {
 
 // One button a table, under it; new tables get theirs when the page is drawn again.
 function offerCsv(page) {
-  for (const table of document.querySelectorAll("main table:not(.leading, .counts)")) { // a part of the ranking
+  for (const table of document.querySelectorAll("main table:not(.leading)")) { // a part of the ranking
     const place = table.closest(".scroll") ?? table;
     if (place.nextElementSibling?.classList.contains("csv")) continue;
     const name = tableName(table);
@@ -138,9 +138,17 @@ const scoreRows = ({ data: { score } }) => [["feature", "model", "importance", "
 const scoreGroupRows = ({ data: { score: { name, groups } } }) => [[groups.column, "rows", "number", ...ENDS], ...groups.groups.flatMap((one) =>
   [[name, one.base, one.low, one.high], ...one.importances.map((each, f) => [`importance of ${groups.features[f]}`, each.pfi, each.low, each.high])].map((line) => [one.label, one.n, ...line]))];
 
+const helpedRows = ({ data: { rows } }) => [["rows", "number"], ["helped", rows.helped], ["hurt", rows.hurt], ["below the fence", rows.n_suspicious]];
+
+const blockRows = ({ data: { blocks } }) => [["features", "pfi", "low", "high", "sum of each alone", "most important alone", "its pfi", "case", "p"],
+  ...blocks.blocks.map((one) => [one.features.join(", "), one.pfi, one.low, one.high, one.sum, one.largest, one.largest_pfi, one.case, one.p])];
+
+const unrealRows = ({ data: { blocks } }) => [["feature", "unlike any real row", "pfi", "pfi of its block", "pfi given the other columns", "low", "high"],
+  ...blocks.unreal.map((one) => [one.name, one.share, one.pfi, one.block, one.given, one.low, one.high])];
+
 const TABLES = {
   ranking: rankingRows, observations: (page) => page.parts.table.rows(), curve: curveRows, "lines-pi": curveRows, "lines-pd": curveRows,
   regions: regionRows, together: pairRows, "for-whom": groupRows, differences: groupDifferences, segments: segmentRows, models: modelRows, told: modelRows,
   "model-features": modelDifferences, residuals: residualRows, calibration: calibrationRows, confusion: confusionRows,
-  suspicious: suspiciousRows, clusters: clusterRows, "by-score": scoreRows, "score-groups": scoreGroupRows,
+  suspicious: suspiciousRows, helped: helpedRows, blocks: blockRows, unreal: unrealRows, clusters: clusterRows, "by-score": scoreRows, "score-groups": scoreGroupRows,
 };

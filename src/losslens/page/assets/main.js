@@ -89,6 +89,7 @@ function redraw(page) {
   page.view = viewsOf(page);
   drawBar(page);
   page.parts.ranking.draw();
+  drawGlance(page);
   drawFeature(page);
   drawSubgroupError(page);
   drawQuality(page);

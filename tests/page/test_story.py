@@ -1,0 +1,83 @@
+"""The story: the same claims in all formats, and none that the numbers don't bear."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import losslens as ll
+from losslens.page.story import story_of
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame({"hour of the day": RNG.integers(0, 24, 200).astype(float), "wind": RNG.normal(size=200)})
+
+
+def model(rows):
+    return 30.0 * (rows["hour of the day"].to_numpy() > 16) + rows["wind"].to_numpy()
+
+
+def told(y, frame=X, **asked):
+    return ll.report(model, frame, y, loss="squared_error", interactions=False, shapley=False, random_state=0, **asked)
+
+
+Y = model(X) + RNG.normal(size=200)
+
+
+def test_the_headline_and_each_claim_state_the_numbers():
+    report = told(Y)
+    story, feature = story_of(report.summary), report.summary["features"][0]
+    error, entry = report.summary["models"][0]["error"], feature["models"][0]
+    after, now = (np.sqrt(error + change) for change in (entry["pfi"], 0.0))
+    numbers = [float(part) for part in re.findall(r"\d+\.?\d*", story.headline)]
+    assert story.headline.startswith("With hour of the day shuffled, this model's predictions are off by ")
+    assert numbers == pytest.approx([after, now], rel=0.02)
+    worst = int(np.argmax(entry["pi"]))
+    assert f"matters most at {feature['labels'][worst]}: the root mean squared error is " in story.claims[1]
+    assert float(re.findall(r"is (\d+\.?\d*) there", story.claims[1])[0]) == pytest.approx(
+        np.sqrt(error + entry["pi"][worst]), rel=0.01
+    )
+    assert "the prediction of the target ranges from " in story.claims[2]
+
+
+def test_what_is_not_sure_or_useless_is_no_headline():
+    unsure = story_of(told(RNG.normal(size=200) * 50 + 15).summary)
+    assert not unsure.headline.startswith("With hour")
+    wrong = story_of(told(-Y).summary)
+    assert "no better" in wrong.headline
+
+
+def test_all_formats_say_the_same(tmp_path: Path):
+    report = told(Y)
+    story = story_of(report.summary)
+    for kind, start in (("html", b"<!DOCTYPE"), ("pdf", b"%PDF"), ("png", b"\x89PNG")):
+        report.story(tmp_path / f"story.{kind}")
+        assert (tmp_path / f"story.{kind}").read_bytes().startswith(start)
+    page = unescape((tmp_path / "story.html").read_text("utf-8"))
+    assert all(text in page for text in (story.headline, story.well, story.caveat, *story.claims))
+    assert page.count("<svg") == 3
+    with pytest.raises(ValueError, match=r"a story is an .html, a .pdf or a .png file; got 'story.docx'"):
+        report.story("story.docx")
+
+
+def test_categories_dates_and_missing_values_are_told(tmp_path: Path):
+    frame = X.assign(**{"hour of the day": X["hour of the day"].where(X.index % 7 > 0)})
+    frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(200), unit="D")
+    frame["town"] = pd.Categorical(np.where(np.arange(200) % 3, "hills", "harbour"))
+
+    def by_town(rows):
+        return 9.0 * (rows["town"] == "hills").to_numpy() + 0.0 * rows["wind"].to_numpy()
+
+    def by_day(rows):
+        return (rows["day"] - pd.Timestamp("2024-01-01")).dt.days.to_numpy(float)
+
+    for predict, word in ((by_town, "harbour"), (by_day, "2024-")):
+        report = ll.report(
+            predict, frame, predict(frame) + 1.0, loss="squared_error", interactions=False, shapley=False
+        )
+        assert word in story_of(report.summary).claims[1]
+        report.story(tmp_path / "story.png")
