@@ -164,10 +164,8 @@ def no_single_feature(ranking: Ranking) -> str:
     """
     if not ranking.all_tested or ranking.sure:
         return ""
-    text = (
-        f"No single feature surely matters: {ranking.shuffled()}, which may be chance ({TESTED}).{_together(ranking)}"
-    )
-    return f"{text} {ranking.joint}" if ranking.joint else text
+    text = f"No single feature surely matters: {ranking.shuffled()}, which may be chance ({TESTED})."
+    return " ".join(filter(None, (f"{text}{_together(ranking)}", ranking.joint)))
 
 
 @claim(level=0)

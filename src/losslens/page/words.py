@@ -46,8 +46,8 @@ def words(
     """
     (name, first), target = next(iter(models.items())), cut(target)
     share = shares.get(name)
-    of_shares = (
-        [] if share is None else [from_other_rows(share, first, ends), largest_shares(share), negative_shares(share)]
+    shared = (
+        () if share is None else (from_other_rows(share, first, ends), largest_shares(share), negative_shares(share))
     )
     computed = [how_importances(first, n_given), *([] if share is None else [how_shares(share)]), about_intervals()]
     together = goes_together(blocks, first, by_score=bool(scores))
@@ -58,14 +58,14 @@ def words(
     careful += [remark(note) for note in first.notes[1:]]
     careful += [remark(share.clipped_in_words)] if share is not None and share.clipped_in_words else []
     careful += dict.fromkeys([*_doubts(first), *([] if share is None else _doubts_of_shares(share))])
-    careful = list(filter(None, careful))
-    useless = ranking.baseline is not None and not ranking.baseline.here  # what it depends on says nothing then
+    careful = [*filter(None, careful)]
+    useless = ranking.baseline is not None and not ranking.baseline.here
     matters = careful[:1] if useless else what_matters(replace(ranking, joint="" if scores else together))
     caution = [one for one in careful if one not in " ".join(matters)][:1]  # each sentence once
     return {
         "opening": [how_well(scores or models, target, n_given), *matters, *caution],
         "headline": headline(name, first, ends),
-        "sentences": list(filter(None, [*of_shares, *tested_features(ranking)])),
+        "sentences": list(filter(None, [*shared, *tested_features(ranking)])),
         "computed": list(filter(None, computed)),
         "careful": careful,
     }
