@@ -74,7 +74,7 @@ class Shares(Stored):
         """Shares of each row, of one feature or the difference of two."""
         return _pick(j, self.local)
 
-    def means(self, j: int | tuple[int, int], sample: Sample, at: Indices, *, alike: bool = True) -> Means:
+    def means(self, j: int | tuple[int, int], sample: Sample, rows: Indices, *, alike: bool = True) -> Means:
         """Means over the pairs of one feature, or of the difference of two.
 
         alike: a pair that was measured together with the one of row and donor swapped has the mean of both. Errors
@@ -83,11 +83,11 @@ class Shares(Stored):
         if self.cells is not None:
             changes = np.ascontiguousarray(_pick(j, self.cells))
             if alike and isinstance(self.layout, OwnDonors) and self.layout.mirrored:
-                changes = self.layout.mean_with_swapped(changes, at)
-            return means(Cells(at, np.broadcast_to(0.0, changes.shape), changes), self.layout, sample)
+                changes = self.layout.mean_with_swapped(changes, rows)
+            return means(Cells(rows, np.broadcast_to(0.0, changes.shape), changes), self.layout, sample)
         if isinstance(self.layout, OwnDonors) and self.layout.alone:
-            return Means(local=self.of(j), mass=sample.weight[at])
-        if self.caused is None or len(at) < sample.n:
+            return Means(local=self.of(j), mass=sample.weight[rows])
+        if self.caused is None or len(rows) < sample.n:
             raise ValueError("the shares of each donor in these rows were not kept")
         mass = sample.weight * donor_mass(sample, leaves_out_own=self.leaves_out_own)
         return Means(local=self.of(j), mass=mass, caused=_pick(j, self.caused), donor_weight=mass / mass.sum())
@@ -115,12 +115,12 @@ def donor_mass(sample: Sample, *, leaves_out_own: bool = False) -> Floats:
     return 1 - sample.weight if leaves_out_own else np.ones(sample.n)
 
 
-def monte_carlo_error(shares: Shares, sample: Sample, at: Indices) -> Floats:
+def monte_carlo_error(shares: Shares, sample: Sample, rows: Indices) -> Floats:
     """Standard error over new draws of donors and orders, (p,); NaN where too few were drawn."""
     p = shares.local.shape[1]
     try:
         variance = [
-            standard_errors.monte_carlo_variance(shares.means(j, sample, at), shares.layout, sample, at)
+            standard_errors.monte_carlo_variance(shares.means(j, sample, rows), shares.layout, sample, rows)
             for j in range(p)
         ]
     except ValueError:

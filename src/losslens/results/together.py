@@ -338,7 +338,7 @@ class Together(Result, Estimated):
         >>> f = lambda X: X[:, 0] + X[:, 1]
         >>> together = ll.feature_importance(f, X, f(X), loss="squared_error").together(f, X, f(X))
         >>> [label.get_text() for label in together.plot().get_yticklabels()]
-        ['x0, x1']
+        ['x0 and x1']
         """
         return plots.rankings.plot_together(self, ax, Look(top, sort, scale, colors, labels))
 

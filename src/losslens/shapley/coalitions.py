@@ -61,12 +61,12 @@ def share_all(
     tally, table, row_hashes = Tally(setup.n, setup.p, keeps), np.empty(len(kept)), np.zeros(len(kept), np.int64)
     exact, ends = isinstance(pairs, CommonGrid), [np.empty(0)] * 2
     order = np.stack([np.arange(len(kept)), np.arange(len(kept))[::-1]], axis=1)[: len(kept) // 2].ravel()
-    for at, value in zip(order.tolist(), game.values(kept[order]), strict=True):  # each with its complement
+    for bits, value in zip(order.tolist(), game.values(kept[order]), strict=True):  # each with its complement
         assert value.by_row is not None
-        tally.add(game_theory.coefficients(kept[at][None])[0], value)
-        table[at], row_hashes[at] = value.total, hash(value.by_row.tobytes())
-        if at in (0, len(kept) - 1):
-            ends[at > 0] = value.by_row
+        tally.add(game_theory.coefficients(kept[bits][None])[0], value)
+        table[bits], row_hashes[bits] = value.total, hash(value.by_row.tobytes())
+        if bits in (0, len(kept) - 1):
+            ends[bits > 0] = value.by_row
     sfimp, shares = game_theory.values(table), tally.shares(pairs, weight, _idle_players(row_hashes, setup.p))
     noise = np.zeros(setup.p) if exact else monte_carlo_error(shares, setup.sample, np.arange(setup.n))
     return result(

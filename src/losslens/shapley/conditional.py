@@ -154,10 +154,10 @@ class ConditionalGame:
 
 def _donor_deviations(losses: Floats, donors: Indices, counts: Floats) -> Floats:
     """The mean deviation of losses by donor; losses are centred by row, so that row effects are no donor's."""
-    n, at = losses.shape[1], np.maximum(donors, 0).ravel()
+    n, of_draw = losses.shape[1], np.maximum(donors, 0).ravel()
     counts = np.where(donors < 0, 0.0, counts).ravel()
-    mass = np.bincount(at, counts, n)
-    total = np.bincount(at, counts * losses.ravel(), n)
+    mass = np.bincount(of_draw, counts, n)
+    total = np.bincount(of_draw, counts * losses.ravel(), n)
     return np.divide(total, mass, out=np.zeros(n), where=mass > 0)
 
 

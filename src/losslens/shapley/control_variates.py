@@ -245,12 +245,12 @@ def _subtract_explained(walks: _Walks, cells: dict[int, Any], donors: Any, parts
     def controls(k: int, rows: slice, some: slice) -> Iterator[tuple[int, Any]]:
         """Of some sweeps, for each of the cells, (p, controls, b, sweeps), with the parts of the k-th fold."""
         others, orders = donors[rows][:, some], xp.stack([one.orders[rows] for one in sweeps[some]], axis=1)
-        at, terms = xp.arange(n)[rows, None], _by_player(_order_terms(parts[k], others, orders, rows, xp))
-        there = variables[k].of(terms, at, others)
+        rows_of_walks, terms = xp.arange(n)[rows, None], _by_player(_order_terms(parts[k], others, orders, rows, xp))
+        there = variables[k].of(terms, rows_of_walks, others)
         if 0 in cells:
             yield 0, there
             return
-        back = variables[k].of(-terms, others, at)  # in reverse, a term of the order changes its sign
+        back = variables[k].of(-terms, others, rows_of_walks)  # in reverse, a term of the order changes its sign
         there /= 2
         back /= 2
         yield 1, there + back
@@ -344,15 +344,15 @@ class _Controls:
         if walks.leaves_out_own:
             self.own = [_of_own_pairs(a * b, walks.weight) for a in self.of_row for b in self.of_donor]
 
-    def of(self, terms: Any, at: Any, donors: Any) -> Any:
+    def of(self, terms: Any, rows: Any, donors: Any) -> Any:
         """(p, controls, b, R), from terms of the order, (p, b, R), and from rows and donors, (b, R) or (b, 1)."""
-        of_row, of_donor = [one[:, at] for one in self.of_row], [one[:, donors] for one in self.of_donor]
+        of_row, of_donor = [one[:, rows] for one in self.of_row], [one[:, donors] for one in self.of_donor]
         pairs = [(a, b) for a in of_row for b in of_donor]
-        factors = [None, self.y[:, at], self.f[:, at], self.f[:, donors]]
+        factors = [None, self.y[:, rows], self.f[:, rows], self.f[:, donors]]
         controls = self.xp.empty((len(terms), len(pairs) + len(factors), *terms.shape[1:]))
         for q, (a, b) in enumerate(pairs):
             # The sum of both first: what is equal in both directions is so to the last bit, and its difference 0.
-            controls[:, q] = a * b if self.own is None else a * b + (self.own[q][:, at] + self.own[q][:, donors])
+            controls[:, q] = a * b if self.own is None else a * b + (self.own[q][:, rows] + self.own[q][:, donors])
         for q, factor in enumerate(factors, len(pairs)):
             controls[:, q] = terms if factor is None else terms * factor
         return controls

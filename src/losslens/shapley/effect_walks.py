@@ -68,8 +68,8 @@ class EffectWalk(WalkKind):
     def _draw_donors(self, r: int) -> Indices:
         """A systematic draw along a random order: every donor as often as its weight says, up to rounding."""
         order = self.rng.permutation(len(self.donors))
-        at = (np.arange(r) + self.rng.random()) / r
-        place = np.searchsorted(np.cumsum(self.weight[order]), at, side="right")
+        level = (np.arange(r) + self.rng.random()) / r
+        place = np.searchsorted(np.cumsum(self.weight[order]), level, side="right")
         return self.donors[order][np.minimum(place, len(order) - 1)][self.rng.permutation(r)]
 
     def sweeps_needed(self, sweeps: list[Sweep]) -> int:
@@ -184,8 +184,8 @@ class LinkedWalk(EffectWalk):
 
     def _draw_strata(self, r: int) -> Indices:
         """For each row donors that are evenly spaced in the order of their predictions, (r, strata), by weight."""
-        at = (np.arange(self.strata) + self.rng.random((r, 1))) / self.strata
-        place = np.searchsorted(self._ranked[1], at, side="right")
+        level = (np.arange(self.strata) + self.rng.random((r, 1))) / self.strata
+        place = np.searchsorted(self._ranked[1], level, side="right")
         return self._ranked[0][np.minimum(place, len(self.donors) - 1)]
 
     @cached_property

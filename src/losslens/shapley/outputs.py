@@ -41,10 +41,10 @@ def _mean(results: Sequence[ShapleyImportance], loss: OutputsLoss) -> ShapleyImp
     if len({(one.shares is None, one.both is None) for one in results}) > 1:
         return None
 
-    def mean(of: Sequence[Any]) -> Any:
-        if any(part is None for part in of):
+    def mean(arrays: Sequence[Any]) -> Any:
+        if any(part is None for part in arrays):
             return None
-        return np.asarray(sum(weight * part for weight, part in zip(loss.weights, of, strict=True)))
+        return np.asarray(sum(weight * part for weight, part in zip(loss.weights, arrays, strict=True)))
 
     shares = None
     if first.shares is not None:

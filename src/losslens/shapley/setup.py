@@ -222,7 +222,8 @@ def full_gain(setup: GameSetup, most: float = MOST_LOSSES) -> FullGain | None:
     if isinstance(loss, OutputsLoss) and loss.each and all(one == squared_error for one in loss.each):
         losses = loss.by_output(sample.y, sample.prediction).T
         each = [
-            _squared_gain(loss.target(sample.y, k), sample.prediction[:, k], of, weight) for k, of in enumerate(losses)
+            _squared_gain(loss.target(sample.y, k), sample.prediction[:, k], one, weight)
+            for k, one in enumerate(losses)
         ]
         sums = (loss.mean(np.stack([getattr(gain, name) for gain in each], axis=1)) for name in ("by_row", "by_donor"))
         return FullGain(*sums)

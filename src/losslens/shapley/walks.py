@@ -130,13 +130,13 @@ def walk_from_donors(
     shares, steps, back = contributions(
         arrays, every, orders, predict, together, single if both_ways else None, judged=judged
     )
-    small, at = xp.asarray(orders, np.int16), [slice(c * r, (c + 1) * r) for c in range(count)]
+    small, slices = xp.asarray(orders, np.int16), [slice(c * r, (c + 1) * r) for c in range(count)]
     return [
         Sweep(
             donors[c], small[part], shares[part], None if steps is None else steps[part],
             None if back is None else back[part],
         )
-        for c, part in enumerate(at)
+        for c, part in enumerate(slices)
     ]  # fmt: skip
 
 

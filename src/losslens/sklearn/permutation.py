@@ -124,8 +124,12 @@ class Lazy(Bunch):  # type: ignore[misc]  # scikit-learn has no types
             self[name] = value = value.now
         return value
 
-    def _all_fields(self) -> Bunch:
-        return Bunch(**{name: self[name] for name in self.keys()})
+    # A dictionary's own methods would give what is not computed yet.
+    get: Any = Mapping.get
+    items: Any = Mapping.items
+    values: Any = Mapping.values
+    __eq__ = Mapping.__eq__
+    __hash__ = None  # type: ignore[assignment]  # as dictionaries
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())  # with it, `dict(self)` reads the values by `self[name]`
@@ -133,37 +137,20 @@ class Lazy(Bunch):  # type: ignore[misc]  # scikit-learn has no types
     def __reduce__(self) -> tuple[Any, ...]:
         return Bunch, (), None, None, iter(self.items())
 
-    def __eq__(self, other: object) -> bool:
-        return bool(self._all_fields() == other)
-
-    __hash__ = None  # type: ignore[assignment]  # as dictionaries
-
     def __repr__(self) -> str:
-        return repr(self._all_fields())
+        return repr(self.copy())
 
     def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
         return dict(self.items()) | dict(other)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The value of this name."""
-        return self[name] if name in self.keys() else default
 
     def pop(self, name: str, *default: Any) -> Any:
         """The value of this name, which leaves."""
         self.get(name)
         return super().pop(name, *default)
 
-    def items(self) -> Any:
-        """All names and values."""
-        return self._all_fields().items()
-
-    def values(self) -> Any:
-        """All values."""
-        return self._all_fields().values()
-
     def copy(self) -> Bunch:
         """A bunch of all values."""
-        return self._all_fields()
+        return Bunch(**dict(self.items()))
 
 
 def _bunch(scores: Any, name: str, repeats: Deferred[dict[str, Any]]) -> Bunch:

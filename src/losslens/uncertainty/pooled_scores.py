@@ -343,35 +343,26 @@ class _Precision(_Population):
     """
 
     @cached_property
-    def order(self) -> tuple[Indices, Indices, Indices]:
-        """Cells from high to low, the last of those as high as each; and by row, from high to low."""
-        order = np.argsort(-self.scores)
-        score = self.scores[order]
-        starts = np.concatenate([[0], np.flatnonzero(score[1:] != score[:-1]) + 1, [len(score)]])
-        last = np.repeat(starts[1:] - 1, np.diff(starts))
-        return order, last, np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-
-    @property
-    def scores(self) -> Floats:
+    def order(self) -> tuple[Indices, Indices]:
+        """Cells from high to low, and the last of those as high as each."""
         prediction = self.pool.prediction
-        return np.asarray(prediction if prediction.ndim == 1 else prediction[:, 1], float)
+        scores = prediction if prediction.ndim == 1 else prediction[:, 1]
+        order = np.argsort(-scores)
+        return order, _last_of_equal(scores[order])
 
     @cached_property
     def _in_rows(self) -> tuple[Indices, Indices, Indices]:
-        """The same within rows: their order, the last that is as high, and where the row begins."""
-        order, _, rank = self.order
-        place = np.empty(len(order), np.int64)
-        place[order] = rank
-        row = self.pool.row.astype(np.int64)
-        key = row * (len(order) + 1) + place
-        by_row = np.argsort(key)
-        key, row = key[by_row], row[by_row]
-        last = np.searchsorted(key, key, side="right") - 1
-        return by_row, last, np.searchsorted(row, row)
+        """Cells by row, from high to low, the last of those as high as each, and where the row begins."""
+        order, last = self.order
+        key = np.empty(len(order), np.int64)
+        key[order] = last
+        key += self.pool.row * np.int64(len(order))
+        by_row, count = np.argsort(key), np.bincount(self.pool.row)
+        return by_row, _last_of_equal(key[by_row]), np.repeat(np.cumsum(count) - count, count)
 
     def of(self, mass: Floats) -> float:
         """The score with these weights of the cells."""
-        order, last, _ = self.order
+        order, last = self.order
         positive, weight = (self.y == 1)[order], mass[order]
         above, every = np.cumsum(weight * positive)[last], np.cumsum(weight)[last]
         by_row, last_in_row, first_in_row = self._in_rows
@@ -398,6 +389,12 @@ class _Precision(_Population):
             left = sample.weight * (unit != u)
             found.append(self.of(left[pool.row] * (1.0 if self.alone else pool.lends(left))))
         return self.value - np.array(found)
+
+
+def _last_of_equal(ordered: NDArray[Any]) -> Indices:
+    """The position of the last of those that are equal to each, in an order."""
+    ends = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, len(ordered))
+    return np.repeat(ends - 1, np.diff(ends, prepend=0))
 
 
 def blocks(sample: Sample) -> Indices:

@@ -319,8 +319,8 @@ def _shapley_effects(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
         most = least if own["budget"] else MOST_PREDICTIONS
 
     def few(rows: int) -> Callable[[], Any]:
-        at = request.rows[np.linspace(0, r - 1, rows).astype(np.intp)]
-        of_few = replace(request, rows=at, row_labels=None, budget=None, task=replace(task, progress=False))
+        some = request.rows[np.linspace(0, r - 1, rows).astype(np.intp)]
+        of_few = replace(request, rows=some, row_labels=None, budget=None, task=replace(task, progress=False))
         return partial(effects.explain_by, way, rows, of_few)
 
     return _of_predictions(
