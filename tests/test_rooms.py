@@ -230,7 +230,7 @@ LINES = {
     "donors": 2230,
     "engines": 10800,
     "losses": 1420,
-    "page": 4595,
+    "page": 4601,
     "passes": 4820,
     "plots": 4860,
     "refits": 725,

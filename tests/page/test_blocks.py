@@ -34,6 +34,7 @@ def test_diabetes_two_that_cancel():
     assert said in opening
     assert OLD not in report.html()
     assert "add up" not in opening
+    assert report.check() == []
     assert f"{joint} ({in_digits(first['pfi'])})" in report.html()
 
 
@@ -131,3 +132,14 @@ def test_the_number_is_the_one_the_reader_is_told():
         imp = ll.feature_importance(model, X, y, loss=loss, progress=False)
         assert words in goes_together(GoingTogether(imp.together(model, X, y)), imp)
     assert goes_together(GoingTogether(), imp) == goes_together(None, imp) == ""
+
+
+def test_the_first_screen_marks_features_that_go_together():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    X[:, 1] = X[:, 0] + 0.2 * X[:, 1]
+    html = page(lambda X: X[:, 0] + X[:, 2], X, X[:, 0] + X[:, 2], loss="squared_error").html()
+    assert html.count("<sup>1</sup>") == 2
+    assert "Features with the same small number" in html
+    independent = page(lambda X: X[:, 0], X[:, [0, 2]], X[:, 0], loss="squared_error").html()
+    assert "<sup>" not in independent.partition("<footer>")[0]

@@ -392,3 +392,21 @@ def test_leading_features_stand_side_by_side_with_the_value_that_matters_most(pa
         assert float(text.split(": ")[-1].replace(",", "")) == pytest.approx(told(summary, worst), rel=6e-3)
     shown.nth(1).locator("button").click()
     assert page.locator("#feature-name").inner_text() == features[1]["name"]
+
+
+def test_a_row_with_another_value_has_the_prediction_of_its_curve(page, summary):
+    feature = opened_feature(page, summary, "rooms")
+    page.locator("#most button").first.click()
+    row = int(page.locator("#card").get_attribute("data-row"))
+    slider = page.locator(".what-if input")
+    rooms = next(column for column in summary["table"]["columns"] if column["name"] == "rooms")["values"]
+    assert slider.get_attribute("aria-valuetext") == f"{rooms[row]:g}"
+    for k in (0, len(feature["labels"]) - 1):
+        slider.fill(str(k))
+        text = page.locator('[data-name="what-if"]').inner_text()
+        ice = feature["models"][0]["ice"]["values"][row][k]
+        assert text.startswith(f"{feature['labels'][k]}: prediction of ")
+        said = float(re.search(r"prediction of [^\d]*?([−\d.,]+) \(larger", text)[1].replace(",", "").replace("−", "-"))
+        assert said == pytest.approx(ice, rel=2e-3, abs=1e-3)
+    page.locator("#card .card-head button", has_text="Close").click()
+    assert page.locator(".what-if").count() == 0

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 
 import losslens as ll
@@ -37,9 +38,37 @@ def test_no_single_sure_feature_of_a_good_model() -> None:
     _, matters, _ = opening(page)
     assert matters.startswith("No single feature surely matters: ")
     assert "But the model surely does better than always predicting the class frequencies" in matters
+    assert "Shuffled together, " in matters
     assert "not sure that any feature matters" not in page.html()
     assert not any(row["sure"] for row in leading(page.summary)["rows"])
     assert min(one["models"][0]["p"] for one in page.summary["features"]) > 0.05
+
+
+def test_effects_that_cancel_are_not_said_to_look_small_alone() -> None:
+    """Diabetes, a linear model: s1 alone raises the error more than s1 and s2 together."""
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    model = LinearRegression().fit(X[::2], y[::2])
+    page = ll.report(model, X[1::2], y[1::2], **OPTIONS)
+    texts = " ".join([*opening(page), *page.summary["words"]["careful"]])
+    assert "Shuffled together, s1 and s2 raise the error to " in texts
+    assert ": their effects cancel." in texts
+    assert "look less important" not in texts
+
+
+def test_a_leader_by_rows_that_do_not_exist_is_not_announced_without_saying_so() -> None:
+    """Three sizes of one thing: the model takes the last one, and a size that does not fit the others is no thing."""
+    rng = np.random.default_rng(7)
+    size = rng.gamma(4, size=400)
+    X = pd.DataFrame({name: size * (1 + 0.01 * rng.normal(size=400)) for name in "xyz"}).assign(
+        cut=rng.normal(size=400)
+    )
+    y = 5 * size + X["cut"] + rng.normal(size=400)
+    page = ll.report(lambda X: (5 * X["y"] + X["cut"]).to_numpy(), X, y, loss="squared_error", **OPTIONS)
+    _, matters, _ = opening(page)
+    assert matters.startswith("It depends most on y: when y is shuffled between rows (which makes ")
+    share = re.search(r"makes (\d+)% of the rows unlike any real one\)", matters)
+    assert share
+    assert int(share[1]) >= 30
 
 
 def test_the_error_of_a_segment_is_that_of_the_rows_it_names() -> None:

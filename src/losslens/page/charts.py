@@ -74,7 +74,8 @@ def _curves(side: str, across: Range1d) -> figure:
     """Curves of single rows, the mean of each model with its band, and the picked and the hovered row."""
     plot = _figure(side, across, HEIGHT)
     plot.yaxis.ticker = FixedTicker(ticks=[], name=f"{side}-ticker")
-    zero = Span(location=0, dimension="width", line_width=1, name=f"{side}-zero", visible=side == "pi")
+    look = {"line_width": 1, "line_dash": "dashed", "visible": side == "pi"}
+    zero = Span(location=0, dimension="width", name=f"{side}-zero", **look)
     plot.add_layout(zero)
     many: dict[str, list[Any]] = {"xs": [], "ys": []}
     plot.multi_line("xs", "ys", source=_source(f"{side}-curves", many), name=f"{side}-curves-of", line_width=1)

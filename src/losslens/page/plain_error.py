@@ -249,11 +249,14 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
     described = {feature["name"]: feature.get("description", "") for feature in summary["features"]}
     shown = (summary["score"] or summary)["features"][:LEADING]
     entries, plain = [(feature["name"], feature["models"][0]) for feature in shown], plain_of(summary)
+    blocks = [] if summary["blocks"] is None else [one["features"] for one in summary["blocks"]["blocks"]]
+    number = {name: str(k) for k, features in enumerate(blocks, 1) for name in features}
     rows = []
     for name, one in entries:
         low, high = sorted([_end(plain, one["low"]), _end(plain, one["high"])], key=lambda end: (end is None, end))
         row = {"name": name, "description": described[name], "place": place[name], "value": plain.after(one["pfi"])}
-        rows.append(row | {"low": low, "high": high, "sure": is_sure(one["p"]), "p": one["p"]})
+        row |= {"low": low, "high": high, "sure": is_sure(one["p"]), "p": one["p"], "block": number.get(name, "")}
+        rows.append(row)
     shown_values = [value for row in rows for value in (row["value"], row["low"], row["high"]) if value is not None]
     times = "×" if plain.times else ""
     first, last = min([plain.now, *shown_values]), max([plain.now, *shown_values])

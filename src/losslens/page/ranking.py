@@ -38,6 +38,7 @@ class Ranking:
     sampled: frozenset[str] = frozenset()  # of these, those that were tried with some donors only
     far: Mapping[str, str] = field(default_factory=dict)  # large shares of shuffled rows unlike real ones
     baseline: Baseline | None = None  # the simplest alternative to the model
+    joint: str = ""  # a sentence on features that go together
 
     @classmethod
     def of(
@@ -163,9 +164,8 @@ def no_single_feature(ranking: Ranking) -> str:
     """
     if not ranking.all_tested or ranking.sure:
         return ""
-    return (
-        f"No single feature surely matters: {ranking.shuffled()}, which may be chance ({TESTED}).{_together(ranking)}"
-    )
+    text = f"No single feature surely matters: {ranking.shuffled()}, which may be chance ({TESTED})."
+    return " ".join(filter(None, (f"{text}{_together(ranking)}", ranking.joint)))
 
 
 @claim(level=0)

@@ -7,6 +7,7 @@ false; each is tried on simulated data whose truth is the simulation (`benchmark
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,25 +46,26 @@ def words(
     """
     (name, first), target = next(iter(models.items())), cut(target)
     share = shares.get(name)
-    of_shares = (
-        [] if share is None else [from_other_rows(share, first, ends), largest_shares(share), negative_shares(share)]
+    shared = (
+        () if share is None else (from_other_rows(share, first, ends), largest_shares(share), negative_shares(share))
     )
     computed = [how_importances(first, n_given), *([] if share is None else [how_shares(share)]), about_intervals()]
+    together = goes_together(blocks, first, by_score=bool(scores))
     careful = [
-        no_better(ranking.baseline, target), at_the_bound(first._first), few_rows(first),
-        goes_together(blocks, first, by_score=bool(scores)), hardly_occurring(first.extrapolation),
-        about_training_rows(), only_a_sample(first, n_given),
+        no_better(ranking.baseline, target), at_the_bound(first._first), few_rows(first), together,
+        hardly_occurring(first.extrapolation), about_training_rows(), only_a_sample(first, n_given),
     ]  # fmt: skip
     careful += [remark(note) for note in first.notes[1:]]
     careful += [remark(share.clipped_in_words)] if share is not None and share.clipped_in_words else []
     careful += dict.fromkeys([*_doubts(first), *([] if share is None else _doubts_of_shares(share))])
-    careful = list(filter(None, careful))
-    useless = ranking.baseline is not None and not ranking.baseline.here  # what it depends on says nothing then
-    matters, caution = (careful[:1], careful[1:2]) if useless else (what_matters(ranking), careful[:1])
+    careful = [*filter(None, careful)]
+    useless = ranking.baseline is not None and not ranking.baseline.here
+    matters = careful[:1] if useless else what_matters(replace(ranking, joint="" if scores else together))
+    caution = [one for one in careful if one not in " ".join(matters)][:1]  # each sentence once
     return {
         "opening": [how_well(scores or models, target, n_given), *matters, *caution],
         "headline": headline(name, first, ends),
-        "sentences": list(filter(None, [*of_shares, *tested_features(ranking)])),
+        "sentences": list(filter(None, [*shared, *tested_features(ranking)])),
         "computed": list(filter(None, computed)),
         "careful": careful,
     }

@@ -328,7 +328,31 @@ function drawCard(page) {
   const close = el("button", { type: "button", class: "small", onclick: () => page.pick(null) }, "Close");
   const choose = el("button", { type: "button", class: "small", onclick: () => page.parts.table.choose(i) }, "Choose it");
   const title = el("h3", {}, `Row ${page.rowName(i)}`);
-  card.replaceChildren(el("div", { class: "card-head" }, title, ...(i === page.picked ? [choose, close] : [])), shown);
+  card.replaceChildren(el("div", { class: "card-head" }, title, ...(i === page.picked ? [choose, close] : [])), ...(i === page.picked ? whatIf(page, i) : []), shown);
+}
+
+// This row with another value of the open feature: its prediction and its error there, at the values that the page holds
+// and nowhere between them.
+function whatIf(page, i) {
+  const { pd, pi } = page.view, { axis } = pd, feature = page.data.features[page.open];
+  const prediction = pd.curveOf(i), error = pi.curveOf(i), places = axis.shown;
+  const column = columnOf(page, feature);
+  if (!(prediction || error) || !column || places.length < 2) return [];
+  const own = axis.words ? feature.own[i] : nearestValue(axis, Number.isNaN(column.values[i]) ? axis.missing : column.values[i]);
+  const others = page.shownClass === page.data.target.shown ? page.data.table.models[page.model].prediction : null;
+  const said = (v) => [
+    `${labelOf(axis, v)}:`, prediction ? `${pd.unit} ${number(prediction[v])}` : "",
+    prediction && finite(others?.[0]) ? `(larger than that of ${percent(Array.from(others).filter((one) => one < prediction[v]).length / others.length)} of the rows)` : "",
+    error ? `${prediction ? "; its " : "its "}own ${page.told[page.model].falls ? "probability of the true class" : "error"} ${page.told[page.model].text(error[v])}` : "",
+  ].filter(Boolean).join(" ").replace(" ;", ";");
+  const shown = el("output", { "data-name": "what-if", "aria-live": "polite" }, said(own));
+  const slide = (event) => {
+    const v = places[Number(event.target.value)];
+    shown.textContent = said(v);
+    event.target.setAttribute("aria-valuetext", labelOf(axis, v));
+  };
+  const slider = el("input", { type: "range", min: 0, max: places.length - 1, step: 1, value: Math.max(0, places.indexOf(own)), oninput: slide, "aria-label": `This row, if ${feature.name} were`, "aria-valuetext": labelOf(axis, own) });
+  return [el("div", { class: "what-if" }, quiet(`This row, if ${shortened(feature.name, 40)} were `), slider, shown)];
 }
 
 // The numbers of the curves: for screen readers, and to copy.

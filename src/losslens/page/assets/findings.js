@@ -2,7 +2,7 @@
 
 const farOf = (feature) => (feature.extrapolation?.warns ? feature.extrapolation : null);
 
-// Where most replaced rows are unlike real ones, curves are pale and dashed, dots hollow. A segment between two values
+// Where most replaced rows are unlike real ones, curves are pale and dashed, and dots pale. A segment between two values
 // is faded where one of its ends is.
 function partsOf(curve, faded) {
   if (!curve || !faded?.some(Boolean)) return { sure: curve, faded: null };
