@@ -91,6 +91,7 @@ def asked(readme, tmp_path_factory):
     model, labels = learner.fit(X, y), y > np.median(y)
     classifier = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype").fit(X, labels)
     names = {"ll": ll, "model": model, "a": model, "b": model, "learner": learner, "estimator": learner}
+    names |= {"models": {"deep": model, "flat": DecisionTreeRegressor(max_depth=3, random_state=0).fit(X, y)}}
     names |= {
         "X": X,
         "y": y,

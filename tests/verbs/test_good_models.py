@@ -85,16 +85,16 @@ def by_hand(within, margin):
         lows, highs = [low[name, j] for name in chosen], [high[name, j] for name in chosen]
         if holm[j] <= 0.04:
             need.append("always")
-        elif max(highs) < margin * gain:
+        elif all(below := [b < margin * gain or a == b <= margin * gain for a, b in zip(lows, highs, strict=True)]):
             need.append("never")
         else:
-            sure = max(lows) > margin * gain and min(highs) < margin * gain
+            sure = max(lows) > margin * gain and any(below)
             need.append("sometimes" if sure else "can't tell")
     spans = [(min(low[name, j] for name in chosen), max(high[name, j] for name in chosen)) for j in range(3)]
     return chosen, np.array(spans).T, holm, need, gain
 
 
-@pytest.mark.parametrize(("within", "margin"), [(0.0, 0.02), (0.01, 0.1), (0.6, 0.02), (0.95, 0.3)])
+@pytest.mark.parametrize(("within", "margin"), [(0.0, 0.02), (0.01, 0.1), (0.6, 0.02), (0.95, 0.3), (0.6, 0.0)])
 def test_the_procedure_by_brute_force(within, margin):
     found = good(within=within, margin=margin)
     chosen, ends, holm, need, gain = by_hand(within, margin)
@@ -139,6 +139,14 @@ def test_noise_is_never_needed_and_one_model_class_says_less_than_one_model():
     assert found.need["x0"] == "always"
 
 
+def test_a_margin_of_nothing_is_for_models_without_the_feature():
+    models = {"true": MODELS["true"], "near": line((0.95, 0.4, 0.0))}
+    assert good(models, margin=0).need == {"x0": "always", "x1": "always", "x2": "never"}
+    two = {"first": line((1.0, 0.4, 0.0)), "copy": line((0.0, 0.4, 1.0))}
+    copies = np.column_stack([X[:, :2], X[:, 0]])
+    assert good(two, copies, margin=0).need == {"x0": "sometimes", "x1": "always", "x2": "sometimes"}
+
+
 def test_weights_and_groups_of_rows_count():
     weight = RNG.integers(1, 3, N)
     repeated = np.repeat(np.arange(N), weight)
@@ -174,6 +182,56 @@ def test_bootstrap_fits_are_reproducible_and_judged_on_other_rows():
     groups = np.arange(N) // 8
     whole = good((Ridge(), 3), groups=groups)
     assert whole.comparison.importances["fit 1"]._first.sample.n == 40
+
+
+def test_a_bootstrap_fit_without_a_rare_class_is_named_and_left_out():
+    y = np.where(Y > 0, "up", "down")
+    half = np.random.default_rng([0, 1]).permutation(N) % 2 == 0
+    y[[np.flatnonzero(half)[0], np.flatnonzero(~half)[0]]] = "rare"  # a third of the fits draw none
+    found = ll.good_models((LogisticRegression(), 12), X, y, random_state=0, progress=False)
+    lacking = []
+    for k in range(12):
+        drawn = np.random.default_rng([0, k]).integers(0, 40, 40)
+        if "rare" not in y[half][drawn]:
+            lacking.append(f"fit {k + 1}")
+    assert 0 < len(lacking) < 11
+    assert list(found.failed) == lacking
+    assert found.names == tuple(f"fit {k + 1}" for k in range(12) if f"fit {k + 1}" not in lacking)
+    assert all("'rare'" in why for why in found.failed.values())
+
+
+@pytest.mark.parametrize("models", [(Ridge(), 2), GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}).fit(X, Y)])
+@pytest.mark.parametrize("name", ["y", "sample_weight", "groups"])
+def test_rows_of_other_arguments_are_those_of_the_table(models, name):
+    frame = pd.DataFrame(X, index=[f"row {i}" for i in range(N)])
+    values = pd.Series({"y": Y, "sample_weight": np.ones(N), "groups": np.arange(N) // 2}[name], frame.index)
+    good(models, frame, **{name: values})
+    for wrong, words in ((values[::-1], "row labels of X in another order"), (values[:-1], "79 values, but X has 80")):
+        for verb, first in ((good, models), (ll.feature_importance, MODELS["true"])):
+            with pytest.raises(ValueError, match=f"{name} has .*{words}"):
+                verb(first, frame, **({"y": Y, **QUIET} | {name: wrong}))
+
+
+def test_no_model_is_lost_to_its_name():
+    with pytest.raises(ValueError, match="equal as text"):
+        good({1: MODELS["true"], "1": MODELS["near"]})
+
+    class Line(Ridge):
+        pass
+
+    Line.__name__ = "Ridge 2"
+    fitted = [kind(alpha).fit(X, Y) for alpha, kind in enumerate((Line, Ridge, Ridge, Ridge))]
+    assert good(fitted).names == ("Ridge 2", "Ridge", "Ridge 3", "Ridge 4")
+
+
+def test_losses_without_a_best_constant_are_refused_before_any_fit():
+    class Unfitted(Ridge):
+        def fit(self, X, y):
+            raise AssertionError("fitted")
+
+    for loss in (lambda y, f: (y - f) ** 2, "brier_survival"):
+        with pytest.raises(ValueError, match="best constant, which is not known"):
+            good((Unfitted(), 2), loss=loss)
 
 
 def test_classifiers_frames_and_lists():

@@ -25,8 +25,8 @@ Need = Literal["always", "never", "sometimes", "can't tell"]
 SELECTING = 0.2  # the part of the probability of an error that the choice of the good models takes
 MEANINGS: dict[Need, str] = {
     "always": "surely above the margin in each good model",
-    "never": "surely below the margin in all of them",
-    "sometimes": "surely above the margin in one and surely below it in another",
+    "never": "surely below the margin, or exactly 0, in all of them",
+    "sometimes": "surely above the margin in one, and surely below it or exactly 0 in another",
     "can't tell": "none of these is sure",
 }
 
@@ -60,9 +60,9 @@ class GoodModels(Result):
 
     - ``"always"``: the importance is surely above the margin in each model that stays (the largest p of these, Holm
       over the features, is at most .04);
-    - ``"never"``: all high ends are below the margin;
-    - ``"sometimes"``: a low end is above the margin, and a high end of another model below it. It is said of models
-      that can't be told from the best: more rows may show that one of them is worse;
+    - ``"never"``: all high ends are below the margin, or the importance is exactly 0 (no prediction changes);
+    - ``"sometimes"``: a low end is above the margin, and another model is below it in the same sense. It is said of
+      models that can't be told from the best: more rows may show that one of them is worse;
     - ``"can't tell"``: none of these.
 
     `to_frame()` has one row a feature, the one with the largest importance first.
@@ -170,8 +170,9 @@ class GoodModels(Result):
         """By feature, whether good models need it: ``"always"``, ``"never"``, ``"sometimes"`` or ``"can't tell"``."""
         low, high = self._ends(0.95)
         always = adjusted(self._p, "holm") <= (1 - SELECTING) * 0.05
-        never = high.max(axis=0) < self.least
-        sometimes = (low.max(axis=0) > self.least) & (high.min(axis=0) < self.least)
+        below = (high < self.least) | ((high == low) & (high <= self.least))  # a margin of 0: 0 itself
+        never = below.all(axis=0)
+        sometimes = (low.max(axis=0) > self.least) & below.any(axis=0)
         words: list[Need] = ["can't tell"] * len(self.features)
         for j in range(len(words)):
             words[j] = "always" if always[j] else "never" if never[j] else "sometimes" if sometimes[j] else words[j]

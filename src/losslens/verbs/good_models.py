@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from losslens.donors.designs import Design
-from losslens.losses import Loss, is_scorer
+from losslens.losses import Loss, OutputsLoss, is_scorer, resolve
 from losslens.passes.task import Options
 from losslens.progress import Tick, bar
 from losslens.refits.learner import Learner
 from losslens.refits.learner import learner as checked_learner
 from losslens.results.good_models import GoodModels
-from losslens.tables.checks import group_numbers
+from losslens.tables.checks import class_positions, group_numbers, rows_of, vector
 from losslens.tables.frames import as_table
 from losslens.tables.sources import in_files
 from losslens.typing import Indices
@@ -61,7 +61,8 @@ def good_models(
     models
         ``{"name": model, ...}`` or a list of fitted models; a fitted search of scikit-learn, whose candidates are
         fitted again (`plan` says how many there are, and how long it takes); or ``(learner, n)``, an estimator and the
-        number of fits on bootstrap samples. A fit that fails is named in the result and left out.
+        number of fits on bootstrap samples. A fit that fails, or that has a class too few, is named in the result and
+        left out.
     X, y, loss, features, donors, sample_weight
         As in `feature_importance`, and the same for all models. A block of columns is a group of `features`. Rows that
         the models have not seen: see `train`.
@@ -145,10 +146,12 @@ class Candidates:
         return models, failed
 
     def one(self, name: str, tick: Tick) -> tuple[Any, str]:
-        """A fitted model, or why it failed."""
-        estimator, rows = self.fits[name]
+        """A fitted model, or why it failed; one without a class of the rows that judge it has no loss there."""
+        (estimator, rows), (_, y, _, _) = self.fits[name], self.judged
         try:
             model = replace(self.learner, estimator=estimator).fitted(rows, self.learner.y)
+            if self.learner.y.ndim == 1 and y is not None and len(classes := getattr(model, "classes_", ())):
+                class_positions(rows_of(y, len(y)), np.asarray(classes), "this fit")
         except Exception as error:  # noqa: BLE001 - whatever a learner raises for parameters that don't fit together
             return None, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         tick(1)
@@ -162,10 +165,7 @@ def candidates(
     if in_files(X) or isinstance(X, Mapping):
         kind = "several sets of rows" if isinstance(X, Mapping) else "in files"
         raise ValueError(f"good_models takes one table in memory, and X is {kind}: pass one, or a sample of the rows")
-    if is_scorer(loss):
-        raise ValueError(
-            "good models are within a share of the best one's gain in a loss; a score has none: name a loss"
-        )
+    _check_loss(loss)
     search, bootstrap = hasattr(models, "cv_results_"), isinstance(models, tuple) and _is_learner(models)
     if not search and not bootstrap:
         if train is not None:
@@ -192,6 +192,20 @@ def candidates(
     return Candidates(learner, fits, judged)
 
 
+def _check_loss(loss: Any) -> None:
+    """The gain is over the best constant, which few losses lack."""
+    if is_scorer(loss):
+        raise ValueError(
+            "good models are within a share of the best one's gain in a loss; a score has none: name a loss"
+        )
+    of = None if loss is None else resolve(loss)
+    if of is not None and (of.custom or (isinstance(of, OutputsLoss) and of.encodes)):
+        raise ValueError(
+            "good models are within a share of the best one's gain over the best constant, which is not known for the "
+            f"loss {of.name!r}: use another named loss"
+        )
+
+
 def _is_learner(models: tuple[Any, ...]) -> bool:
     """Whether this is an estimator and a number of fits."""
     if len(models) != 2 or not hasattr(models[0], "fit") or not isinstance(models[1], (int, np.integer)):
@@ -204,7 +218,7 @@ def _is_learner(models: tuple[Any, ...]) -> bool:
 def _by_name(models: Any) -> dict[str, Any]:
     """Fitted models with names: in a list those of their classes, numbered where two are the same."""
     if isinstance(models, Mapping):
-        return {str(name): model for name, model in models.items()}
+        return dict(models)  # names that are equal as text are refused by the comparison
     if not isinstance(models, Sequence) or isinstance(models, str):
         hint = "; fit the search first" if hasattr(models, "estimator") and hasattr(models, "fit") else ""
         raise TypeError(f"{TAKEN}; got {type(models).__name__}{hint}")
@@ -212,11 +226,14 @@ def _by_name(models: Any) -> dict[str, Any]:
 
 
 def _numbered(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Named objects, with a number after a name that came before."""
+    """Named objects, with the next free number after a name that came before."""
     result: dict[str, Any] = {}
     for name, value in pairs:
-        times = 1 + sum(other == name or other.rpartition(" ")[0] == name for other in result)
-        result[name if times == 1 else f"{name} {times}"] = value
+        free, times = name, 1
+        while free in result:
+            times += 1
+            free = f"{name} {times}"
+        result[free] = value
     return result
 
 
@@ -240,7 +257,10 @@ def _parts(X: Any, y: Any, train: Any, options: Options) -> tuple[Any, Any, tupl
             raise TypeError(f"train is a pair (X, y) of rows for the fits; got {type(train).__name__}")
         return *train, (X, y, weight, groups), None
     table = as_table(X)
-    numbers = group_numbers(groups, table.n, table.index)
+    y = None if y is None else rows_of(y, table.n, table.index)
+    weight = None if weight is None else vector(weight, table.n, "sample_weight", table.index)
+    groups = None if groups is None else vector(groups, table.n, "groups", table.index)
+    numbers = group_numbers(groups, table.n)
     blocks = np.arange(table.n) if numbers is None else np.unique(numbers, return_inverse=True)[1]
     half = np.random.default_rng([options.random_state, 1]).permutation(blocks.max() + 1) % 2 == 0
     rows = [np.flatnonzero(half[blocks]), np.flatnonzero(~half[blocks])]
@@ -248,7 +268,7 @@ def _parts(X: Any, y: Any, train: Any, options: Options) -> tuple[Any, Any, tupl
         raise ValueError("the rows are split in halves for fits and numbers, which are too small: pass train=(X, y)")
 
     def cut(values: Any, part: Indices) -> Any:
-        return None if values is None else np.asarray(values)[part]
+        return None if values is None else values[part]
 
     (fit_X, judged_X), (fit_y, judged_y) = (table.at(part) for part in rows), (cut(y, part) for part in rows)
     judged = judged_X, judged_y, cut(weight, rows[1]), cut(groups, rows[1])
