@@ -112,7 +112,7 @@ class ImportanceSelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):  # t
         of_fit = {name: _take(value, train, len(y)) for name, value in routed.items()}
         self.estimator_ = clone(self.estimator).fit(_take(X, train, len(y)), y[train], **of_fit)
         weight = routed.get("sample_weight")
-        options = {
+        options: dict[str, Any] = {
             "sample_weight": None if weight is None else np.asarray(weight)[test],
             "random_state": seed,
             "n_jobs": self.n_jobs,
