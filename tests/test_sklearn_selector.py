@@ -80,6 +80,15 @@ def test_classes_are_in_both_parts(scoring):
     assert set(selector.estimator_.classes_) == {"yes", "no"}
 
 
+def test_polars_keeps_its_names_and_a_generator_is_a_seed():
+    import polars as pl
+
+    frame = pl.DataFrame({name: X[name].to_numpy() for name in X})
+    selector = ImportanceSelector(LinearRegression(), random_state=np.random.default_rng(0)).fit(frame, Y)
+    assert list(selector.importances_) == list("abcd")
+    assert selector.get_feature_names_out().tolist() == ["b"]
+
+
 def test_a_feature_that_no_prediction_uses_is_not_kept():
     data, y = load_diabetes(return_X_y=True, as_frame=True)
     constant = data.assign(nothing=0.0)

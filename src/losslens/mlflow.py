@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from matplotlib import pyplot as plt
 from losslens.cli.printing import as_csv, records
 from losslens.page.report import Report
 
-LETTERS = r"[^\w\-. :/]"  # all others are refused in names of metrics
+LETTERS = r"[^\w\-. :]"  # all others are refused in names of metrics
+LONGEST = 200  # letters of a name; MLflow refuses more than 250
 
 
 def log_importance(importance: Any, name: str = "importance", run_id: str | None = None) -> None:
@@ -36,7 +38,7 @@ def log_importance(importance: Any, name: str = "importance", run_id: str | None
     --------
     ``with mlflow.start_run(): losslens.mlflow.log_importance(ll.feature_importance(model, X, y))``
     """
-    if not hasattr(importance, "ranks") or not hasattr(importance, "to_frame"):
+    if not all(hasattr(importance, name) for name in ("ranks", "save", "to_frame")):
         raise TypeError(f"pass a result with one number a feature, as of feature_importance; got {importance!r:.80}")
     rows = records(importance.to_frame())
     with tempfile.TemporaryDirectory() as folder:
@@ -48,8 +50,9 @@ def log_importance(importance: Any, name: str = "importance", run_id: str | None
         plt.close(figure)
         mlflow.log_artifacts(folder, name, run_id=run_id)
     number = "importance" if "importance" in rows[0] else "sfimp"
-    metrics = {_metric(f"{name}/{row['feature']}"): row[number] for row in rows}
-    metrics |= {_metric(f"{name}_std_error/{row['feature']}"): row["std_error"] for row in rows}
+    called = _metric_names([row["feature"] for row in rows])
+    metrics = {f"{name}/{metric}": row[number] for metric, row in zip(called, rows, strict=True)}
+    metrics |= {f"{name}_std_error/{metric}": row["std_error"] for metric, row in zip(called, rows, strict=True)}
     mlflow.log_metrics({key: x for key, x in metrics.items() if x is not None and math.isfinite(x)}, run_id=run_id)
 
 
@@ -77,5 +80,18 @@ def log_report(report: Report, name: str = "report.html", run_id: str | None = N
         mlflow.log_artifact(str(path), run_id=run_id)
 
 
-def _metric(name: str) -> str:
-    return re.sub(LETTERS, "_", name)
+def _metric_names(features: Sequence[str]) -> list[str]:
+    """A name for each feature that MLflow takes, and that no other has.
+
+    >>> _metric_names(["a+b", "a*b", "price/", ".."])
+    ['a_b', 'a_b_2', 'price_', '_']
+    """
+    names: list[str] = []
+    for feature in features:
+        plain = re.sub(LETTERS, "_", feature)[:LONGEST]
+        plain = re.sub(r"^[. ]+|[. ]+$", "_", plain) or "_"
+        name, k = plain, 2
+        while name in names:
+            name, k = f"{plain}_{k}", k + 1
+        names.append(name)
+    return names

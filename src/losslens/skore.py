@@ -140,11 +140,17 @@ class Check:
         """What is to be said of the report; of a cross-validation, where it holds of most splits."""
         splits = getattr(report, "reports_", None)
         if splits is None:
-            return self.find(report)
-        said = [sentence for one in splits if (sentence := self.find(one))]
+            return self._found(report)
+        said = [sentence for one in splits if (sentence := self._found(one))]
         if len(said) <= len(splits) / 2:
             return None
         return f"In {len(said)} of {len(splits)} splits, such as: {said[0]}"
+
+    def _found(self, report: Any) -> str | None:
+        try:
+            return self.find(report)
+        except (TypeError, ValueError) as error:
+            raise CheckNotApplicable(str(error)) from error
 
 
 _BY_REPORT: WeakKeyDictionary[Any, Importances] = WeakKeyDictionary()  # which several checks read
@@ -159,10 +165,7 @@ def _explained(report: Any, options: Mapping[str, Any]) -> Importances:
 
 def _importances(report: Any) -> Importances:
     if report not in _BY_REPORT:
-        try:
-            _BY_REPORT[report] = _explained(report, {"random_state": 0, "progress": False})
-        except (TypeError, ValueError) as error:
-            raise CheckNotApplicable(str(error)) from error
+        _BY_REPORT[report] = _explained(report, {"random_state": 0, "progress": False})
     return _BY_REPORT[report]
 
 
@@ -176,10 +179,7 @@ def _noise(report: Any) -> str | None:
 
 
 def _weak(report: Any) -> str | None:
-    try:
-        weak = weak_segments(report.estimator_, report.X_test, report.y_test, random_state=0, progress=False)
-    except (TypeError, ValueError) as error:
-        raise CheckNotApplicable(str(error)) from error
+    weak = weak_segments(report.estimator_, report.X_test, report.y_test, random_state=0, progress=False)
     return weak.sentences[0] if weak.segments else None
 
 

@@ -129,7 +129,8 @@ class Processes:
 class FuturesPool:
     """Any `concurrent.futures.Executor`: threads, processes, or the workers of somebody else's cluster.
 
-    What all parts need is packed once, and unpacked once by each process that works on a part.
+    What all parts need is sent with each part, and unpacked once by each process that works on some. A task of the
+    executor itself must not call a verb with it: with one worker it would wait for itself.
     """
 
     grain: ClassVar[int] = 64
@@ -159,6 +160,7 @@ class FuturesPool:
         finally:
             for future in waiting:
                 future.cancel()
+            _unpacked.cache_clear()  # threads share this process, which would keep the model
 
     def _submit(self, packed: bytes, part: bytes) -> Any:
         try:
@@ -185,7 +187,7 @@ def _died(error: Exception) -> str:
     )
 
 
-@functools.lru_cache(maxsize=MOST_SHARED)
+@functools.lru_cache(maxsize=2)
 def _unpacked(packed: bytes) -> Any:
     return pickle.loads(packed)
 

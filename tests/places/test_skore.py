@@ -105,3 +105,9 @@ def test_a_model_that_is_not_explained_is_not_applicable():
     Report.X_test = None
     with pytest.raises(skore.CheckNotApplicable, match="the report has none"):
         checks()[2].check_function(Report())
+
+
+def test_two_rows_are_not_enough_and_stop_no_other_check():
+    X, y = rows(40)
+    few = skore.EstimatorReport(LinearRegression(), X_train=X[:38], y_train=y[:38], X_test=X[38:], y_test=y[38:])
+    assert found(few) == {} or all("few" in one or "error" in one for one in found(few).values())

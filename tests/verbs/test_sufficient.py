@@ -132,12 +132,16 @@ def test_what_makes_no_sense_is_refused(change, message):
         sufficient(**change)
 
 
-def test_scores_and_single_features_are_refused():
+def test_scores_and_some_of_the_columns_are_refused():
     X, y = rows(100)
     linear = LinearRegression().fit(X, y)
+    with pytest.raises(ValueError, match="'x3' would stay in: explain all of them"):
+        ll.feature_importance(linear, X, y, features=["x0", "x1", "x2"]).sufficient(linear, X, y)
+    with pytest.raises(ValueError, match="the best constant is not known"):
+        ll.feature_importance(linear, X, y, loss=lambda y, p: (y - p) ** 2).sufficient(linear, X, y)
     with pytest.raises(ValueError, match="a score has no change of loss of a row"):
         ll.feature_importance(linear, X, y, loss="r2").sufficient(linear, X, y)
     with pytest.raises(ValueError, match="has one feature"):
-        ll.feature_importance(linear, X, y, features="x0").sufficient(linear, X, y)
+        ll.feature_importance(linear, X, y, features={"all": list(range(4))}).sufficient(linear, X, y)
     with pytest.raises(ValueError, match="the model predicts other values"):
         ll.feature_importance(linear, X, y).sufficient(f, X, y)

@@ -22,7 +22,7 @@ from losslens.results.importances import Importances
 from losslens.tables.features import position_of
 from losslens.text import in_digits
 from losslens.uncertainty.inference import Difference
-from losslens.uncertainty.standard_errors import check_level, interval
+from losslens.uncertainty.standard_errors import Influence, around, check_level, interval
 
 Outcome = Literal["passes", "fails", "cannot tell"]
 GRAMMAR = "error, error>.05, importance:FEATURE>.1, rank:FEATURE, share:FEATURE>.2"
@@ -54,7 +54,18 @@ def same_rows(one: Importances, other: Importances) -> bool:
     alike = all((x is None) == (z is None) and (x is None or np.array_equal(x, z)) for x, z in pairs)
     left, right = a.row_labels, b.row_labels
     labelled_alike = left is None or right is None or np.array_equal(left, right)
-    return alike and np.array_equal(a.at, b.at) and labelled_alike
+    return alike and np.array_equal(a.at, b.at) and labelled_alike and _same_values(one, other)
+
+
+def _same_values(one: Importances, other: Importances) -> bool:
+    """Whether the columns that both results hold have the same values in each row: equal y alone may be by design."""
+    columns = {name for imp in (one, other) for feature in imp.values() for name in feature.columns}
+    held = [(one._values_held(name), other._values_held(name)) for name in columns]
+    pairs = [(a, b) for a, b in held if a is not None and b is not None]
+    if pairs:
+        return all(np.array_equal(a, b) for a, b in pairs)
+    a, b = (next(iter(imp.values())).sample.prediction for imp in (one, other))
+    return a.shape == b.shape and np.array_equal(a, b)  # of one model: its predictions tell the rows apart
 
 
 def assert_alike(new: Importances, old: Importances, within: float, level: float, *, strict: bool) -> list[Verdict]:
@@ -72,13 +83,16 @@ def assert_alike(new: Importances, old: Importances, within: float, level: float
 
 def likeness(new: Importances, old: Importances, within: float, level: float) -> list[Verdict]:
     """The error and every importance of a result against those of another."""
-    check_level(level)
-    if not (isinstance(within, (int, float)) and 0 < within < math.inf):
+    if not (isinstance(level, (int, float)) and 0 < level < 0.5):
+        raise ValueError(f"level is the probability of a false verdict, such as .05; got {level!r}")
+    if isinstance(within, bool) or not (isinstance(within, (int, float)) and 0 < within < math.inf):
         raise ValueError(f"within is a share above 0, such as .1; got {within!r}")
     if new.title != old.title:
         raise ValueError(f"the importances are of two losses, {new.title} and {old.title}: compare by one loss")
     if missing := set(old) ^ set(new):
         raise ValueError(f"only one of the results has {', '.join(sorted(missing))}: explain the same features")
+    if other := [name for name in new if new[name].columns != old[name].columns]:
+        raise ValueError(f"{other[0]!r} has other columns in one of the results: explain the same features")
     paired = same_rows(new, old)
     comparison = Comparison(importances={"baseline": old, "this model": new}, shapley={}, paired=paired)
     largest = max(abs(one.pfi) for one in old.values())
@@ -126,7 +140,7 @@ def needs_shares(conditions: Sequence[str]) -> bool:
 
 def _parsed(condition: str, comparison: Comparison) -> tuple[str, str, str, float]:
     """The condition as it was written, what it asks for, of which feature, and beyond which number."""
-    found = re.fullmatch(r"\s*(error|importance|rank|share)\s*(?::(.+?))?\s*(?:>\s*([\d.]+%?))?\s*", condition)
+    found = re.fullmatch(r"\s*(error|importance|rank|share)\s*(?::(.+?))?\s*(?:>\s*(\d*\.?\d+%?))?\s*", condition)
     if found is None:
         raise ValueError(f"{condition!r} is no condition: {GRAMMAR}")
     what, feature, number = found.groups()
@@ -146,6 +160,9 @@ def _judged(
     if what == "rank":
         return _rank(comparison, base, name, condition, feature, level)
     if what == "share":
+        if not comparison.shapley[name].sfimp.sum() > 0:
+            words = f"the features of {name} don't reduce the error together, so there are no shares"
+            return Verdict(name, condition, "cannot tell", words)
         value, low, high = _share_beyond(comparison, name, feature, bound, level)
         words = f"the share of {feature} less {bound:g} is {value:.3f} ({level:.1%} interval {low:.3f} to {high:.3f})"
         return Verdict(name, condition, _side(low, high, 0.0), words)
@@ -196,9 +213,11 @@ def _share_beyond(
     j = estimates.position(feature)
     contrast = np.eye(len(estimates.names))[j] - bound
     total = float(estimates.value.sum())
-    if total <= 0:
-        raise ValueError(f"the features of {name} don't reduce the error together, so there are no shares")
+    moved = (
+        np.stack([one.moved for one in estimates.influences]) if estimates.influences else np.zeros((len(contrast), 0))
+    )
+    skewness = Influence(contrast @ moved).skewness
     error = float(np.sqrt(max(contrast @ estimates.covariance @ contrast, 0.0)))
-    value = float(contrast @ estimates.value)
-    low, high = interval(value, error, float(estimates.units), level)
+    value, centre = float(contrast @ estimates.value), float(contrast @ estimates._centres)
+    low, high = around(value, centre, interval(centre, error, float(estimates.units), level, skewness))
     return value / total, low / total, high / total

@@ -75,6 +75,8 @@ class Sufficient(Result, Estimated):
         total, left = len(self.features), len(self.enough)
         if not self.count:
             return f"No feature can leave: without {self.features[0]} the others keep less than {self.keep:.0%}."
+        if not left:
+            return f"No feature is needed to keep {self.keep:.0%} of what this model gains over {self.constant}."
         last = self.kept[self.gone[-1]]
         share, low, high = (percent(one) for one in (last.value, last.low, last.high))
         return (

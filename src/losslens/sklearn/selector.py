@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils import indexable
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from losslens.sklearn.displays import explained
-from losslens.tables.checks import is_one_of
+from losslens.tables.checks import entropy, is_one_of
 from losslens.verbs.features import feature_importance
 
 
@@ -101,19 +101,20 @@ class ImportanceSelector(SelectorMixin, MetaEstimatorMixin, BaseEstimator):  # t
         if self.adjust is not None and not is_one_of(self.adjust, ("holm", "benjamini_hochberg")):
             raise ValueError(f"adjust is 'holm', 'benjamini_hochberg' or None; got {self.adjust!r}")
         checked, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False, ensure_min_samples=4)
-        X = X if hasattr(X, "iloc") else checked
+        X = X if hasattr(X, "columns") else checked  # frames keep their names
+        seed = entropy(self.random_state) % 2**32  # one for the split and the donors; a generator will do
         routed = process_routing(self, "fit", **params).estimator.fit
         rows = np.arange(len(y))
         labels, counts = np.unique(y, return_counts=True) if is_classifier(self.estimator) else (y, np.zeros(1))
         held = int(np.ceil(self.validation * len(y))) if isinstance(self.validation, float) else self.validation
         alike = y if counts.min() > 1 and len(labels) <= min(held, len(y) - held) else None
-        train, test = train_test_split(rows, test_size=self.validation, random_state=self.random_state, stratify=alike)
+        train, test = train_test_split(rows, test_size=self.validation, random_state=seed, stratify=alike)
         of_fit = {name: _take(value, train, len(y)) for name, value in routed.items()}
         self.estimator_ = clone(self.estimator).fit(_take(X, train, len(y)), y[train], **of_fit)
         weight = routed.get("sample_weight")
-        options = {
+        options: dict[str, Any] = {
             "sample_weight": None if weight is None else np.asarray(weight)[test],
-            "random_state": self.random_state,
+            "random_state": seed,
             "n_jobs": self.n_jobs,
         }
         rows_held = _take(X, test, len(y)), y[test]
@@ -148,4 +149,4 @@ def _take(values: Any, rows: Any, n: int) -> Any:
     """These rows of a table or a list of values; what has no value for each row stays."""
     if not hasattr(values, "__len__") or len(values) != n:
         return values
-    return values.iloc[rows] if hasattr(values, "iloc") else indexable(np.asarray(values))[0][rows]
+    return _safe_indexing(values, rows)

@@ -61,6 +61,13 @@ def sufficient(
     columns = _players(imp, blocks=blocks)
     task = same_task(imp, given["model"], given["X"], given["y"], columns, options)
     players = {subject.feature.name: subject.feature.columns for subject in task.subjects}
+    explained = {j for several in players.values() for j in several}
+    if others := [name for j, name in enumerate(task.table.names) if j not in explained]:
+        raise ValueError(
+            f"this result explains some of the columns, and {others[0]!r} would stay in: explain all of them, or those "
+            "that are not asked about as one group"
+        )
+    losses_of_constant(imp.loss, imp._first.sample, imp._first.at)  # refused before anything is predicted
     first, second = (_half(imp, task, given, rows, players, options) for rows in _halves(task))
     total, left, gone = 0, list(players), list[str]()
     steps = len(left) * (len(left) + 1) // 2
