@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from numbers import Real
 from typing import Any
 
@@ -61,8 +62,7 @@ def good_models(
     models
         ``{"name": model, ...}`` or a list of fitted models; a fitted search of scikit-learn, whose candidates are
         fitted again (`plan` says how many there are, and how long it takes); or ``(learner, n)``, an estimator and the
-        number of fits on bootstrap samples. A fit that fails, or that has a class too few, is named in the result and
-        left out.
+        number of fits on bootstrap samples. A fit that fails, or lacks a class, is named in the result and left out.
     X, y, loss, features, donors, sample_weight
         As in `feature_importance`, and the same for all models. A block of columns is a group of `features`. Rows that
         the models have not seen: see `train`.
@@ -165,7 +165,12 @@ def candidates(
     if in_files(X) or isinstance(X, Mapping):
         kind = "several sets of rows" if isinstance(X, Mapping) else "in files"
         raise ValueError(f"good_models takes one table in memory, and X is {kind}: pass one, or a sample of the rows")
-    _check_loss(loss)
+    of = None if loss is None or is_scorer(loss) else resolve(loss)
+    if is_scorer(loss) or (of is not None and (of.custom or (isinstance(of, OutputsLoss) and of.encodes))):
+        raise ValueError(
+            "good models are within a share of the best one's gain over the best constant in a loss; "
+            f"{'a score' if of is None else f'the loss {of.name!r}'} has none: name another loss"
+        )
     search, bootstrap = hasattr(models, "cv_results_"), isinstance(models, tuple) and _is_learner(models)
     if not search and not bootstrap:
         if train is not None:
@@ -180,30 +185,15 @@ def candidates(
     learner = replace(learner, splits=((rows, rows),))
     if search:
         return Candidates(learner, _of_search(models, rows), judged)
-    count = models[1]
     blocks = rows if fit_groups is None else group_numbers(fit_groups, n)
     assert blocks is not None
     members = [np.flatnonzero(blocks == block) for block in np.unique(blocks)]
     fits = {}
-    for k in range(count):
+    for k in range(models[1]):
         rng = np.random.default_rng([options.random_state, k])
         drawn = rng.integers(0, len(members), len(members))
         fits[f"fit {k + 1}"] = (base, np.concatenate([members[block] for block in drawn]))
     return Candidates(learner, fits, judged)
-
-
-def _check_loss(loss: Any) -> None:
-    """The gain is over the best constant, which few losses lack."""
-    if is_scorer(loss):
-        raise ValueError(
-            "good models are within a share of the best one's gain in a loss; a score has none: name a loss"
-        )
-    of = None if loss is None else resolve(loss)
-    if of is not None and (of.custom or (isinstance(of, OutputsLoss) and of.encodes)):
-        raise ValueError(
-            "good models are within a share of the best one's gain over the best constant, which is not known for the "
-            f"loss {of.name!r}: use another named loss"
-        )
 
 
 def _is_learner(models: tuple[Any, ...]) -> bool:
@@ -229,11 +219,8 @@ def _numbered(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Named objects, with the next free number after a name that came before."""
     result: dict[str, Any] = {}
     for name, value in pairs:
-        free, times = name, 1
-        while free in result:
-            times += 1
-            free = f"{name} {times}"
-        result[free] = value
+        names = chain([name], (f"{name} {k}" for k in count(2)))
+        result[next(one for one in names if one not in result)] = value
     return result
 
 
