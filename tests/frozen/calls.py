@@ -329,6 +329,11 @@ def other_verbs():
         on_made(f"permutation_importance/{model}", permuted, model)
     for situation in SITUATIONS:
         add(f"compare/models/{situation}", partial(made, "forest"), partial(models, situation))
+    add(
+        "good_models/",
+        partial(made, "line"),
+        lambda s: ll.good_models(three(), s.X, s.y, loss="squared_error", **QUIET),
+    )
     add("compare/rows", partial(made, "forest", N), halves)
     for verb in (ll.feature_importance, ll.shapley_importance, ll.pair_interactions, ll.weak_segments, ll.report):
         for model in ("function", "forest", "machine"):
@@ -343,9 +348,12 @@ def permuted(model, X, y, progress, **options):
     return dict(permutation_importance(model, X, y, n_repeats=3, **options))
 
 
+def three():
+    return {name: made(name).model for name in ("line", "boosting", "function")}
+
+
 def models(situation, s):
-    several = {name: made(name).model for name in ("line", "boosting", "function")}
-    return call(ll.compare, situation)(Setting(several, s.X, s.y))
+    return call(ll.compare, situation)(Setting(three(), s.X, s.y))
 
 
 def halves(s):

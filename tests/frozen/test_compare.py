@@ -165,4 +165,4 @@ def test_calls_that_raise_or_have_another_model_fail(frozen, changed):
 def test_every_verb_is_called():
     text = Path(calls.__file__).read_text(encoding="utf-8")
     verbs = [name for name in ll.__all__ if inspect.isfunction(getattr(ll, name))]
-    assert [name for name in verbs if name not in text] == []
+    assert [name for name in verbs if name not in text] == ["feature_groups"]  # which gives names, and no numbers

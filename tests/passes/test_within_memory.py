@@ -151,9 +151,9 @@ def left_out(model, rows, memory):
 
 
 def test_features_are_left_out_of_one_table_at_a_time():
-    """Ten tables of nine columns would take 72 bytes a row and feature; losses with and without take 16."""
+    """Ten tables of nine columns would take 72 bytes a row and feature; losses with, without and of information 24."""
     _, _, peak = measured(left_out, LINEAR)
-    assert peak <= 60 * N * P
+    assert peak <= 70 * N * P
 
 
 def test_clusters_hold_no_values_of_all_rows():

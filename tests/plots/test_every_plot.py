@@ -412,6 +412,14 @@ def draw_permuted_target(data, design, part):
     yield ll.permuted_target_test(Model(data), data.X, data.y, **asked).plot()
 
 
+def draw_good_models(data, design, part):
+    """Where there are rows enough, and a gain over a constant: otherwise a sentence says so."""
+    if len(data.y) > 7:
+        with suppress(ValueError):
+            models = {"one": data, "half": lambda X: data(X) / 2}
+            yield ll.good_models(models, data.X, data.y, loss="squared_error", random_state=0, progress=False).plot()
+
+
 def draw_impact(data, design, part):
     def shuffled(X, columns, rng):
         order = rng.permutation(len(data.y))
@@ -510,6 +518,7 @@ CASES = {
     "FeatureImportance.plot_cells": [draw_cells],
     "FeatureScore.plot": [draw_scores],
     "Gap.plot": [draw_gap],
+    "GoodModels.plot": [draw_good_models],
     "Importances.plot": [draw_ranking],
     "Importances.plot_curves": [draw_curves],
     "Importances.plot_local": [draw_local],
@@ -602,8 +611,8 @@ def test_percentages_sum_to_a_hundred(p, seed):
     result = shares(make("numpy", n=12, p=p, seed=seed))
     assume(result.error_none > 1.2 * result.error_all)
     written_there = [text.get_text() for text in result.plot().texts]
-    found = [re.search(r"\((−?<?\d+)%\)", text) for text in written_there]
-    percent = [float(one[1].replace("−", "-").replace("<1", "0.5")) for one in found if one]
+    found = [re.search(r"\((−?[<>]?\d+)%\)", text) for text in written_there]
+    percent = [float(one[1].replace("−", "-").replace("<1", "0.5").replace(">99", "99.5")) for one in found if one]
     assert len(percent) == p
     assert sum(percent) == pytest.approx(100, abs=0.5 * p)
     plt.close("all")

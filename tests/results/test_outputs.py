@@ -1,5 +1,6 @@
 """Importances of a model with several outputs: their mean, and those for each output, from the same predictions."""
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -228,8 +229,8 @@ def test_pictures_have_features_and_outputs(found):
     low, high = found.outputs["square"]["x1"].interval()
     line = next(line for line in ax.lines if line.get_label() == "x1")
     assert line.get_ydata()[1] == found.outputs["square"]["x1"].pfi
-    ends = ax.collections[1].get_paths()[0].vertices
-    assert [low, high] == pytest.approx(sorted(set(ends[ends[:, 0] == 1, 1].tolist())))
+    (bars,) = (one for one in ax.collections if (one.get_color()[0][:3] == mpl.colors.to_rgb(line.get_color())).all())
+    assert [low, high] == pytest.approx(sorted(bars.get_segments()[1][:, 1].tolist()))
     loss = ll.losses.outputs("squared_error").bound([24.0, 1.0])
     times = ll.feature_importance(lambda X: MODEL.predict(X)[:, :2], X, Y["sum"], loss=loss, progress=False)
     np.testing.assert_array_equal(times.outputs.plot().lines[0].get_xdata(), [1.0, 24.0])

@@ -21,7 +21,7 @@ from losslens.plots.marked_rows import LINES, Row, draw_rows
 from losslens.plots.options import arrange, check_colours, colour_map, colours, most_of, name_features
 from losslens.plots.tables import MOST_TABLE, caption, draw_table
 from losslens.plots.wording import labels as short_labels
-from losslens.plots.wording import not_shown
+from losslens.plots.wording import not_shown, shorten
 from losslens.results.interactions import Interactions, Part
 from losslens.typing import Indices, Sort
 from losslens.uncertainty.cautions import noted
@@ -41,7 +41,7 @@ def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: P
     cells = result.index[np.ix_(order, order)].copy()
     blank = np.isnan(cells[np.tril_indices(len(order), -1)]).any()
     cells[np.triu_indices(len(order))] = np.nan  # each pair once
-    shown = names.all([result.features[j] for j in order])
+    shown = [" ".join(names.of(result.features[j]).split()) for j in order]  # a line each
     mesh, width, notes = draw_table(ax, cells, shown, shown, f"{result.kind}, {result.title}", colour_scale, own)
     notes = [*filter(None, [result.meaning]), *notes]
     framed = _frame_sure(ax, mesh, result, order, width)
@@ -54,7 +54,7 @@ def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: P
 
 
 def _cautions(result: Interactions, names: Names) -> list[str]:
-    pairs = [" and ".join(names.of(result.features[j]) for j in pair) for pair in result._pairs]
+    pairs = [" and ".join(shorten(names.of(result.features[j]), 40) for j in pair) for pair in result._pairs]
     return noted(pairs, [result._caution(pair) for pair in result._pairs])
 
 

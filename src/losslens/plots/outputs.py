@@ -31,7 +31,15 @@ def plot_outputs(outputs: Outputs, ax: Axes | None, look: Look) -> Axes:
     order = arrange(names.all(outputs.features), order, look.sort)
     what, cells = _relative(outputs)
     rows, columns = [outputs.features[j] for j in order], value_labels(np.array(list(outputs), object)[shown])
-    *_, notes = draw_table(ax, cells[np.ix_(order, shown)], names.all(rows), columns, what, colour_scale, own)
+    *_, notes = draw_table(
+        ax,
+        cells[np.ix_(order, shown)],
+        [" ".join(one.split()) for one in names.all(rows)],
+        columns,
+        what,
+        colour_scale,
+        own,
+    )
     notes += not_shown(len(outputs.features) - len(order), "weaker feature")
     caption(ax, notes + not_shown(len(outputs) - len(shown), outputs.noun))
     return ax
