@@ -232,7 +232,7 @@ LINES = {
     "losses": 1420,
     "page": 4601,
     "passes": 4820,
-    "plots": 4860,
+    "plots": 4876,
     "refits": 725,
     "results": 10142,
     "rows": 1631,
