@@ -440,3 +440,18 @@ def test_the_screen_of_a_sum_of_two_others(rng):
     imp = ll.feature_importance(lambda X: X[:, 2], X, X[:, 2], loss="squared_error", progress=False)
     assert "Moves with x0 and x1" in imp["x2"].caution
     assert "may not exist" not in imp["x3"].caution
+
+
+def test_rows_of_a_file_that_fits_into_memory_are_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(120, 3)), columns=list("abc"))
+    table["y"], path = table["a"] + table["b"], tmp_path / "rows.parquet"
+    table.to_parquet(path)
+    model = lambda X: np.asarray(X["a"] + X["b"])  # noqa: E731
+    blocks, quiet = {"both": ["a", "b"]}, {"progress": False}
+    of_file = ll.feature_importance(model, path, "y", loss="squared_error", **quiet)
+    of_rows = ll.feature_importance(model, table, "y", loss="squared_error", **quiet)
+    found = of_file.together(model, path, "y", blocks=blocks, **quiet)["both"]
+    assert found.importance == of_rows.together(model, table, "y", blocks=blocks, **quiet)["both"].importance
+    with pytest.raises(ValueError, match="rows of files are not split into halves"):
+        of_file.sufficient(model, path, "y")

@@ -153,14 +153,11 @@ def same_task(
     design: Any = {repr(one.design): one.design for one in imp.values()}
     alike = next(iter(design.values())) if len(design) == 1 else None
     usable = isinstance(alike, Design) and not (alike.common and not alike.all_pairs) and not alike.ranked
-    options = replace(
-        options, sample_weight=first.sample.weight, groups=first.sample.block,
-        donors=sampler or (alike if usable and repr(alike) != "All()" else "auto"),
-    )  # fmt: skip
+    options = replace(options, donors=sampler or (alike if usable and repr(alike) != "All()" else "auto"))
     X, y, options, files = opened(wrapped, given["X"], given["y"], options)
     if files is not None:
         raise ValueError("these rows are in files that don't fit into memory; pass the rows of the result")
-    table = as_table(X)
+    options, table = replace(options, sample_weight=first.sample.weight, groups=first.sample.block), as_table(X)
     if table.n != first.sample.n:
         raise ValueError(
             f"X has {table.n:,} rows, and the result is of {first.sample.n:,}: pass the rows of the result"

@@ -21,6 +21,7 @@ from losslens.results.sufficient import Sufficient, share_kept
 from losslens.results.together import without_influences
 from losslens.tables.constant import losses_of_constant
 from losslens.tables.features import Feature
+from losslens.tables.sources import in_files
 from losslens.typing import Indices
 from losslens.uncertainty.inference import Estimates
 from losslens.uncertainty.standard_errors import Influence, influence_on_error, influence_on_mean
@@ -56,6 +57,8 @@ def sufficient(
     if not (isinstance(keep, (int, float)) and 0 < keep < 1):
         raise ValueError(f"keep is a share between 0 and 1, such as .98; got {keep!r}")
     check_result(imp)
+    if in_files(X):
+        raise ValueError("rows of files are not split into halves: read them, and pass the rows")
     options = Options(**running)
     given = in_own_words({"model": model, "X": X, "y": y}, "model")
     columns = _players(imp, blocks=blocks)
