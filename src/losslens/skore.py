@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -141,7 +142,10 @@ class Check:
         splits = getattr(report, "reports_", None)
         if splits is None:
             return self._found(report)
-        said = [sentence for one in splits if (sentence := self._found(one))]
+        said = list[str]()
+        for one in splits:
+            with suppress(CheckNotApplicable):  # a split with too few rows, say, does not stop the others
+                said += filter(None, [self._found(one)])
         if len(said) <= len(splits) / 2:
             return None
         return f"In {len(said)} of {len(splits)} splits, such as: {said[0]}"
