@@ -83,7 +83,7 @@ def _watching(progress: bool | None) -> Iterator[None]:
 
 
 def tell(line: str) -> None:
-    """Write a line to stderr, while a call runs that was not made with ``progress=False`` and somebody is looking."""
+    """Write a line to stderr during a call with progress, where stderr is a terminal or a notebook."""
     if _watched:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()

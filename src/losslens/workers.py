@@ -127,7 +127,7 @@ class Processes:
 
 @dataclass(frozen=True, eq=False)
 class FuturesPool:
-    """Any `concurrent.futures.Executor`: threads, processes, or the workers of somebody else's cluster.
+    """Any `concurrent.futures.Executor`: threads, processes, or the workers of a cluster with that interface.
 
     What all parts need is sent with each part, and unpacked once by each process that works on some. A task of the
     executor itself must not call a verb with it: with one worker it would wait for itself.

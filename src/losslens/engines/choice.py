@@ -328,7 +328,7 @@ def _odd_values(column: Column, counted: Indices | None, most: int) -> Iterator[
 
 
 def _extreme_rows(columns: Sequence[Column], counted: Indices | None, most: int) -> Indices:
-    """Rows with extremes of numbers, or with a missing one, among some rows of columns that nobody has sorted."""
+    """Rows with extremes of numbers, or with a missing one, among some rows of columns that are not sorted yet."""
     chosen: dict[int, None] = {}
     for array in (column.array for column in columns if column.array.dtype.kind in "biuf"):
         if len(chosen) < most:

@@ -492,7 +492,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
 
     @claim(level=0)
     def _no_error(self) -> str:
-        """That no row has an error, as rows have that a model has learned by heart; "" if one has."""
+        """That no row has an error, as rows have that a model has memorised; "" if one has."""
         if not self._first.errorless:
             return ""
         return "the error is exactly 0 in every row: if the model was trained on these rows, new ones may differ"

@@ -34,7 +34,7 @@ def read_only(value: Any) -> Any:
 class Frozen:
     """Base class of frozen dataclasses whose arrays can be read and copied, but not written to.
 
-    Fields are views, so that an array that belongs to somebody else stays as it is. What properties compute is
+    Fields are views, so that an array of the caller stays as it is. What properties compute is
     read-only, too: ``result.local *= 2`` would otherwise change it, or seem to.
     """
 

@@ -100,7 +100,7 @@ def _by_chance(y: NDArray[Any]) -> bool:
 STORED = ("_fit_X", "X_train_", "X_fit_")  # of nearest neighbours, Gaussian processes, kernel ridge regression
 SAME = 0.05  # share of the rows from which on it is said that they are training rows
 TWINS = 4  # times the share of training rows that equal another: new rows may equal them just so
-SO = "on training rows importances also show what a model has learned by heart"
+SO = "on training rows importances also show what a model has memorised"
 
 
 def training_rows(model: Any, X: Any, y: Any) -> str:

@@ -45,7 +45,7 @@ class Half:
         for names in sets:
             feature = Feature(" ".join(names), tuple(j for name in names for j in self.players[name]), "group")
             subjects.append(SharedDonors(feature, columns.subject(feature).columns))
-        design = Latin(min(m, self.task.n - 1))
+        design = Latin(min(m, self.task.n))
         evaluated, predicted = evaluate(self.task, [(subject, design) for subject in subjects])
         return [by_loss[0] for by_loss in evaluated], predicted
 
