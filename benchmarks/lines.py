@@ -66,9 +66,17 @@ def short(value: float) -> str:
 
 
 def markdown(lines: Iterable[Line]) -> str:
-    """All lines as one table."""
-    rows = [(line.work, line.peer, line.measured, line.wanted, line.verdict) for line in lines]
-    table = [("work", "peer", "ratio", "bar", "verdict"), ("---", "---", "---:", "---", "---"), *rows]
+    """One table: of lines of a kind with the same peer and bar the worst, of how many, and how many miss it."""
+    kinds: dict[tuple[str, ...], list[Line]] = {}
+    for line in lines:
+        kinds.setdefault((line.work.partition(",")[0], line.peer, line.wanted, line.missing), []).append(line)
+    table = [("work", "peer", "ratio", "bar", "verdict"), ("---", "---", "---:", "---", "---")]
+    for kind in kinds.values():
+        worst = (min if kind[0].at_least else max)(kind, key=lambda line: line.value)
+        misses = sum(line.verdict == "MISS" for line in kind)
+        work = worst.work.removesuffix(" (the worst)") + (f" (the worst of {len(kind)})" if len(kind) > 1 else "")
+        verdict = f"{misses} of {len(kind)} MISS" if misses and len(kind) > 1 else worst.verdict
+        table.append((work, worst.peer, worst.measured, worst.wanted, verdict))
     return "\n".join(f"| {' | '.join(row)} |" for row in table)
 
 
