@@ -64,7 +64,7 @@ def test_without_rows_there_are_no_conditions(report):
 
 def test_what_was_not_searched_is_said(report, monkeypatch):
     """Of three columns those of the two leading features, and some of the rows; otherwise nothing is said."""
-    said = "Where the model is worst is searched by"
+    said = "The search for where the model is worst used"
     assert not any(text.startswith(said) for text in report.summary["words"]["computed"])
     monkeypatch.setattr("losslens.verbs.report.SEGMENT_FEATURES", 2)
     monkeypatch.setattr("losslens.verbs.report.SEGMENT_ROWS", 200)

@@ -230,7 +230,7 @@ def test_losses_without_a_best_constant_are_refused_before_any_fit():
             raise AssertionError("fitted")
 
     for loss in (lambda y, f: (y - f) ** 2, "brier_survival"):
-        with pytest.raises(ValueError, match=r"best constant in a loss; the loss .* has none"):
+        with pytest.raises(ValueError, match=r"best constant, which the loss .* does not have"):
             good((Unfitted(), 2), loss=loss)
 
 
