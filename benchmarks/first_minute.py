@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-LAST = "hr.plot()"
+LAST = "imp['hr'].plot()"
 # A statement of the example that contains the words ends the step.
 STEPS = {
     "loading scikit-learn and losslens": "from losslens.datasets",
-    "loading the data (pandas)": "HistGradientBoostingRegressor(",
-    "fitting the model": "model.fit(",
+    "loading the data (pandas)": "train_test_split(X",
+    "fitting the model": ".fit(",
     "the first explanation": "ll.feature_importance(",
     "printing it": "print(imp)",
     "the first picture, saved": LAST,
