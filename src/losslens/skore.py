@@ -199,8 +199,4 @@ def _impossible(report: Any) -> str | None:
     measured = _importances(report).extrapolation
     shares = {name: one.share for name, one in measured.items() if one.share >= IMPOSSIBLE}
     said = [f"{name} ({share_in_words(share)})" for name, share in shares.items()]
-    return (
-        f"Shuffling creates rows unlike any real one, as a share of all rows shuffled: {listed(said)}."
-        if said
-        else None
-    )
+    return f"Rows unlike any real one, of those with the feature shuffled: {listed(said)}." if said else None

@@ -267,7 +267,7 @@ def test_scores_and_files_are_refused_in_one_sentence(rng, tmp_path):
     model = LinearRegression().fit(X, X[:, 0])
     scores = ll.feature_importance(model, X, X[:, 0], loss="r2", progress=False)
     assert scores.blocks == {}
-    with pytest.raises(ValueError, match="by a loss instead of r2_score"):
+    with pytest.raises(ValueError, match="r2_score has no loss of single rows"):
         scores.together(model, X, X[:, 0], blocks={"b": ["x0", "x1"]})
 
 

@@ -284,11 +284,11 @@ def test_the_picture_marks_the_best_and_every_good_model():
     ({"models": {"one": MODELS["true"]}}, "two models"),
     ({"models": []}, "there is none"), ({"models": (Ridge(), 1)}, "2 or more"),
     ({"models": GridSearchCV(Ridge(), {"alpha": [1.0]})}, "fit the search first"),
-    ({"train": (X, Y)}, "these models are fitted"), ({"models": (Ridge(), 2), "train": X}, "train is a pair"),
-    ({"loss": "r2"}, "a score has none"), ({"X": {"a": X, "b": X}}, "several sets of rows"),
+    ({"train": (X, Y)}, "leave it out for fitted models"), ({"models": (Ridge(), 2), "train": X}, "train is a pair"),
+    ({"loss": "r2"}, "a score does not have: name another loss"), ({"X": {"a": X, "b": X}}, "several sets of rows"),
     ({"models": (Ridge(alpha=-1), 2)}, "the fit of 'fit 1' failed"),
     ({"models": {"bad": line([9, 9, 9]), "worse": line([8, 9, 9])}}, "no model predicts better"),
-    ({"models": (Ridge(), 2), "X": X[:4], "y": Y[:4]}, "too small"),
+    ({"models": (Ridge(), 2), "X": X[:4], "y": Y[:4]}, "too few"),
 ])  # fmt: skip
 def test_what_cannot_be_asked(change, words):
     with pytest.raises((ValueError, TypeError), match=words):

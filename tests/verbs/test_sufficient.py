@@ -123,7 +123,7 @@ def test_a_result_is_printed_saved_and_read():
     ("change", "message"),
     [
         ({"keep": 1}, "keep is a share between 0 and 1, such as .98; got 1"),
-        ({"n": 30}, "the other judges: each needs 20, and there are 30 in all"),
+        ({"n": 30}, "half judge: each needs 20, and there are 30"),
         ({"model": lambda X: -f(X)}, "does no better than the mean of y, so there is no gain to keep"),
     ],
 )
@@ -139,7 +139,7 @@ def test_scores_and_some_of_the_columns_are_refused():
         ll.feature_importance(linear, X, y, features=["x0", "x1", "x2"]).sufficient(linear, X, y)
     with pytest.raises(ValueError, match="the best constant is not known"):
         ll.feature_importance(linear, X, y, loss=lambda y, p: (y - p) ** 2).sufficient(linear, X, y)
-    with pytest.raises(ValueError, match="a score has no loss of single rows"):
+    with pytest.raises(ValueError, match="has no loss of single rows"):
         ll.feature_importance(linear, X, y, loss="r2").sufficient(linear, X, y)
     with pytest.raises(ValueError, match="has one feature"):
         ll.feature_importance(linear, X, y, features={"all": list(range(4))}).sufficient(linear, X, y)

@@ -75,7 +75,7 @@ def test_without_a_length_neighbours_are_taken_to_correlate():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: ll.time_blocks(HOURS, "6h", slow(N)[2]), ValueError, "pass either length, or like=, .*, not both"),
+        (lambda: ll.time_blocks(HOURS, "6h", slow(N)[2]), ValueError, "pass either length or like=, .*, not both"),
         (lambda: ll.time_blocks([3.0, 3.0]), ValueError, "all times are the same"),
         (lambda: ll.time_blocks(HOURS, 6), ValueError, "length is a duration above 0"),
         (

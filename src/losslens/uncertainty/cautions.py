@@ -75,9 +75,8 @@ def doubted_draws(conditioning: Conditioning | None) -> str:
     """The caution if values drawn given other columns differ from real ones, else empty."""
     if conditioning is None or not conditioning.in_doubt:
         return ""
-    share = share_in_words(conditioning.recognised)
-    how = f"a test recognises {share} of them, 50% by chance; p = {conditioning.recognised_p:.2g}"
-    given = conditioning.condition
+    share, p, given = share_in_words(conditioning.recognised), conditioning.recognised_p, conditioning.condition
+    how = f"a test recognises {share} of them, 50% by chance; p = {p:.2g}"
     return f"Drawn values differ from real ones {given} ({how}): the p-value and the interval may be wrong."
 
 

@@ -125,10 +125,7 @@ def _checked(imp: Importances, blocks: Mapping[str, Any]) -> dict[str, tuple[str
 def check_result(imp: Importances) -> None:
     """Raise ValueError, in one sentence, for results to which no further features can be added."""
     if imp._is_score:
-        raise ValueError(
-            f"a score has no loss of single rows: explain the model by a loss instead of {imp.title}, and call the "
-            "method on that result"
-        )
+        raise ValueError(f"{imp.title} has no loss of single rows: call the method on importances by a loss")
     first = imp._first
     if first.totals is not None:
         raise ValueError(
@@ -136,11 +133,9 @@ def check_result(imp: Importances) -> None:
             "feature_importance with rows that fit into memory"
         )
     if len(first.at) < first.sample.n:
-        raise ValueError("this result is about some of the rows: call the method on the result for all rows")
+        raise ValueError("this result is of some rows: call the method on the result for all rows")
     if any(one.conditioning is not None for one in imp.values()):
-        raise ValueError(
-            "these values were drawn given the other columns; call the method on a result with donors='auto'"
-        )
+        raise ValueError("these values were drawn given other columns; call the method on a result with donors='auto'")
 
 
 def same_task(
@@ -174,9 +169,7 @@ def same_task(
     some = np.unique(np.linspace(0, task.n - 1, COMPARED).astype(np.intp))
     predicted, before = task.engine.respond(Batch(task.table).fill(some, [])), first.sample.prediction
     if predicted.shape != before[some].shape or differ(before[some], predicted, before):
-        raise ValueError(
-            "the model's predictions differ from those of the result: pass the same model and the same rows"
-        )
+        raise ValueError("the model's predictions differ from those of the result: pass the same model and rows")
     if task.sample.y is None or not np.array_equal(task.sample.y, np.asarray(first.sample.y)):
         raise ValueError("y differs from the true values of the result: pass the same y")
     return task

@@ -174,9 +174,7 @@ def candidates(
     search, bootstrap = hasattr(models, "cv_results_"), isinstance(models, tuple) and _is_learner(models)
     if not search and not bootstrap:
         if train is not None:
-            raise ValueError(
-                "train= holds the rows to fit a search or a learner on; leave it out, as these models are fitted"
-            )
+            raise ValueError("train= holds rows to fit a search or a learner on; leave it out for fitted models")
         return _by_name(models)
     base = models.estimator if search else models[0]
     fit_X, fit_y, judged, fit_groups = _parts(X, y, train, options)
@@ -254,9 +252,7 @@ def _parts(X: Any, y: Any, train: Any, options: Options) -> tuple[Any, Any, tupl
     half = np.random.default_rng([options.random_state, 1]).permutation(blocks.max() + 1) % 2 == 0
     rows = [np.flatnonzero(half[blocks]), np.flatnonzero(~half[blocks])]
     if min(map(len, rows)) < 3:
-        raise ValueError(
-            "one half of the rows is for the fits, the other for the numbers, and both are too small: pass train=(X, y)"
-        )
+        raise ValueError("half of the rows are for the fits, half for the numbers: too few; pass train=(X, y)")
 
     def cut(values: Any, part: Indices) -> Any:
         return None if values is None else values[part]

@@ -393,10 +393,9 @@ def _region_finder(table: Table, first: Importances) -> tuple[Callable[[FeatureI
         regions: list[Region] = or_else(lambda: search.of(rows, "interaction"), [])
         return Regions(tuple(regions), {one.name: rows}, "interaction") if regions else None
 
-    most = f" the {count} most important feature{'s' if count > 1 else ''}"
-    limits = f"{most}, on a random sample of {len(some):,} rows" if part is not table else most
-    limits = "" if count == len(first) and part is table else limits
-    return regions_of, f"Regions were searched for{limits}." if limits else ""
+    limits = "" if count == len(first) else f" for the {count} most important feature{'s' if count > 1 else ''}"
+    limits += "" if part is table else f", on a random sample of {len(some):,} rows"
+    return regions_of, f"Regions were searched{limits}." if limits else ""
 
 
 def _pairs(model: Any, data: ExplainedRows, first: Importances, most: int) -> tuple[Interactions | None, str]:

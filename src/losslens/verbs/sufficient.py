@@ -111,9 +111,7 @@ def _halves(task: Task) -> tuple[Indices, Indices]:
     first = np.random.default_rng((task.entropy, 39)).permutation(units)[: len(units) // 2]
     chooses = np.isin(unit, first)
     if min(chooses.sum(), (~chooses).sum()) < FEWEST_ROWS:
-        raise ValueError(
-            f"one half of the rows chooses, the other judges: each needs {FEWEST_ROWS}, and there are {task.n:,} in all"
-        )
+        raise ValueError(f"half of the rows choose, half judge: each needs {FEWEST_ROWS}, and there are {task.n:,}")
     return np.flatnonzero(chooses), np.flatnonzero(~chooses)
 
 

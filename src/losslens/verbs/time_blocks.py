@@ -51,9 +51,7 @@ def time_blocks(times: Any, length: Any = None, like: Any = None) -> TimeBlocks:
     """
     row_times, chosen = read_times(times), ""
     if length is not None and like is not None:
-        raise ValueError(
-            "pass either length, or like=, an importance of these rows from which the length is chosen, not both"
-        )
+        raise ValueError("pass either length or like=, from whose importances it is chosen, not both")
     if length is None and like is None:
         span, chosen = _unseen(row_times)
     elif like is None:
