@@ -117,7 +117,7 @@ def checks() -> list[Check]:
         Check("LL001", "Features indistinguishable from noise", _noise, "tip"),
         Check("LL002", "A weak segment", _weak, "issue"),
         Check("LL003", "A few rows decide an importance", _few_rows, "tip"),
-        Check("LL004", "Rows with a shuffled feature hardly exist", _impossible, "tip"),
+        Check("LL004", "Shuffling a feature creates unrealistic rows", _impossible, "tip"),
     ]
 
 
@@ -199,4 +199,4 @@ def _impossible(report: Any) -> str | None:
     measured = _importances(report).extrapolation
     shares = {name: one.share for name, one in measured.items() if one.share >= IMPOSSIBLE}
     said = [f"{name} ({share_in_words(share)})" for name, share in shares.items()]
-    return f"Of the rows with {listed(said)} shuffled, so many are unlike any real row." if said else None
+    return f"Rows unlike any real one, of those with the feature shuffled: {listed(said)}." if said else None

@@ -104,7 +104,7 @@ def straight(X, columns, rng):
 def test_no_p_value_is_printed_without_the_warning(tmp_path):
     """b is drawn as if its mean were a line: every view of p says that the sampler is in doubt."""
     found = impact(straight)
-    told, b = found.conditioning[1], "rawn values differ from real ones given the other columns (told apart in "
+    told, b = found.conditioning[1], "rawn values differ from real ones given the other columns (a test "
     assert told.recognised_p <= 0.05
     assert told.in_doubt
     line = next(line for line in repr(found).splitlines() if line.startswith("  b "))
@@ -115,7 +115,7 @@ def test_no_p_value_is_printed_without_the_warning(tmp_path):
     for frame in (found.to_frame(), found.test(), found.test(None)):
         texts = dict(zip(frame["feature"], frame["caution"], strict=True))
         assert texts["b"].startswith(f"D{b}")
-    assert "drawn values are told from real ones in " in repr(told)
+    assert "a test recognises the drawn value in " in repr(told)
     assert f"b: d{b}" in caption(looked_at(found.plot()))
     assert f"Of b: d{b}" in found.difference("a", "b").caution
     assert found.ranks()["caution"].str.startswith(f"D{b}").any()

@@ -405,7 +405,7 @@ def test_weights_and_pairs_of_different_rows(kind, k, seed):
             case.close(found[name].clipped, blind.clipped, f"clipped share of {name}", scale=1.0)
 
 
-@pytest.mark.filterwarnings("ignore:The groups count as")
+@pytest.mark.filterwarnings("ignore:The effective number")
 @some_cases
 def test_pairs_inside_groups_are_left_out(kind, k, seed, monkeypatch):
     """Of many small groups, of few large ones, or of one that holds all rows but two."""

@@ -95,7 +95,7 @@ ABSENT = re.compile(
     r"|no feature has an importance to rank by"
 )
 # Warnings of the library's own.
-STATED = re.compile("X has the target: its column|The groups count as|the model answers the same rows differently")
+STATED = re.compile("X has the target: its column|The effective number|the model answers the same rows differently")
 FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
 SIGNATURE = re.compile(r"\w+(\(\)|>\(\)) (takes|missing|got an unexpected)")  # of a function of the user's
 

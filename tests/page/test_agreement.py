@@ -142,7 +142,7 @@ def test_a_section_by_another_criterion_is_found() -> None:
     ).html()
     assert contradictions(by_score) == []
     for planted in (
-        text("Errors are told by the log loss", "Errors are told by the squared error"),
+        text("Errors here are measured by the log loss", "Errors here are measured by the squared error"),
         text(r"<caption>The ROC AUC", "<caption>The log loss"),
         text(r"(when a is shuffled between rows[^<]*?, its )ROC AUC", r"\1log loss"),
     ):

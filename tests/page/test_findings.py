@@ -68,7 +68,7 @@ def test_extrapolation_is_the_librarys(summary: dict[str, Any], imp: Any) -> Non
         assert bool(told["sentence"]) == one.warns
     assert named(summary)["x3"]["extrapolation"]["warns"]
     assert not named(summary)["x1"]["extrapolation"]["warns"]
-    assert any("x3" in text and "rows that hardly occur" in text for text in summary["words"]["careful"])
+    assert any("x3" in text and "unrealistic rows" in text for text in summary["words"]["careful"])
 
 
 def test_curves_on_bins_fade_by_the_mean_share_of_a_bin(monkeypatch: pytest.MonkeyPatch, imp: Any) -> None:

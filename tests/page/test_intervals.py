@@ -159,8 +159,8 @@ def test_small_subgroups_are_said_to_be_small(opened: Open, even: Any) -> None:
     values = np.sort(X["a"].to_numpy())
     set_range(page, "a", str(values[-5] - 1e-6), "9")
     assert members(page) == 5
-    assert "count as 5 of equal weight" in page.locator("#feature-numbers").inner_text()
-    assert "count as 5 of equal weight" in page.locator("#subgroup-error .far").get_attribute("title")
+    assert "number of rows is 5" in page.locator("#feature-numbers").inner_text()
+    assert "number of rows is 5" in page.locator("#subgroup-error .far").get_attribute("title")
     set_range(page, "a", str(values[-2] - 1e-6), "9")
     assert members(page) == 2
     assert "needs at least 3 rows" in page.locator("#feature-numbers").inner_text()

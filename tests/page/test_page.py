@@ -153,7 +153,7 @@ def test_low_rank_cells_stay_within_the_stated_error(opened: Open) -> None:
         page.locator("#note-pi").get_attribute("data-error")
     )
     assert "±" in page.locator(".tile", has=page.locator('output[data-name="pfi-subset"]')).inner_text()
-    assert "low-rank" in page.locator("#note-pi").inner_text()
+    assert "approximated" in page.locator("#note-pi").inner_text()
 
 
 @pytest.mark.parametrize("whole", [True, False])

@@ -88,7 +88,7 @@ def test_the_first_screen_is_about_the_score_and_the_rest_about_the_loss_it_name
     assert "From here on: log loss." in shown
     assert "falls when a feature" in shown
     assert "nan" not in shown
-    assert "Errors are told by the log loss." in page.locator("#models").inner_text()
+    assert "Errors here are measured by the log loss." in page.locator("#models").inner_text()
 
 
 def test_an_error_that_a_scorer_negates_grows() -> None:

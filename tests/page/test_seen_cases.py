@@ -90,7 +90,7 @@ def test_the_error_of_a_segment_is_that_of_the_rows_it_names() -> None:
     assert int(said[1]) == there.sum()
     for text, loss in ((said[2], losses[there].mean()), (said[3], losses[~there].mean())):
         assert float(text) == pytest.approx(np.sqrt(loss), abs=0.51 * 10.0 ** -len(text.partition(".")[2]))
-    assert f"On the {one['judged']} of these rows that had no part in finding the rule" in one["sentence"]
+    assert f"On the {one['judged']} of these rows that were not used to find the rule" in one["sentence"]
 
 
 def test_differences_are_of_what_stands_beside_them() -> None:

@@ -64,7 +64,7 @@ def test_without_rows_there_are_no_conditions(report):
 
 def test_what_was_not_searched_is_said(report, monkeypatch):
     """Of three columns those of the two leading features, and some of the rows; otherwise nothing is said."""
-    said = "Where the model is worst is searched by"
+    said = "The search for where the model is worst used"
     assert not any(text.startswith(said) for text in report.summary["words"]["computed"])
     monkeypatch.setattr("losslens.verbs.report.SEGMENT_FEATURES", 2)
     monkeypatch.setattr("losslens.verbs.report.SEGMENT_ROWS", 200)
@@ -72,7 +72,7 @@ def test_what_was_not_searched_is_said(report, monkeypatch):
     asked = {"shapley": False, "interactions": False, "random_state": 0, "progress": False}
     fewer = ll.report(model, X, y, loss="squared_error", **asked).summary
     assert (
-        f"{said} conditions on 2 of 3 columns, those of the 2 most important features and random samples of 200 rows "
+        f"{said} 2 of 3 columns, those of the 2 most important features and random samples of 200 rows "
         "of each half only."
     ) in fewer["words"]["computed"]
     leading = {one["column"] for one in fewer["features"][:2]}

@@ -328,7 +328,7 @@ def test_features_with_replaced_rows_unlike_real_ones_are_named_up_to_three() ->
     def told(*ones: Extrapolation) -> str:
         return hardly_occurring(Extrapolations({one.name: one for one in ones}))
 
-    start = "Shuffling makes rows that hardly occur, on which the numbers rest in part: "
+    start = "Shuffling creates unrealistic rows, on which the numbers rest in part: "
     assert told(far("a", 0.3, 0.6), far("b", 0.009)) == ""  # an AUC of 0.6, or too few far rows, is no warning
     assert told(far("a", 0.01), far("b", 0.3), far("c", 0.9, 0.5)) == f"{start}b 30% and a 1% of the shuffled rows."
     six = [far(f"x{k}", 0.6 - k / 10) for k in range(6)]
@@ -370,9 +370,9 @@ def test_how_stable_clusters_are_in_words(stability: float, alike: str) -> None:
     told = clusters_dict(clusters(stability))
     assert told is not None
     assert told["sentence"] == (
-        "The rows were divided into 2 clusters by their local Shapley shares. Clusters of two halves are "
-        f"{alike} (stability {stability:.2f}; 1: the same, 0: chance); the rules assign 82.0% of held-out rows to "
-        "their own cluster, against 66.7% by always choosing the largest one."
+        "The rows were divided into 2 clusters by their local Shapley shares. Clusters found on two halves of "
+        f"the rows are {alike} (stability {stability:.2f}; 1: the same, 0: chance); the rules assign 82.0% of "
+        "held-out rows to their own cluster, against 66.7% by always choosing the largest one."
     )
 
 
@@ -446,14 +446,13 @@ def test_rows_helped_hurt_and_suspicious_are_counted() -> None:
     np.testing.assert_array_equal(told["influence"], told["suspicious"] / 10)
     assert told["influence_on"] == [str(names[k]) for k in told["suspicious"]]
     assert told["fence"] == one.fence
-    assert told["sentence"] == (
-        "The loss of 100 of 127 rows is smaller than with values from other rows; that of 25 is larger."
-    )
+    both = "The features reduce the loss of {} of 127 rows, compared with values from other rows{}."
+    assert told["sentence"] == both.format(100, ", and increase that of 25")
     helped = rows_dict(replace(one, importance=np.ones(n)))
     assert helped is not None
     assert helped["remark"] == ""
-    assert helped["sentence"] == "The loss of 127 of 127 rows is smaller than with values from other rows."
-    start = f"Their importance is below the fence of all rows ({in_digits(one.fence)}): "
+    assert helped["sentence"] == both.format(127, "")
+    start = f"Their importance is unusually low, below the outlier fence of all rows ({in_digits(one.fence)}): "
     assert told["remark"].startswith(start)
     assert " The clearest 20 of 25. Largest influence: " in told["remark"]
     bare = rows_dict(replace(one, influence=None, influence_on=None))

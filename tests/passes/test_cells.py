@@ -93,7 +93,7 @@ def test_the_kept_rows_are_a_random_sample_the_same_for_all_features():
 
 
 def test_a_streamed_result_says_so():
-    assert "streamed: single curves are kept for" in repr(explain(memory=SMALL))
+    assert "curves of single rows are kept for" in repr(explain(memory=SMALL))
     assert "streamed" not in repr(explain())
 
 

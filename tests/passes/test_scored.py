@@ -338,7 +338,7 @@ def test_with_weights_and_groups_an_unused_feature_scores_exactly_zero(scorer):
         assert found["x2"].p_value == 1
 
 
-@pytest.mark.filterwarnings("ignore:The groups count as")
+@pytest.mark.filterwarnings("ignore:The effective number")
 def test_a_score_that_is_minus_a_mean_loss_agrees_with_the_loss_in_groups():
     groups = np.repeat([0, 1, 2, 3], [6, 4, 2, 2])
     loss = ll.feature_importance(LINEAR, X, Y, loss="squared_error", donors="all", groups=groups)
@@ -346,7 +346,7 @@ def test_a_score_that_is_minus_a_mean_loss_agrees_with_the_loss_in_groups():
         assert feature.pfi == pytest.approx(loss[name].pfi)
 
 
-@pytest.mark.filterwarnings("ignore:The groups count as")
+@pytest.mark.filterwarnings("ignore:The effective number")
 def test_blocks_of_rows_in_a_row_have_an_auc_of_every_column():
     """A shift by one leaves only the last row of each block, hardly ever one of a rare class."""
     rng = np.random.default_rng(0)
@@ -471,7 +471,7 @@ def test_an_error_that_a_scorer_negates_is_told_as_an_error():
     assert found.plot().get_xlabel() == "increase in mean absolute percentage error"
     shares = ll.shapley_importance(LINEAR, X, Y, loss=scorer)
     assert shares.error_all == pytest.approx(error)
-    assert shares.headline.startswith("decrease in mean absolute percentage error that each feature earns; ")
+    assert shares.headline.startswith("decrease in mean absolute percentage error by each feature; ")
     assert f"{in_digits(error)} with their own" in shares.headline
 
 

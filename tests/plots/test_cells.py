@@ -101,7 +101,7 @@ def test_dots_are_thinned_and_outliers_are_counted():
     ax = looked_at(imp.plot_local())
     assert len(dots(ax)) == MOST_DOTS
     assert f"{MOST_DOTS:,} of {n:,} rows in each line" in caption(ax)
-    assert "from beyond the axis" in caption(ax)
+    assert "beyond the axis, drawn at its ends" in caption(ax)
 
 
 def test_twenty_lines_with_long_names_are_legible():

@@ -103,7 +103,7 @@ def test_the_axis_is_cut_for_far_rows_and_says_so(X):
     span = max(one.pi.max(), 0) - min(one.pi.min(), 0)
     assert span > (high - low) / 6  # the mean is no flat line, though its band is wide
     out = np.sum((one.ici > high).any(axis=1) | (one.ici < low).any(axis=1))
-    said = re.search(rf"the axis follows PI: (\d+) of {N} curves leave it", caption(ax))
+    said = re.search(rf"the axis follows PI: (\d+) of {N} curves run beyond it", caption(ax))
     assert int(said[1]) >= out >= 1
     assert "the band runs beyond the axis" in caption(ax)
 

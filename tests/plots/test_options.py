@@ -370,7 +370,7 @@ def test_the_axis_follows_the_mean_curve_and_says_what_leaves_it(skewed):
     limits = extent(np.append(skewed.pi, skewed.pfi), skewed.ici, np.array([band.low, band.high]))
     leaving = ((skewed.ici < limits[0]) | (skewed.ici > limits[1])).any(axis=1).sum()
     assert 0 < leaving < 200
-    assert f"the axis follows PI: {leaving} of 200 curves leave it" in caption(ax)
+    assert f"the axis follows PI: {leaving} of 200 curves run beyond it" in caption(ax)
     whole = looked_at(skewed.plot(limits="all"))
     assert whole.get_ylim()[0] <= skewed.ici.min() <= skewed.ici.max() <= whole.get_ylim()[1]
     assert "follows" not in caption(whole)
@@ -382,7 +382,7 @@ def test_the_axis_of_words_follows_their_means():
     y = np.where(X["town"] == "a", 1.0, 0.0) + 30 * X["x"].to_numpy()
     one = ll.feature_importance(lambda X: np.where(X["town"] == "a", 1.0, 0.0), X, y, loss="squared_error")["town"]
     ax = looked_at(one.plot())
-    assert "the axis follows PI: 2 of 4 ranges leave it" in caption(ax)
+    assert "the axis follows PI: 2 of 4 ranges run beyond it" in caption(ax)
     assert "triangles beyond the axis" in caption(ax)
     band, (low, high) = one.band(), ax.get_xlim()
     assert high - low < 5 * np.ptp([*one.pi, 0.0, one.pfi]) + np.ptp([*band.low, *band.high])

@@ -134,7 +134,7 @@ def test_missing_values_and_words_are_grey():
     colours = np.ma.filled(ax.collections[0].get_array(), np.nan)
     assert np.isnan(colours).sum() == 10 + 40
     assert set(colours[np.isfinite(colours)]) == {0.0, 0.5, 1.0}
-    assert "grey: no order, or missing" in caption(ax)
+    assert "grey: categories, or missing values" in caption(ax)
     only_words = replace(values, ordered=(False, False))
     ax = looked_at(effect(40, 2, values=only_words).plot())
     assert len(ax.figure.axes) == 1  # no bar of colours

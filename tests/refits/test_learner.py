@@ -366,7 +366,7 @@ def test_a_scorer_has_numbers_of_folds_and_curves_and_none_of_rows():
 
 def test_shapley_shares_of_a_scorer():
     found = share(loss=get_scorer("r2"))
-    assert repr(found).startswith("Refits: increase in r2_score that each feature earns; mean of 3 refits")
+    assert repr(found).startswith("Refits: increase in r2_score by each feature; mean of 3 refits")
     np.testing.assert_allclose(found.errors, refit(loss=get_scorer("r2")).errors)
     assert caption(found.plot()).startswith("mean score with nothing replaced: ")
     for ask in (lambda: found.local, lambda: found.curve("x0")):

@@ -317,7 +317,7 @@ def test_scores_are_compared_unit_by_unit(found: dict[str, Any]) -> None:
     assert parts.every._measure == "score"
     assert list(parts.errors().columns) == ["group", "n", "score", "std_error", "low", "high", "caution"]
     few = found["score"].by(half).difference(0, 1)  # blocks of rows are left out: they are no small groups
-    assert "counts as" not in few.caution
+    assert "effective size" not in few.caution
 
 
 def test_the_frame_of_differences(found: dict[str, Any]) -> None:
@@ -358,10 +358,10 @@ def test_a_group_of_two_rows_has_no_interval_and_the_reason(found: dict[str, Any
 def test_small_groups_carry_a_caution(found: dict[str, Any]) -> None:
     labels = np.where(np.arange(N) < 20, "few", "many")
     assert (
-        "The smaller group of rows counts as 20"
+        "The effective size of the smaller group is 20"
         in found["importances"].by(labels).difference("few", "many", "age").caution
     )
-    assert "counts as" not in found["importances"].by(np.arange(N) % 2).difference(0, 1, "age").caution
+    assert "effective size" not in found["importances"].by(np.arange(N) % 2).difference(0, 1, "age").caution
 
 
 @pytest.mark.parametrize("kind", ["effects", "effect", "shapley effect"])

@@ -101,7 +101,7 @@ def test_what_was_edited_is_refused(path, change, capsys):
 
 def test_a_file_of_this_version_has_a_digest(path):
     write(path, {name: part for name, part in parts_of().items() if name != "digest.json"})
-    refuse(path, "it has no digest")
+    refuse(path, "it has no checksum")
 
 
 def test_a_file_whose_members_are_packed_again_loads(path):

@@ -76,7 +76,7 @@ def test_it_is_computed_when_asked_for_by_name_and_never_by_text_pictures_or_fil
     auc = temp.extrapolation.auc
     assert {part.extrapolation.auc for part in parts} == {auc}  # one answer for all
     for each in (imp, *copies):
-        assert "replaced rows that are unlike any real one: temp" in repr(each)
+        assert "unrealistic rows created by replacing values: temp" in repr(each)
 
 
 @pytest.mark.parametrize("design", ["all", ll.Systematic(16), ll.Latin(4), ll.Grid(10), ll.Derangements()], ids=str)
@@ -172,7 +172,7 @@ def test_only_what_warns_fades():
 def test_one_line_on_many_features_names_the_first_ones():
     many = {f"x{k}": Extrapolation(f"x{k}", 0.9, k / 100, np.empty(0), np.empty(0)) for k in range(9)}
     note = Extrapolations(many).note
-    assert note.startswith("replaced rows that are unlike any real one: x8 8%, x7 7%")
+    assert note.startswith("unrealistic rows created by replacing values: x8 8%, x7 7%")
     assert "and 2 more" in note
     assert Extrapolations({}).note == ""
     assert repr(Extrapolations(many)).startswith("Extrapolations: 8 of 9 features warn")
@@ -214,7 +214,9 @@ def test_the_ranking_marks_features_that_warn_and_says_what_the_sign_means(imp):
     share = imp.extrapolation["temp"].percent, imp.extrapolation["atemp"].percent
     assert marked == {f"temp¹ † {share[0]}", f"atemp¹ † {share[1]}", "wind"}
     assert "¹: features that go together" in caption(ax)
-    assert "†: a classifier tells its replaced rows from real ones (AUC > 0.6), and at least 1% of them" in caption(ax)
+    assert "†: a classifier distinguishes rows with the feature replaced from real ones (AUC > 0.6), and 1%" in caption(
+        ax
+    )
 
 
 def test_words_have_hollow_dots():
@@ -239,7 +241,7 @@ def test_points_are_hollow(X):
 
 
 def test_notebooks_show_the_warning(imp):
-    assert "replaced rows that are unlike any real one" in imp._repr_html_()
+    assert "unrealistic rows created by replacing values" in imp._repr_html_()
     assert "temp is tied to atemp" in imp["temp"]._repr_html_()
     assert "unlike" not in imp["wind"]._repr_html_()
 

@@ -49,7 +49,7 @@ def test_another_model_on_the_same_rows_is_compared_pair_by_pair():
 
 def test_few_other_rows_cannot_tell():
     other = importance(model(), *rows(1, 60))
-    with pytest.warns(UserWarning, match="(?s)too few rows to tell .* on different rows"):
+    with pytest.warns(UserWarning, match="(?s)too few rows to judge .* on different rows"):
         found = outcomes(other.assert_like(OLD, within=0.05))
     assert found["importance:x0"] == "cannot tell"
     assert found["importance:x2"] == "passes"  # exactly 0 in both

@@ -237,9 +237,9 @@ def test_another_loss_of_some_rows(donors, more):
 
 def test_labels_are_never_guessed_from_probabilities():
     found = explain(model=THREE, y=WORDS, loss="log_loss")
-    with pytest.raises(ValueError, match="the loss zero_one reads labels, but the result has probabilities"):
+    with pytest.raises(ValueError, match="the loss zero_one reads labels, but the result holds probabilities"):
         found.with_loss("zero_one")
-    with pytest.raises(ValueError, match="reads probabilities, but the result has values"):
+    with pytest.raises(ValueError, match="reads probabilities, but the result holds values"):
         explain()["x0"].with_loss("log_loss")
 
 

@@ -114,7 +114,7 @@ def test_skewed_estimates_have_bent_intervals_that_agree_with_the_test():
     decided = made(skewness=np.full((3, 3), 0.9))
     assert decided.to_frame()["caution"].str.contains("A few rows decide this number").tolist() == [True, True, False]
     assert "a and b, a and c: a few rows decide this number" in repr(decided)
-    assert "the groups count as 5 of equal weight" in repr(made(units=5, grouped=True))
+    assert "the effective number of groups is 5" in repr(made(units=5, grouped=True))
 
 
 def test_tests_are_two_sided_students_and_holms():

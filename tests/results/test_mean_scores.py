@@ -55,7 +55,7 @@ def brute(scorer, column, weight, groups, left_out=(), own=True):
     return before - after, of_rows
 
 
-@pytest.mark.filterwarnings("ignore:The groups count as")
+@pytest.mark.filterwarnings("ignore:The effective number")
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize("scorer", MEAN_SCORES)
 def test_a_score_of_a_mean_loss_is_that_of_all_pairs(scorer, situation):

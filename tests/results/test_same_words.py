@@ -133,7 +133,7 @@ def test_an_interval_has_a_level_and_estimates_have_rows(result):
         if hasattr(result, "given"):
             assert len(result.estimates(HALF == 0)) == len(result.estimates())
         else:
-            with pytest.raises(ValueError, match="is of all rows: pass no rows"):
+            with pytest.raises(ValueError, match="has numbers for all rows only: leave out rows"):
                 result.estimates(HALF == 0)
 
 
@@ -176,7 +176,7 @@ def test_the_estimates_of_pairs_are_those_of_their_matrices():
         one = known[f"x{j} x x{k}"]
         assert (one.value, one.std_error) == (found.index[j, k], found.std_error[j, k])
         assert (one.low, one.high, one.p_value) == (low[j, k], high[j, k], found.p[j, k])
-    with pytest.raises(ValueError, match="no covariance of these numbers"):
+    with pytest.raises(ValueError, match="the covariance of these numbers is unknown"):
         known.difference("x0 x x1", "x0 x x2")
 
 

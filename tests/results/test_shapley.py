@@ -241,7 +241,7 @@ def test_what_a_result_says_of_itself():
     found = share()
     text = repr(found)
     ends = f"{in_digits(found.error_none)} with all values from other rows, {in_digits(found.error_all)} with their own"
-    assert text.startswith(f"ShapleyImportance: decrease in squared error that each feature earns; {ends}")
+    assert text.startswith(f"ShapleyImportance: decrease in squared error by each feature; {ends}")
     assert "exact over all pairs of rows (all coalitions); the model predicted" in text
     assert all(name in text for name in found.features)
     assert "SAGE: predictions averaged over donors before the loss" in repr(share(aggregate="prediction"))

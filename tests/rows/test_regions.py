@@ -198,7 +198,7 @@ def test_a_sentence_has_the_numbers_of_the_rows_that_it_names_and_the_interval_o
     ends = f"{side.ratio:,.0f} times (95% interval {side.ratio_low:,.0f} to {side.ratio_high:,.0f})"
     numbers = f"{in_digits(side.pfi)} against {in_digits(other.pfi)}"
     start = f"x0 matters more where x2 = 0 ({side.n} rows) than elsewhere: {numbers}; "
-    assert found.sentences == [f"{start}{ends} on sides chosen without each row."]
+    assert found.sentences == [f"{start}{ends} by leave-one-out."]
     there = X[:, 2] == 0
     imp = ll.feature_importance(one, X, y, loss="squared_error", features=["x0"])["x0"]
     assert (side.pfi, other.pfi) == pytest.approx((imp.given(there).pfi, imp.given(~there).pfi))
@@ -301,8 +301,8 @@ def test_where_nothing_is_found_the_notebook_shows_all_rows():
     X, y = simulation()
     found = look(additive, X, y)
     assert not found.found
-    what = "by no rule does the model's effect differ more than by chance"
-    assert repr(found).splitlines() == [f"Regions: none; of {len(found.features)} features, {what}"]
+    what = "is there a rule by which the model's effect differs more than by chance"
+    assert repr(found).splitlines() == [f"Regions: none; for none of {len(found.features)} features {what}"]
     lines = found._table().lines()
     assert [line[0] for line in lines] == [f"{name}: all rows" for name in found.features]
 

@@ -136,7 +136,7 @@ def test_under_100_rows_it_says_why():
 
 def test_few_groups_equal_errors_and_constant_columns_say_why():
     X, y = drawn(n=200)
-    with pytest.warns(UserWarning, match="groups count as 10"):
+    with pytest.warns(UserWarning, match="number of groups is 10"):
         found = ll.weak_segments(zero, X, y, groups=np.arange(200) % 10, **LOSS)
     assert "needs 20 groups of rows" in found.why
     assert ll.weak_segments(zero, X, np.ones(200), **LOSS).why == "every row has the same error"
@@ -272,7 +272,7 @@ def test_a_sentence_says_the_error_of_the_rows_that_it_names(found):
     assert found.sentences[0].startswith(
         f"The squared error is {in_digits(one.error)} where {one.rule} ({one.n} rows, "
     )
-    assert f"On the {one.judged} of these rows that had no part in finding the rule it is" in found.sentences[0]
+    assert f"On the {one.judged} of these rows that were not used to find the rule it is" in found.sentences[0]
 
 
 # The result.

@@ -402,7 +402,7 @@ def test_rows_is_checked():
     for rows in ("yes", None, 1):
         with pytest.raises(ValueError, match="rows is 'auto', True"):
             ll.shapley_importance(native, X, y, rows=rows)
-    with pytest.raises(ValueError, match="averages over rows, so rows=True has no answer"):
+    with pytest.raises(ValueError, match="has no shares of single rows"):
         ll.shapley_importance(native, X, y, method=ll.Paper(), rows=True)
     with pytest.raises(ValueError, match="judges all rows at once"):
         ll.shapley_importance(native, X, y, loss=get_scorer("r2"), rows=True)

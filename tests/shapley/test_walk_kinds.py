@@ -304,8 +304,8 @@ def test_a_precision_fixes_the_number_at_its_first_look():
 def test_what_ended_a_run_is_said(monkeypatch):
     kind, sweeps, _ = kind_of_walk(monkeypatch, budget=2000, memory="4 GiB")
     for settings, cut, text in (
-        (ShapleySettings(budget=5), True, "budget= ended it"),
-        (ShapleySettings(), True, "the limit of 10,000,000 predictions ended it"),
+        (ShapleySettings(budget=5), True, "budget= ended the walks"),
+        (ShapleySettings(), True, "the limit of 10,000,000 predictions ended the walks"),
         (ShapleySettings(), False, None),
     ):
         said = replace(kind, settings=settings).result(walks.Walked(sweeps, True, cut), "", ["first"]).remarks
@@ -313,14 +313,16 @@ def test_what_ended_a_run_is_said(monkeypatch):
         assert (len(said) == 1) if text is None else said[1].startswith(text)
     full = replace(kind, settings=ShapleySettings(precision=Absolute(1e-9)), memory=3 * N * P * SWEEP_BYTES)
     said = full.result(walks.Walked(sweeps[:3], True, True), "", []).remarks
-    assert said[0] == f"memory= ended it after 3 of {kind.fewest} sweeps, too few to judge the Monte-Carlo error by"
+    assert (
+        said[0] == f"memory= ended the walks after 3 of {kind.fewest} sweeps, too few to estimate the Monte-Carlo error"
+    )
 
 
 def test_memory_for_fewer_sweeps_than_the_first_look_takes_is_said():
     """The numbers differ from those with more memory, however small their error is."""
     ask = {"method": "walk", "random_state": 0, "progress": False}
     found = ll.shapley_importance(model, X, Y, loss="squared_error", memory=92_160, **ask)
-    assert "memory= ended it after 8 of 67 sweeps" in repr(found)
+    assert "memory= ended the walks after 8 of 67 sweeps" in repr(found)
     assert "memory=" not in repr(ll.shapley_importance(model, X, Y, loss="squared_error", **ask))
 
 

@@ -268,7 +268,7 @@ def test_a_precision_of_all_pairs_of_different_rows_is_reached_and_one_of_drawn_
 def test_a_precision_that_the_budget_does_not_allow_is_told():
     found = walk(precision=0.0005, budget=20_000)
     assert found.n_predictions <= 20_000
-    assert "budget= ended it before the Monte-Carlo error was as small as required" in repr(found)
+    assert "budget= ended the walks before the Monte-Carlo error was as small as required" in repr(found)
 
 
 def test_a_share_of_nothing_is_no_precision():

@@ -303,7 +303,7 @@ def test_a_result_says_why_the_model_was_asked():
         (line, {"loss": "absolute_error"}, "'additive' has no closed form of these shares"),
         (line, {"method": "walk"}, "method='walk' asks the model"),
         (line, {"donors": ll.Latin(3)}, "not those of Latin(3)"),
-        (machine, {}, "'products' has no closed form of these shares, or one that gives less or takes longer"),
+        (machine, {}, "'products' has no closed form of these shares, or only one that is slower or gives less"),
         (model, {"loss": "squared_error"}, "a function can be called"),
     ]
     for one, options, why in asked:

@@ -445,7 +445,7 @@ def _negative_rows(case: Case, text: str) -> bool:
 
 def _doubtful(case: Case, text: str) -> bool:
     """Few rows are fewer than ten; a bound is one of the log loss."""
-    few, bound = "rows count as" not in text or len(case.y) < 10, "at the bound" not in text
+    few, bound = "number of rows is" not in text or len(case.y) < 10, "at the bound" not in text
     return few and (bound or case.kind.loss == "log_loss")
 
 

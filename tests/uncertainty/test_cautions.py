@@ -87,23 +87,23 @@ def test_shapley_shares_and_comparisons_say_it_too():
 
 def test_few_rows_in_a_group():
     found = explain()["x0"]
-    assert "rows count as" not in found.given(np.arange(10)).caution
-    assert "The rows count as 9 of equal weight" in found.given(np.arange(9)).caution
+    assert "number of rows is" not in found.given(np.arange(10)).caution
+    assert "The effective number of rows is 9" in found.given(np.arange(9)).caution
     one_row_holds_all = np.r_[1000.0, np.ones(N - 1)]
-    assert "The rows count as" in explain(sample_weight=one_row_holds_all)["x0"].caution
+    assert "The effective number of rows is" in explain(sample_weight=one_row_holds_all)["x0"].caution
 
 
 def test_few_groups_are_warned_of_once_and_said_beside_the_number():
     few, many = np.arange(N) // 8, np.arange(N) // 6  # 25 and 34 groups
-    with pytest.warns(UserWarning, match="The groups count as 25 of equal weight") as caught:
+    with pytest.warns(UserWarning, match="The effective number of groups is 25") as caught:
         found = explain(groups=few)
     assert len(caught) == 1
-    assert "The groups count as 25" in found["x1"].caution
+    assert "The effective number of groups is 25" in found["x1"].caution
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert explain(groups=many).cautions == []
     unequal = np.where(np.arange(N) < 100, 0, np.arange(N))  # 101 groups, but half of all rows in one
-    with pytest.warns(UserWarning, match=r"count as 3\.96 of"):
+    with pytest.warns(UserWarning, match=r"number of groups is 3\.96"):
         explain(groups=unequal)
 
 
@@ -158,11 +158,12 @@ def test_differences_of_few_groups_say_so_too():
 
     how = {"loss": "squared_error", "groups": np.arange(24) // 4}
     found = ll.feature_importance(model, X, y, **how)
-    assert "groups count as 6 " in found.difference("x0", "x2").caution
+    assert "number of groups is 6" in found.difference("x0", "x2").caution
     both = ll.compare({"a": model, "b": lambda X: X[:, 2] + 0.0}, X, y, shapley=False, **how)
-    assert "groups count as 6 " in both.difference("x2", "a", "b").caution
+    assert "number of groups is 6" in both.difference("x2", "a", "b").caution
     assert (
-        "groups count as" not in ll.feature_importance(model, X, y, loss="squared_error").difference("x0", "x2").caution
+        "number of groups is"
+        not in ll.feature_importance(model, X, y, loss="squared_error").difference("x0", "x2").caution
     )
 
 
@@ -206,8 +207,8 @@ def test_bands_of_effects_and_of_curves_alone_say_what_is_about_rows():
             curves = ll.feature_importance(model, NORMAL, NORMAL[:, 0] + NOISE, donors=ll.Grid(9), **ask)["x0"]
         for one in (curves, full, full.effect):
             assert one.band() is not None
-            assert ("groups count as 25" in caption(looked_at(one.plot()))) == said
-    assert "rows count as" not in caption(looked_at(explain()["x0"].given(np.arange(10)).plot()))
+            assert ("number of groups is 25" in caption(looked_at(one.plot()))) == said
+    assert "number of rows is" not in caption(looked_at(explain()["x0"].given(np.arange(10)).plot()))
 
 
 def test_the_picture_of_a_comparison_and_its_table_say_it():

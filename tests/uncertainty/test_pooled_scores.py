@@ -104,7 +104,7 @@ def brute(model, y, score, column, weight, groups, left_out=()):
     return score(y=y[row], shares=own, weight=pairs, row=row) - score(y=y[row], shares=changed, weight=pairs, row=row)
 
 
-@pytest.mark.filterwarnings("ignore:The groups count as", "ignore:.*is ill-defined", "ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore:The effective number", "ignore:.*is ill-defined", "ignore::UserWarning")
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize(("classes", "scorer", "of"), CASES, ids=[case[1] for case in CASES])
 @pytest.mark.parametrize("kind", ["trees", "linear"])
@@ -223,7 +223,7 @@ def test_rows_of_a_rare_class_give_few_degrees_of_freedom():
     assert rare - 1 < found["x0"]._units - 1 < 3 * rare
 
 
-@pytest.mark.filterwarnings("ignore:The groups count as")
+@pytest.mark.filterwarnings("ignore:The effective number")
 @pytest.mark.parametrize("scorer", ["roc_auc", "f1", "average_precision"])
 def test_a_feature_that_no_tree_uses_has_the_importance_0(scorer):
     model = HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5).fit(X * [1, 1, 0], Y[2])

@@ -223,11 +223,11 @@ def test_breast_cancer_nine_columns_are_substitutes():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda f, X, y: ((lambda X: f(X) + X[:, 2]), X, y), "the model predicts other values"),
-        (lambda f, X, y: (f, X[::-1], y), "the model predicts other values"),
-        (lambda f, X, y: (f, X, y[::-1]), "y has other values"),
-        (lambda f, X, y: (f, X[:50], y[:50]), "X has 50 rows, and the result is of 100"),
-        (lambda f, X, y: (f, pd.DataFrame(X, columns=list("abc")), y), "X has no column 'x0'"),
+        (lambda f, X, y: ((lambda X: f(X) + X[:, 2]), X, y), "the model's predictions differ"),
+        (lambda f, X, y: (f, X[::-1], y), "the model's predictions differ"),
+        (lambda f, X, y: (f, X, y[::-1]), "y differs from the true values"),
+        (lambda f, X, y: (f, X[:50], y[:50]), "X has 50 rows, but the result was computed on 100"),
+        (lambda f, X, y: (f, pd.DataFrame(X, columns=list("abc")), y), "X lacks the column 'x0'"),
     ],
 )
 def test_another_model_or_other_rows_are_noticed(rng, change, sentence):
@@ -267,7 +267,7 @@ def test_scores_and_files_are_refused_in_one_sentence(rng, tmp_path):
     model = LinearRegression().fit(X, X[:, 0])
     scores = ll.feature_importance(model, X, X[:, 0], loss="r2", progress=False)
     assert scores.blocks == {}
-    with pytest.raises(ValueError, match="explain with a loss, not r2_score"):
+    with pytest.raises(ValueError, match="r2_score has no loss of single rows"):
         scores.together(model, X, X[:, 0], blocks={"b": ["x0", "x1"]})
 
 
@@ -355,7 +355,7 @@ def test_given_the_others_takes_features_samplers_and_refuses_the_rest(rng):
         imp.given_others(opposed, X, X[:, 0], features=[])
     with pytest.raises(TypeError, match="sampler draws values given the other columns"):
         imp.given_others(opposed, X, X[:, 0], ll.Latin(5))
-    with pytest.raises(ValueError, match="the model predicts other values"):
+    with pytest.raises(ValueError, match="the model's predictions differ"):
         imp.given_others(lambda X: X[:, 1], X, X[:, 0])
 
 
@@ -453,5 +453,5 @@ def test_rows_of_a_file_that_fits_into_memory_are_rows(tmp_path):
     of_rows = ll.feature_importance(model, table, "y", loss="squared_error", **quiet)
     found = of_file.together(model, path, "y", blocks=blocks, **quiet)["both"]
     assert found.importance == of_rows.together(model, table, "y", blocks=blocks, **quiet)["both"].importance
-    with pytest.raises(ValueError, match="rows of files are not split into halves"):
+    with pytest.raises(ValueError, match="rows in files can't be split into halves"):
         of_file.sufficient(model, path, "y")

@@ -641,7 +641,7 @@ def test_weights_and_groups_of_each_set_of_rows():
     ]
     apart = found.difference("x0", "first", "second")
     assert apart.std_error == pytest.approx(np.hypot(alone[0].std_error, alone[1].std_error))
-    assert "The groups count as" in apart.caution
+    assert "The effective number of groups is" in apart.caution
     shift = found.shift("x0", "second", "first")
     heavy = weight["first"].reshape(10, 2).sum(axis=1)
     assert shift.value_against == pytest.approx(np.average(X[:20, 0], weights=weight["first"]))
@@ -758,11 +758,11 @@ def test_scores_side_by_side_are_told_as_scores(tmp_path):
     plt.close("all")
 
 
-@pytest.mark.filterwarnings("ignore:The groups count as")
+@pytest.mark.filterwarnings("ignore:The effective number")
 def test_groups_of_one_set_alone_are_cautioned_of():
     rng = np.random.default_rng(0)
     sets = {name: rng.normal(size=(40, 2)) for name in ("a", "b")}
     y = {name: X[:, 0] + rng.normal(size=40) for name, X in sets.items()}
     groups = {"a": None, "b": np.arange(40) // 8}
     found = ll.compare(lambda X: X[:, 0], sets, y, loss="squared_error", groups=groups)
-    assert found.difference("x0", "b", "a").caution.startswith("The groups count as")
+    assert found.difference("x0", "b", "a").caution.startswith("The effective number of groups is")

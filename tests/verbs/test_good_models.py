@@ -230,7 +230,7 @@ def test_losses_without_a_best_constant_are_refused_before_any_fit():
             raise AssertionError("fitted")
 
     for loss in (lambda y, f: (y - f) ** 2, "brier_survival"):
-        with pytest.raises(ValueError, match=r"best constant in a loss; the loss .* has none"):
+        with pytest.raises(ValueError, match=r"best constant, which the loss .* does not have"):
             good((Unfitted(), 2), loss=loss)
 
 
@@ -284,11 +284,11 @@ def test_the_picture_marks_the_best_and_every_good_model():
     ({"models": {"one": MODELS["true"]}}, "two models"),
     ({"models": []}, "there is none"), ({"models": (Ridge(), 1)}, "2 or more"),
     ({"models": GridSearchCV(Ridge(), {"alpha": [1.0]})}, "fit the search first"),
-    ({"train": (X, Y)}, "these models are fitted"), ({"models": (Ridge(), 2), "train": X}, "train is a pair"),
-    ({"loss": "r2"}, "a score has none"), ({"X": {"a": X, "b": X}}, "several sets of rows"),
+    ({"train": (X, Y)}, "leave it out for fitted models"), ({"models": (Ridge(), 2), "train": X}, "train is a pair"),
+    ({"loss": "r2"}, "a score does not have: name another loss"), ({"X": {"a": X, "b": X}}, "several sets of rows"),
     ({"models": (Ridge(alpha=-1), 2)}, "the fit of 'fit 1' failed"),
     ({"models": {"bad": line([9, 9, 9]), "worse": line([8, 9, 9])}}, "no model predicts better"),
-    ({"models": (Ridge(), 2), "X": X[:4], "y": Y[:4]}, "too small"),
+    ({"models": (Ridge(), 2), "X": X[:4], "y": Y[:4]}, "too few"),
 ])  # fmt: skip
 def test_what_cannot_be_asked(change, words):
     with pytest.raises((ValueError, TypeError), match=words):

@@ -251,7 +251,7 @@ def test_draws_apart_add_their_noise():
     variance = max(moved @ moved - sum(one.excess for one in parts), sum(one.noise for one in parts))
     assert found.std_error[0, 1] == pytest.approx(np.sqrt(variance))
     assert np.isnan(found.interaction["x0", "x2"])
-    why = "the features must have the same donors, and Within("
+    why = "the features must have the same donors, but Within("
     assert f"whether the model combines features is unknown: {why}" in repr(found)
 
 
@@ -515,9 +515,9 @@ def test_clipped_probabilities_have_the_parts_of_the_brier_score():
     ("model", "y", "options", "why"),
     [
         (simulation, Y, {"loss": lambda y, f: np.abs(y - f)}, "a loss of your own"),
-        (FOREST, Y, {"loss": get_scorer("r2")}, "a scorer has no loss of a row"),
+        (FOREST, Y, {"loss": get_scorer("r2")}, "a scorer has no loss of single rows"),
         (LogisticRegression().fit(X, Y > 0), Y > 0, {"loss": "zero_one"}, "labels can't be added"),
-        (simulation, Y, {"donors": ll.Grid(9)}, "the features must have the same donors, and Grid"),
+        (simulation, Y, {"donors": ll.Grid(9)}, "the features must have the same donors, but Grid"),
         (
             RandomForestRegressor(3, max_depth=2, random_state=0).fit(X, POSITIVE_Y), POSITIVE_Y,
             {"loss": "poisson_deviance"}, "a RandomForestRegressor adds predictions",

@@ -100,7 +100,7 @@ def test_only_rounding_depends_on_memory(call):
             refused.append(memory)
             continue
         assert not refused  # more memory did not help
-        if any("memory= ended it" in remark for remark in getattr(result, "remarks", ())):
+        if any("memory= ended the walks" in remark for remark in getattr(result, "remarks", ())):
             assert call in ("walks, auto", "walks, a precision")
             continue
         np.testing.assert_allclose(numbers(result), expected, rtol=1e-9, atol=1e-10)

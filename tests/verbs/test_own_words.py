@@ -159,7 +159,7 @@ def test_a_report_by_a_column_or_its_name():
     reports = [ll.report(MODEL, X, Y, by=by, shapley=False, interactions=False).summary for by in ("sex", X["sex"])]
     assert [report["by"] for report in reports] == ["sex", "sex"]
     assert reports[0]["for_whom"] == reports[1]["for_whom"] is not None
-    with pytest.raises(ValueError, match="by has the name 'sex' of a column of X, and other values"):
+    with pytest.raises(ValueError, match="by is called 'sex' like a column of X, but has other values"):
         ll.report(MODEL, X, Y, by=1 - X["sex"])
 
 

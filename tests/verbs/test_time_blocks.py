@@ -54,7 +54,7 @@ def test_the_text_says_how_many_how_long_and_whether_they_are_enough():
     shown = repr(ll.time_blocks(HOURS, "6h"))
     assert shown == (
         "TimeBlocks: 36 rows in 6 blocks of 6 hours, 6 rows each\n  from 2024-03-01 to 2024-03-02 11:00\n"
-        "  The groups count as 6 of equal weight: with fewer than 30, intervals may be too short"
+        "  The effective number of groups is 6: with fewer than 30, intervals may be too short"
     )
     assert ll.time_blocks(np.arange(60), 2).caution == ""
 
@@ -68,14 +68,14 @@ def test_without_a_length_neighbours_are_taken_to_correlate():
     steps = int(np.ceil(rule))
     assert steps == 28
     assert blocks.length == np.timedelta64(28, "h")
-    assert blocks.chosen.startswith("chosen: 28 times in a row, by the rule of like= for a correlation of 0.5")
+    assert blocks.chosen.startswith("chosen: 28 times in a row, assuming a correlation of 0.5")
     assert len(ll.time_blocks(np.arange(12.0)).sizes) == 6  # at most a sixth of the times
 
 
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: ll.time_blocks(HOURS, "6h", slow(N)[2]), ValueError, "length, and like=, .*, exclude each other"),
+        (lambda: ll.time_blocks(HOURS, "6h", slow(N)[2]), ValueError, "pass either length or like=, .*, not both"),
         (lambda: ll.time_blocks([3.0, 3.0]), ValueError, "all times are the same"),
         (lambda: ll.time_blocks(HOURS, 6), ValueError, "length is a duration above 0"),
         (
@@ -86,7 +86,7 @@ def test_without_a_length_neighbours_are_taken_to_correlate():
         (
             lambda: ll.time_blocks(np.arange(N) // 6, like=slow(N)[2]),
             ValueError,
-            "6 distinct times, too few for the auto",
+            "6 distinct times, too few to estimate the auto",
         ),
         (lambda: ll.time_blocks(HOURS, like=Y), TypeError, r"like is an importance of these rows: .*; got ndarray"),
         (lambda: ll.time_blocks(HOURS[1:], like=slow(N)[2]), ValueError, "local values of 36 rows, but times has 35"),
@@ -128,7 +128,7 @@ def test_the_chosen_length_is_the_longest_over_the_features_and_is_said():
     blocks = ll.time_blocks(np.arange(300), like=imp)
     assert blocks.length == max(single)
     assert 8 < blocks.length < 50
-    assert f"chosen: {blocks.length:.0f} times in a row, by the autocorrelation of the local importances of" in repr(
+    assert f"chosen: {blocks.length:.0f} times in a row, from the autocorrelation of the local importances of" in repr(
         blocks
     )
     assert "the longest of 2 features" in blocks.chosen

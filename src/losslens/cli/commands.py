@@ -67,7 +67,7 @@ def importance(args: Arguments) -> Output:
         texts.append(in_full(together._table()))
         facts["blocks"] = records(together.to_frame())
     elif args.blocks:
-        notes.append("no features go together: an average rank correlation of 0.7 or more, and a loss, not a score")
+        notes.append("no features go together (average rank correlation of 0.7 or more), or a score was asked for")
     return Output(texts, notes, [*notes, *imp.notes, *imp.cautions], entries, facts, imp)
 
 

@@ -63,10 +63,8 @@ class Conditioning(Frozen):
     def __repr__(self) -> str:
         lines = [self.headline]
         if self.in_doubt:
-            recognised = share_in_words(self.recognised)
-            lines.append(
-                f"drawn values are told from real ones in {recognised} of the rows, p = {self.recognised_p:.2g}"
-            )
+            recognised, p = share_in_words(self.recognised), self.recognised_p
+            lines.append(f"a test recognises the drawn value in {recognised} of the rows (50% by chance), p = {p:.2g}")
         if self.leaf is not None:
             count = np.bincount(self.leaf, minlength=len(self.rules))
             largest = np.argsort(-count, kind="stable")

@@ -46,7 +46,7 @@ def check_deltas(loss: Loss | None, largest: float) -> None:
     """
     if loss is not None and loss.name == "huber" and not largest <= MOST_DELTAS * dict(loss.parameters)["delta"]:
         raise Declined(
-            f"donors' changes of over {MOST_DELTAS:,} times the Huber loss's delta leave its means no digits"
+            f"changes of over {MOST_DELTAS:,} times the Huber loss's delta would leave its means only rounding error"
         )
 
 

@@ -466,9 +466,9 @@ def _value(text: str) -> float:
 def criteria(page: Rendered) -> Iterator[str]:
     """The first screen speaks of one criterion; a section by another one says which."""
     data = page.data
-    told = f"Errors are told by the {data['loss']['title']}."
+    told = f"Errors here are measured by the {data['loss']['title']}."
     for one in page.root.all("p"):
-        if one.text.startswith("Errors are told by") and one.text != told:
+        if one.text.startswith("Errors here are measured by") and one.text != told:
             yield f"{one.text} The page's error is the {data['loss']['title']}"
     for text in page.said("how_well"):
         if data["score"] is not None and data["score"]["name"] not in text:

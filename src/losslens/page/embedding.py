@@ -54,7 +54,7 @@ def holds(embed: Embed, n: int, explained: int, given: int) -> str:
             f"values on the axes of curves; subgroups formed here are of the {n:,}."
         )
     which = f"{n:,}{part}" if part else f"all {n:,} rows"
-    return f"This file holds {which}, with all columns, targets and predictions: who gets the file gets them."
+    return f"This file holds {which}, with all columns, targets and predictions: anyone who receives it can read them."
 
 
 def _of_rows(summary: dict[str, Any], some: Indices) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def error_is_larger(one: Segment, plain: PlainError) -> str:
     )
     return (
         f"Where {one.rule} ({one.n:,} rows), the {plain.name} is {error}, against {other} elsewhere. On the "
-        f"{one.judged:,} of these rows that had no part in finding the rule it is {judged} (95% interval "
+        f"{one.judged:,} of these rows that were not used to find the rule it is {judged} (95% interval "
         f"{plain.between(*ends)}), against {elsewhere}."
     )
 
@@ -121,7 +121,7 @@ def error_is_larger(one: Segment, plain: PlainError) -> str:
 @claim(level=0)
 def no_weak_segment(weak: WeakSegments) -> str:
     """Where none was confirmed: why. It does not say that the error is the same everywhere."""
-    return f"No group of rows was found in which the error is surely larger: {weak.why}." if weak.why else ""
+    return f"In no group of rows is the error surely larger: {weak.why}." if weak.why else ""
 
 
 def pairs_dict(findings: Findings) -> dict[str, Any] | None:
@@ -169,8 +169,8 @@ def helped_rows(rows: Observations) -> str:
     """How many rows have a smaller loss with their own values than with those of other rows, or a larger one."""
     counted = rows.importance[rows.weight > 0]
     helped, hurt = int(np.sum(counted > 0)), int(np.sum(counted < 0))
-    text = f"The loss of {helped:,} of {len(counted):,} rows is smaller than with values from other rows"
-    return f"{text}; that of {hurt:,} is larger." if hurt else f"{text}."
+    text = f"The features reduce the loss of {helped:,} of {len(counted):,} rows, compared with values from other rows"
+    return f"{text}, and increase that of {hurt:,}." if hurt else f"{text}."
 
 
 @claim(level=0)
@@ -184,8 +184,9 @@ def why_they_stand_out(rows: Observations, shown: int) -> str:
         " Largest influence: the feature whose PFI would change most without the row, and the row's contribution to it."
     )
     return (
-        f"Their importance is below the fence of all rows ({in_digits(rows.fence)}): the target may be "
-        f"wrong, or the row may be unlike the training data.{some}{'' if rows.influence is None else about_influence}"
+        f"Their importance is unusually low, below the outlier fence of all rows ({in_digits(rows.fence)}): the "
+        f"target may be wrong, or the row may be unlike the training data."
+        f"{some}{'' if rows.influence is None else about_influence}"
     )
 
 
@@ -229,8 +230,8 @@ def clusters_in_words(clusters: Clusters) -> str:
         rules = f"the rules assign {share_in_words(clusters.described, 1)} of held-out rows to their own cluster, "
         rules += f"against {share_in_words(clusters.chance, 1)} by always choosing the largest one"
     return (
-        f"The rows were divided into {clusters.k} clusters by their local Shapley shares. Clusters of two halves are "
-        f"{alike} (stability {clusters.stability:.2f}; 1: the same, 0: chance); {rules}."
+        f"The rows were divided into {clusters.k} clusters by their local Shapley shares. Clusters found on "
+        f"two halves of the rows are {alike} (stability {clusters.stability:.2f}; 1: the same, 0: chance); {rules}."
     )
 
 
@@ -253,7 +254,7 @@ def region(name: str, tree: list[dict[str, Any]], plain: PlainError) -> str:
     rows = f"{more['n']:,} row{'s' if more['n'] > 1 else ''}"
     return (
         f"{name} matters more where {more['rule']} ({rows}): with it replaced the {plain.name} goes from {there}, "
-        f"elsewhere from {elsewhere} ({more['contrast']} on sides chosen without each row)."
+        f"elsewhere from {elsewhere} ({more['contrast']} by leave-one-out)."
     )
 
 

@@ -91,7 +91,7 @@ class PlainError:
     @property
     def name(self) -> str:
         """What sentences call the numbers."""
-        return self.unit.removesuffix(", as a multiple")
+        return self.unit.removesuffix(" ratio")
 
     @property
     def measure(self) -> str:
@@ -101,7 +101,7 @@ class PlainError:
             "mean": "How far off the predictions are on average",
             "wrong": "The share of rows with a wrong answer",
             "typical": "The probability that the model typically gives to the true class",
-            "times": f"How many times as large the error ({self.title}) is" if self.times else f"The {self.title}",
+            "times": f"Error ratio ({self.title}; 1× = unchanged)" if self.times else f"The {self.title}",
             "loss": f"The error ({self.title})",
         }[self.kind]
 
@@ -113,7 +113,7 @@ class PlainError:
             "mean": "mean absolute error",
             "wrong": "share of wrong answers",
             "typical": "typical probability of the true class",
-            "times": f"{self.title}, as a multiple" if self.times else self.title,
+            "times": f"{self.title} ratio" if self.times else self.title,
             "loss": self.title,
         }[self.kind]
 

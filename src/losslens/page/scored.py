@@ -81,7 +81,7 @@ def sentence_by(first: Scores, loss: str) -> str:
     name = score_name(first.title)
     return (
         f"{name[:1].upper()}{name[1:]} is one number for all rows together, which no single row has: curves, "
-        f"subgroups, rows and shares below are told by the {loss} instead."
+        f"subgroups, rows and shares below use the {loss} instead."
     )
 
 

@@ -197,7 +197,7 @@ def hardly_occurring(extrapolations: Extrapolations) -> str:
     if not warned:
         return ""
     shares = listed([f"{cut(one.name)} {one.percent}" for one in warned], OTHERS)
-    return f"Shuffling makes rows that hardly occur, on which the numbers rest in part: {shares} of the shuffled rows."
+    return f"Shuffling creates unrealistic rows, on which the numbers rest in part: {shares} of the shuffled rows."
 
 
 def _capital(text: str) -> str:

@@ -55,9 +55,9 @@ def plot_sufficient(result: Sufficient, ax: Axes | None, look: Look) -> Axes:
     low, high = (np.append(1.0, ends) for ends in result.kept.intervals())
     at, value = np.arange(p + 1), np.append(1.0, result.kept.value)
     ax.fill_between(at, low, high, color=fill, alpha=0.22, linewidth=0, gid=BAND, label="95% intervals")
-    ax.plot(at, value, "o-", color=fill, markersize=4.5, linewidth=1.8, label="kept, on rows that did not choose")
-    ax.plot(at[1:], result.chosen, color=PALE, linewidth=1.2, label="on the rows that chose")
-    ax.axhline(result.keep, label=f"{result.keep:.0%}, to be kept", **DASHED)
+    ax.plot(at, value, "o-", color=fill, markersize=4.5, linewidth=1.8, label="share kept, on held-out rows")
+    ax.plot(at[1:], result.chosen, color=PALE, linewidth=1.2, label="on the rows that chose the order")
+    ax.axhline(result.keep, label=f"{result.keep:.0%}, the share to keep", **DASHED)
     ax.axvline(result.count, color=PALE, linewidth=1.2, linestyle=":")
     ticks = [f"all {p}", *(f"− {name}" for name in short_labels(names.all(result.features), 18))]
     ax.set_xticks(at, ticks, rotation=90 if p > 4 else 0)

@@ -125,9 +125,9 @@ def plot_local(
     notes = [dots_note(max(int(np.isfinite(local).sum()) for _, _, local in lines)), "diamonds: mean"]
     if bar and values is not None:
         value_bar(ax, dots)
-        notes += ["grey: no order, or missing"] if any(np.isnan(ranks).any() for ranks in values) else []
+        notes += ["grey: categories, or missing values"] if any(np.isnan(ranks).any() for ranks in values) else []
     if out:
-        notes.append(f"{count(out, 'dot')} from beyond the axis at its ends")
+        notes.append(f"{count(out, 'dot')} beyond the axis, drawn at its ends")
     canvas.caption(ax, notes + not_shown(len(every) - len(lines)))
     return ax
 

@@ -88,7 +88,7 @@ def _cut(ax: Axes, shown: FeaturePicture, ends: Floats, points: Floats) -> list[
         low = max(low, float(np.nanmin(shown.curve)) / 10)
     canvas.set_ends(ax.xaxis, low, high, 0.04, 0.04)
     lines, triangles = beyond(limits, ends), beyond(limits, points)
-    notes = [f"the axis follows {shown.curve_name}: {lines:,} of {len(ends):,} ranges leave it"] if lines else []
+    notes = [f"the axis follows {shown.curve_name}: {lines:,} of {len(ends):,} ranges run beyond it"] if lines else []
     return notes + ([f"{count(triangles, 'triangle')} beyond the axis"] if triangles else [])
 
 

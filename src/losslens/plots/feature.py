@@ -93,7 +93,7 @@ def clipped_histogram(
     clipped = np.clip(values, *ends)
     _histogram(ax, clipped, weights, colour)
     out = int(np.sum(clipped != values))
-    return ends, [f"the outermost bars hold {count(out, thing)} from beyond the axis"] if out else []
+    return ends, [f"the outermost bars include {count(out, thing)} beyond the axis"] if out else []
 
 
 def _histogram(ax: Axes, values: Floats, weights: Floats | None, colour: str) -> None:

@@ -111,7 +111,7 @@ def plot_interaction_ranking(result: Interactions, ax: Axes | None, look: Look, 
     named_rows.label_across(ax, f"{result.kind}, {result.title}", width)
     notes = [*filter(None, [result.meaning])]
     if any(pair in result._with_error for pair in shown):
-        notes += [f"{LINES}; filled: without 0", *_cautions(result, names)]
+        notes += [f"{LINES}; filled: the interval excludes 0", *_cautions(result, names)]
     canvas.caption(ax, notes + not_shown(len(ranked) - len(shown), "weaker pair"))
     return ax
 

@@ -60,7 +60,7 @@ def dress_curves(
 
 def _notes(shown: FeaturePicture, drawn: Floats, limits: tuple[float, float]) -> list[str]:
     out, kind = beyond(limits, drawn), "point" if shown.scattered else "curve"
-    notes = [f"the axis follows {shown.curve_name}: {out:,} of {count(len(drawn), kind)} leave it"] if out else []
+    notes = [f"the axis follows {shown.curve_name}: {out:,} of {count(len(drawn), kind)} run beyond it"] if out else []
     band = shown.band
     if band is not None and beyond(limits, np.array([band.low, band.high])):
         notes.append("the band runs beyond the axis")

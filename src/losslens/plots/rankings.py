@@ -97,7 +97,7 @@ def _unreal_rows(importances: Importances) -> str:
     computed = [far for one in importances.values() if (far := one.computed_extrapolation) is not None]
     if not computed:
         return "moves with other features: rows with it replaced may not exist (imp.extrapolation)"
-    share = ", which is said from 30% on" if any(one.remark for one in computed) else ""
+    share = ", whose share is shown from 30% on" if any(one.remark for one in computed) else ""
     return f"{rule_in_words(computed)}{share}"
 
 
@@ -210,7 +210,7 @@ def plot_extrapolation(extrapolations: Extrapolations, ax: Axes | None, look: Lo
     def notes(drawn: Sequence[Row]) -> list[str]:
         return [rule] if any(row.mark for row in drawn) else []
 
-    label = "share of replaced rows that are unlike any real one"
+    label = "share of replaced rows that are unrealistic"
     return draw_ranking(ax, rows, look, label, notes, smaller="smaller share")
 
 
@@ -223,7 +223,7 @@ def plot_segments(result: WeakSegments, ax: Axes | None, look: Look) -> Axes:
     ax, most = named_rows.open_rows(ax, 1 + most_of(look.top, total - 1), below=3)
     width = draw_rows(ax, rows[:most], own, look, what="segment")
     named_rows.label_across(ax, result.title, width)
-    notes = [f"no segment: {result.why}"] if result.why else ["of rows that had no part in finding the rule"]
+    notes = [f"no segment: {result.why}"] if result.why else ["of rows that were not used to find the rule"]
     canvas.caption(ax, [LINES, *notes, *not_shown(total - most, "segment")])
     return ax
 
@@ -268,7 +268,7 @@ def plot_moved(comparison: Comparison, ax: Axes | None, look: Look, name: str, a
 
     def notes(drawn: Sequence[Row]) -> list[str]:
         texts = ["in brackets: how far the values moved, from 0 to 1"]
-        return texts + ([f"{BEYOND}: beyond chance"] if any(BEYOND in moved[row.name] for row in drawn) else [])
+        return texts + ([f"{BEYOND}: more than by chance"] if any(BEYOND in moved[row.name] for row in drawn) else [])
 
     first, second = short_labels([name, against], 30)
     label = f"{comparison.change}: {first} less {second}"

@@ -192,8 +192,9 @@ def _cluster_names(clusters: Clusters, shown: Names, letters: int, most: int) ->
 def _cluster_notes(clusters: Clusters, shown: int) -> list[str]:
     notes = []
     if clusters.k > 1:
-        notes.append(f"stability {clusters.stability:.2f} (1: halves of the rows agree, 0: chance)")
-        placed = f"rules place {percent(clusters.described)} of rows ({percent(clusters.chance)} without)"
+        notes.append(f"stability {clusters.stability:.2f} (1: two halves of the rows give the same, 0: chance)")
+        own, chance = percent(clusters.described), percent(clusters.chance)
+        placed = f"rules assign {own} of rows to their cluster ({chance} by chance)"
         notes.append(placed if any(clusters.rules) else "no rules describe them")
     elif clusters.tried:
         notes.append("no clusters of rows are stable and separated")

@@ -166,7 +166,7 @@ def ranked(distinct: NDArray[Any], codes: NDArray[Any], *, ordered: bool) -> Flo
 def _dot_notes(result: ShapleyEffect, shown: int, grey: bool) -> list[str]:
     notes = [dots_note(len(result.local)), "in brackets: mean absolute effect"]
     if grey:
-        notes.append("grey: no order, or missing")
+        notes.append("grey: categories, or missing values")
     errors = result.std_error[result.std_error > 0]
     if len(errors):
         notes.append(f"Monte-Carlo error: {number(float(np.median(errors)))} (median)")

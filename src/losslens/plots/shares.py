@@ -189,7 +189,7 @@ def _notes(stacks: Sequence[Stack], first: ShapleyImportance, *, short: bool) ->
     error = first.is_error
     notes = ["line: " + ("error with all values from other rows" if error else "score with all features")]
     if any(stack.total for stack in stacks) and not short:
-        notes.append("percent: of the difference that all features make")
+        notes.append("percentages: shares of the difference that all features make")
     if any((stack.parts < 0).any() for stack in stacks):
         notes.append(f"narrow: features that {'raise the error' if error else 'lower the score'}")
     return [*notes, SAGE] if first.aggregate == "prediction" else notes

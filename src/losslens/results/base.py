@@ -63,7 +63,7 @@ WITH_MODEL: dict[str, Callable[..., Any]] = {}
 # Methods that every result has a name for, and why a result may have none.
 NO_ERRORS = "its numbers have no standard errors on new rows"
 WORDS = dict.fromkeys(("estimates", "interval", "test"), NO_ERRORS)
-WORDS["save"] = "it is part of another result, which files hold as a whole"
+WORDS["save"] = "it is part of another result: save that one"
 
 
 class Absent(AttributeError, ValueError):  # noqa: N818 - said of a name

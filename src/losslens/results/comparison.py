@@ -27,8 +27,8 @@ from losslens.uncertainty.inference import Adjustment, Difference, between, colu
 
 BEYOND = "*"  # after the distance of two distributions, where it is beyond chance
 MOVED = (
-    "values moved: the distance of the two distributions, 0 to 1 (Kolmogorov and Smirnov's; total variation where "
-    f"values have no order); {BEYOND}: beyond chance, at the 5% level; .moved() has means and shares"
+    "values moved: how far apart the feature's two distributions are, from 0 (equal) to 1 (Kolmogorov-Smirnov "
+    f"distance; for categories total variation); {BEYOND}: more than by chance (5%); .moved() has means and shares"
 )
 
 

@@ -30,8 +30,8 @@ def rule_in_words(features: Iterable[Extrapolation]) -> str:
     """When a feature is marked: the rule of `Extrapolation.warns`, with the largest threshold of these features."""
     limit = max(one.threshold for one in features)
     return (
-        f"a classifier tells its replaced rows from real ones (AUC > {limit:.2g}), and at least {MIN_FAR_SHARE:.0%} of "
-        f"them are {RARER:g} times rarer among real rows"
+        f"a classifier distinguishes rows with the feature replaced from real ones (AUC > {limit:.2g}), and "
+        f"{MIN_FAR_SHARE:.0%} or more of these are {RARER:g} times rarer among real rows"
     )
 
 
@@ -184,7 +184,7 @@ class Extrapolations(Result, Mapping[str, Extrapolation]):
         warned = sorted((self.features[name] for name in self.warned), key=lambda one: -one.share)
         some = ", ".join(f"{one.name} {one.percent}" for one in warned[:NAMED_IN_NOTE])
         more = f" and {len(warned) - NAMED_IN_NOTE} more" if len(warned) > NAMED_IN_NOTE else ""
-        return f"replaced rows that are unlike any real one: {some}{more}; see .extrapolation" if warned else ""
+        return f"unrealistic rows created by replacing values: {some}{more}; see .extrapolation" if warned else ""
 
     def _table(self) -> ResultTable:
         order = sorted(self.features.values(), key=lambda one: -np.nan_to_num(one.auc))
@@ -222,7 +222,7 @@ class Extrapolations(Result, Mapping[str, Extrapolation]):
         >>> X = np.random.default_rng(0).normal(size=(50, 2))
         >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
         >>> imp.extrapolation.plot(top=1).get_xlabel()
-        'share of replaced rows that are unlike any real one'
+        'share of replaced rows that are unrealistic'
         """
         return plots.rankings.plot_extrapolation(self, ax, Look(top, sort, colors=colors, labels=labels))
 

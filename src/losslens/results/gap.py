@@ -168,11 +168,11 @@ class Gap(Result, Estimated):
         first, second = self.names
         reason = "their targets alone" if self.covers_table else "their targets and the other columns"
         notes = [
-            f"the lines sum to the difference; a feature's is what it takes off the error of {second} less what it "
-            f"takes off that of {first}: what the difference comes with, not what causes it",
-            f"the first line is with all values from other rows, where the two differ by {reason}; other rows are all "
-            "rows, whatever their group",
-            f"in {first}, in {second}: the error of the first line, then what each feature takes off it",
+            f"the lines sum to the difference; a feature's line is how much more it reduces the error of {second} than "
+            f"that of {first}, which describes the difference and does not explain its cause",
+            f"the first line is the difference with all features replaced, which comes from {reason}; values come "
+            "from all rows, whatever their group",
+            f"in {first}, in {second}: the error with all features replaced, then how much each feature reduces it",
             self.why or "p-values are adjusted by Holm's method for all lines",
         ]
         return [*notes, *self.remarks, *self.cautions]

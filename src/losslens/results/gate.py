@@ -76,7 +76,7 @@ def assert_alike(new: Importances, old: Importances, within: float, level: float
         surely = "surely differ" if all(one.outcome == "fails" for one in failed) else "are not surely alike"
         raise NotAlike("\n".join([f"{len(failed)} of {len(verdicts)} numbers {surely}:", *map(str, failed)]))
     if unsure := [one for one in verdicts if one.outcome == "cannot tell"]:
-        text = "\n".join([f"too few rows to tell {len(unsure)} of {len(verdicts)} numbers:", *map(str, unsure)])
+        text = "\n".join([f"too few rows to judge {len(unsure)} of {len(verdicts)} numbers:", *map(str, unsure)])
         warnings.warn(text, stacklevel=4)
     return verdicts
 

@@ -280,7 +280,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         self._need_all_cells("with_loss")
         if loss.reads != self.loss.reads:
             raise ValueError(
-                f"the loss {loss.name} reads {loss.reads}, but the result has {self.loss.reads}: explain again with it"
+                f"the loss {loss.name} reads {loss.reads}, but the result holds {self.loss.reads}: compute it again"
             )
         if sample is None:
             _check_domain(loss, self.sample)

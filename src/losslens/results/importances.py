@@ -485,7 +485,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         if first.totals is not None:
             notes.append(f"{first.totals.n:,} rows, read in parts; {len(first.at):,} of them are kept")
         elif first._is_streamed:
-            notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
+            notes.append(f"to save memory, curves of single rows are kept for {len(first.rows):,} of {len(first.at):,}")
         if len(self.by_output) > 1:
             notes.append(f"importances for each of the {len(self.by_output)} outputs: .outputs")
         return [*notes, *self.remarks, *filter(None, [self._no_error(), self._clipped_cells()])]

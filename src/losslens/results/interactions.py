@@ -323,9 +323,9 @@ class Interactions(Result, Estimated):
         lead = self._leading
         notes = [lead.meaning] if lead.meaning else []
         if lead._with_error:
-            notes.append("±: standard error of this model on new data; p: it is 0, adjusted for all pairs")
+            notes.append("±: standard error of this model on new data; p: test of 0, adjusted for all pairs")
         if lead is not self:
-            what = "the importance of the one and of the other, less that of both together"
+            what = "the sum of the two importances less the importance of both together"
             notes.append(f"{self._name}: {what}; not 0 for correlated features, even if the model only adds them")
             notes.append(f"the model adds on the scale {self.strength.title}")
             if not self._adds_up:

@@ -164,7 +164,7 @@ class OverTime(Result):
         if missing:
             few = f"too few {'groups' if self.grouped else 'rows'}, or donors"
             periods = f"{missing} of {len(self.rows)} stretches"
-            notes.append(f"no interval in {periods}: {few}; these are no part of the band and the largest step")
+            notes.append(f"no interval in {periods}: {few}; the band and the largest step leave these out")
         return notes
 
     def _table(self) -> ResultTable:
@@ -242,7 +242,7 @@ def over_time(features: Mapping[str, Any], times: Any, bins: int | None, width: 
 def _periods(times: Times, bins: Any, width: Any, first: Any) -> tuple[Indices, NDArray[Any]]:
     """Which period each row is in, and where all of them begin and end."""
     if bins is not None and width is not None:
-        raise ValueError("bins, how many stretches of time, and width, how long they are, exclude each other; pass one")
+        raise ValueError("pass either bins, the number of stretches of time, or width, their length, not both")
     if width is not None:
         length = read_length(width, times, "width")
         number = length.number(times)

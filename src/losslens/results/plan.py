@@ -88,7 +88,7 @@ class Plan:
 
     def __repr__(self) -> str:
         of_cells = self.stages is None and self.way is None and self.parts is None
-        kept = "all cells kept" if self.complete else f"streamed: single curves of {self.kept or 0:,} rows kept"
+        kept = "all cells kept" if self.complete else f"curves of {self.kept or 0:,} single rows kept"
         memory = f"{size_in_words(self.memory)}{' a worker' if self.workers and self.parts else ''}"
         return "\n".join(
             [f"Plan: {self._headline}", f"  memory: {memory}{f' ({kept})' if of_cells else ''}", *self._details()]

@@ -133,7 +133,7 @@ class Regions(Result):
             return ""
         where = f"where {more.rule} ({more.n:,} row{'s' if more.n > 1 else ''})"
         numbers = f"{in_digits(more.pfi)} against {in_digits(less.pfi)}"
-        sides = " on sides chosen without each row" if self.target == "interaction" else ""
+        sides = " by leave-one-out" if self.target == "interaction" else ""
         return f"{more.feature} matters more {where} than elsewhere: {numbers}; {more.contrast}{sides}."
 
     @property
@@ -186,10 +186,10 @@ class Regions(Result):
     def _title(self) -> str:
         sentences, many = self.sentences or list(self._unexplained.values()), _count(len(self.features))
         if not sentences and self.found:
-            return f"none; of {many}, no importance surely differs between the regions that were found"
+            return f"none; for none of {many} does the importance surely differ between regions"
         if not sentences:
             what = "the model's effect" if self.target == "interaction" else "the importance"
-            return f"none; of {many}, by no rule does {what} differ more than by chance"
+            return f"none; for none of {many} is there a rule by which {what} differs more than by chance"
         more = len(sentences) - SENTENCES
         return " ".join(sentences[:SENTENCES]) + (f" ({_count(more)} more below.)" if more > 0 else "")
 
@@ -200,9 +200,9 @@ class Regions(Result):
         notes, rest, only_found = [], many - len(sentences), len(self.found) - len(sentences)
         if sentences:
             allowed = "the choice of the rule" + (f" and for {_count(many)}" if many > 1 else "")
-            notes.append(f"p: of no difference from the other side, allowing for {allowed}")
+            notes.append(f"p: test of no difference from the other side, allowing for {allowed}")
         if sentences and rest:
-            notes.append(f"no region of {_count(rest)} is sure")
+            notes.append(f"no region of {_count(rest)} surely differs")
         if sentences and len(self._unexplained) and self._sentences:
             notes += self._unexplained.values()
         if only_found:

@@ -212,7 +212,7 @@ class ConditionalImpact(RowChanges):
 
 
 How = Literal["drop", "constant"]
-NOISY_TEST = "p counts the noise of fitting a feature against it, and so finds few that add little"
+NOISY_TEST = "fitting a feature adds noise, which p counts against it: features that add little are rarely significant"
 NONE_TESTED = "none of the chosen rows has a weight and is in the test set of a fold; choose others"
 
 

@@ -71,7 +71,7 @@ class Segment(Stored):
             for number in (self.judged_error, self.judged_low, self.judged_high, self.judged_other)
         )
         return (
-            f"On the {self.judged:,} of these rows that had no part in finding the rule it is {error} (95% interval "
+            f"On the {self.judged:,} of these rows that were not used to find the rule it is {error} (95% interval "
             f"{low} to {high}), against {other}."
         )
 
@@ -160,7 +160,7 @@ class WeakSegments(Result, Estimated):
         number = f"{len(self.segments)} segment{'s' * (len(self.segments) != 1)}" if self.segments else "none"
         notes = [self.why] if self.why else []
         if self.segments:
-            notes.append("intervals and p are of the rows that had no part in finding the rule (judged)")
+            notes.append("intervals and p are of the rows that were not used to find the rule (judged)")
             notes.append(f"p allows for all rules that were tested: any false finding in {self.level:.0%} of the cases")
         return ResultTable(
             f"Weak segments: {number}; {overall}",

@@ -635,7 +635,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         what, sign = ("decrease", 1) if self.is_error else ("increase", -1)
         none, all_own = in_digits(sign * self.error_none), in_digits(sign * self.error_all)
         ends = f"{none} with all values from other rows, {all_own} with their own"
-        return f"{what} in {self.quantity} that each feature earns; {ends}"
+        return f"{what} in {self.quantity} by each feature; {ends}"
 
     @property
     def is_error(self) -> bool:

@@ -119,8 +119,8 @@ def load(path: str | Path, memory: str | int | None = None) -> Any:
         members = _members(content, limit)
         description = json.loads(members[DESCRIPTION])
         version, written = int(description["version"]), description["result"]
-        _need(description["format"] == FORMAT, "its description is another one")
-        _need(version != VERSION or DIGEST in members, "it has no digest")
+        _need(description["format"] == FORMAT, "its description has another format")
+        _need(version != VERSION or DIGEST in members, "it has no checksum")
     except _Refused as error:
         raise ValueError(f"{path} {error}") from None
     except Exception as error:  # whatever zipfile, zlib and json raise for content that is none
@@ -130,7 +130,7 @@ def load(path: str | Path, memory: str | int | None = None) -> Any:
         raise ValueError(f"{path} was written by a newer losslens (file version {version}): update")
     try:
         result = _Reader(members).unpack(written)
-        _need(isinstance(result, Saveable), "its content is no result")
+        _need(isinstance(result, Saveable), "it holds no result")
     except Exception as error:
         text = " ".join(str(error).split())[:200]
         why = text if isinstance(error, _Refused) else f"can't read it ({text})"

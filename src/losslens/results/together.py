@@ -27,7 +27,7 @@ LEVEL = 0.05  # of any false claim about the blocks of a result
 HALF, TENTH = 0.5, 0.1
 # Multiples of a block's importance with which that of each member is compared.
 SHARES = (1.0, HALF, TENTH, 1 - TENTH, 1 + TENTH)
-NONE = "no features go together: an average rank correlation of 0.7 or more; name others in blocks={'name': [features]}"
+NONE = "no features go together (average rank correlation of 0.7 or more); name others in blocks={'name': [features]}"
 ROUNDING = 1e-12  # of the numbers compared: a contrast with a smaller error can't be tested
 MEANINGS: dict[Case, str] = {
     "more than the sum": "together they matter more than their single importances add up to",

@@ -167,9 +167,9 @@ class PerformanceWalk(WalkKind):
             reason = "budget=" if self.settings.budget else f"the limit of {MOST_PREDICTIONS:,} predictions"
             reason = "memory=" if self._by_memory < self._by_budget else reason
             drawn = len(walked.sweeps)
-            ended = f"ended it after {drawn} of {self.fewest} sweeps, too few to judge the Monte-Carlo error by"
+            ended = f"ended the walks after {drawn} of {self.fewest} sweeps, too few to estimate the Monte-Carlo error"
             if drawn >= self.fewest:
-                ended = "ended it before the Monte-Carlo error was as small as required"
+                ended = "ended the walks before the Monte-Carlo error was as small as required"
             remarks = [*remarks, f"{reason} {ended}"]
         return result(
             self.setup, summary.sfimp, "walks", design=design, exact=False, shares=shares, gains=summary.gains,

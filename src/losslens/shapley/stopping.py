@@ -90,7 +90,7 @@ class ShapleySettings:
                 f"rows is 'auto', True (shares of single rows, too) or False (totals alone); got {self.rows!r}"
             )
         if self.rows is True and paper:
-            raise ValueError("the paper's algorithm averages over rows, so rows=True has no answer; use method='walk'")
+            raise ValueError("the paper's algorithm has no shares of single rows; for rows=True use method='walk'")
         check(self.precision, self.budget)
         if self.method == "exact" and self.precision is not None:
             raise ValueError("method='exact' has no Monte-Carlo error; leave out precision")

@@ -147,7 +147,7 @@ def why_by_model(request: Request, way: Way) -> str:
     if method == "walk" or isinstance(method, Paper):
         return f"method={method!r} asks the model"
     what = "shares of single rows" if way is WALKS_FOR_ROWS else "these shares"
-    return f"the engine {task.exact.name!r} has no closed form of {what}, or one that gives less or takes longer"
+    return f"the engine {task.exact.name!r} has no closed form of {what}, or only one that is slower or gives less"
 
 
 def _by_design(request: Request) -> bool:

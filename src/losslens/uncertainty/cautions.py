@@ -24,14 +24,14 @@ def few_groups(effective: float) -> str:
     if not effective < FEW_GROUPS:
         return ""
     few = f"with fewer than {FEW_GROUPS}, intervals may be too short"
-    return f"The groups count as {effective:.3g} of equal weight: {few}."
+    return f"The effective number of groups is {effective:.3g}: {few}."
 
 
 def few_rows(effective: float) -> str:
     """The caution if rows count as too few of equal weight, else empty."""
     if not effective < FEW_ROWS:
         return ""
-    return f"The rows count as {effective:.3g} of equal weight: with fewer than {FEW_ROWS}, an interval is rough."
+    return f"The effective number of rows is {effective:.3g}: with fewer than {FEW_ROWS}, an interval is rough."
 
 
 def small_group(effective: float) -> str:
@@ -39,7 +39,7 @@ def small_group(effective: float) -> str:
     if not effective < FEW_GROUPS:
         return ""
     few = f"with fewer than {FEW_GROUPS}, intervals may be too short"
-    return f"The smaller group of rows counts as {effective:.3g} of equal weight: {few}."
+    return f"The effective size of the smaller group is {effective:.3g}: {few}."
 
 
 def skewed(skewness: float, freedom: float, level: float = 0.95) -> str:
@@ -75,8 +75,8 @@ def doubted_draws(conditioning: Conditioning | None) -> str:
     """The caution if values drawn given other columns differ from real ones, else empty."""
     if conditioning is None or not conditioning.in_doubt:
         return ""
-    how = f"told apart in {share_in_words(conditioning.recognised)} of the rows, p = {conditioning.recognised_p:.2g}"
-    given = conditioning.condition
+    share, p, given = share_in_words(conditioning.recognised), conditioning.recognised_p, conditioning.condition
+    how = f"a test recognises {share} of them, 50% by chance; p = {p:.2g}"
     return f"Drawn values differ from real ones {given} ({how}): the p-value and the interval may be wrong."
 
 

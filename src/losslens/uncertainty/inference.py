@@ -217,7 +217,7 @@ class Estimates(Frozen):
     def _difference_errors(self) -> Floats:
         """Standard errors of all differences, (p, p)."""
         if len(self.covariance) < len(self.names):
-            raise ValueError("no covariance of these numbers is known, and so no differences or ranks")
+            raise ValueError("the covariance of these numbers is unknown, so there are no differences or ranks")
         own = np.diag(self.covariance)
         noise = self.noise if len(self.noise) else np.zeros(len(own))
         least = (noise[:, None] + noise) * (1 - np.eye(len(own)))
@@ -350,7 +350,7 @@ class Estimated(Frozen):
             Some rows, as in `given`; None: all of them.
         """
         if rows is not None and not hasattr(self, "given"):
-            raise ValueError(f"{type(self).__name__} is of all rows: pass no rows")
+            raise ValueError(f"{type(self).__name__} has numbers for all rows only: leave out rows")
         estimates: Estimates = self._estimates if rows is None else self.given(rows).estimates()
         return estimates
 

@@ -125,9 +125,7 @@ def _checked(imp: Importances, blocks: Mapping[str, Any]) -> dict[str, tuple[str
 def check_result(imp: Importances) -> None:
     """Raise ValueError, in one sentence, for results to which no further features can be added."""
     if imp._is_score:
-        raise ValueError(
-            f"a score has no change of loss of a row: explain with a loss, not {imp.title}, and call this of its result"
-        )
+        raise ValueError(f"{imp.title} has no loss of single rows: call the method on importances by a loss")
     first = imp._first
     if first.totals is not None:
         raise ValueError(
@@ -135,9 +133,9 @@ def check_result(imp: Importances) -> None:
             "feature_importance with rows that fit into memory"
         )
     if len(first.at) < first.sample.n:
-        raise ValueError("this result is of some rows, with donors from all: call this of the result for all rows")
+        raise ValueError("this result is of some rows: call the method on the result for all rows")
     if any(one.conditioning is not None for one in imp.values()):
-        raise ValueError("these values were drawn given the other columns; call this of the result with donors='auto'")
+        raise ValueError("these values were drawn given other columns; call the method on a result with donors='auto'")
 
 
 def same_task(
@@ -160,20 +158,20 @@ def same_task(
     options, table = replace(options, sample_weight=first.sample.weight, groups=first.sample.block), as_table(X)
     if table.n != first.sample.n:
         raise ValueError(
-            f"X has {table.n:,} rows, and the result is of {first.sample.n:,}: pass the rows of the result"
+            f"X has {table.n:,} rows, but the result was computed on {first.sample.n:,}: pass the same rows"
         )
     label = dict(zip(table.names, table.labels, strict=True))
     unknown = [column for columns in features.values() for column in columns if column not in label]
     if unknown:
-        raise ValueError(f"X has no column {unknown[0]!r}, which the result has: pass the rows of the result")
+        raise ValueError(f"X lacks the column {unknown[0]!r}, which the result explains: pass the same table")
     named = {name: [label[column] for column in columns] for name, columns in features.items()}
     task = prepare(wrapped, X, y, replace(options, features=named), loss=imp.loss, response=imp.loss.reads)
     some = np.unique(np.linspace(0, task.n - 1, COMPARED).astype(np.intp))
     predicted, before = task.engine.respond(Batch(task.table).fill(some, [])), first.sample.prediction
     if predicted.shape != before[some].shape or differ(before[some], predicted, before):
-        raise ValueError("the model predicts other values than those of the result: pass the model and the rows of it")
+        raise ValueError("the model's predictions differ from those of the result: pass the same model and rows")
     if task.sample.y is None or not np.array_equal(task.sample.y, np.asarray(first.sample.y)):
-        raise ValueError("y has other values than those of the result: pass the rows of the result")
+        raise ValueError("y differs from the true values of the result: pass the same y")
     return task
 
 

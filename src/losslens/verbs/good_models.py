@@ -110,7 +110,7 @@ def good_models(
     good = GoodModels(comparison=comparison, within=within, margin=margin, failed=failed, n_fitted=fitted_on)
     if not good.gain > 0:
         raise ValueError(
-            "no model predicts better than one and the same answer for all rows, so there is no gain to be within of"
+            "no model predicts better than always giving the same answer, so there is no gain to set a margin by"
         )
     _ = good.need  # without standard errors it is an error here, not later
     return good
@@ -168,13 +168,13 @@ def candidates(
     of = None if loss is None or is_scorer(loss) else resolve(loss)
     if is_scorer(loss) or (of is not None and (of.custom or (isinstance(of, OutputsLoss) and of.encodes))):
         raise ValueError(
-            "good models are within a share of the best one's gain over the best constant in a loss; "
-            f"{'a score' if of is None else f'the loss {of.name!r}'} has none: name another loss"
+            "the margin of good models is a share of the best one's gain over the best constant, which "
+            f"{'a score' if of is None else f'the loss {of.name!r}'} does not have: name another loss"
         )
     search, bootstrap = hasattr(models, "cv_results_"), isinstance(models, tuple) and _is_learner(models)
     if not search and not bootstrap:
         if train is not None:
-            raise ValueError("train= holds the rows for the fits of a search or a learner; these models are fitted")
+            raise ValueError("train= holds rows to fit a search or a learner on; leave it out for fitted models")
         return _by_name(models)
     base = models.estimator if search else models[0]
     fit_X, fit_y, judged, fit_groups = _parts(X, y, train, options)
@@ -252,7 +252,7 @@ def _parts(X: Any, y: Any, train: Any, options: Options) -> tuple[Any, Any, tupl
     half = np.random.default_rng([options.random_state, 1]).permutation(blocks.max() + 1) % 2 == 0
     rows = [np.flatnonzero(half[blocks]), np.flatnonzero(~half[blocks])]
     if min(map(len, rows)) < 3:
-        raise ValueError("the rows are split in halves for fits and numbers, which are too small: pass train=(X, y)")
+        raise ValueError("half of the rows are for the fits, half for the numbers: too few; pass train=(X, y)")
 
     def cut(values: Any, part: Indices) -> Any:
         return None if values is None else values[part]

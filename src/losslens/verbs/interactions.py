@@ -141,7 +141,7 @@ def in_common(
     """
     if is_scorer(loss):
         scores = score_importance(model, table, y, loss, options)
-        return _from_importances(scores, scores.title, together, "a scorer has no loss of a row")
+        return _from_importances(scores, scores.title, together, "a scorer has no loss of single rows")
     chosen = default_loss(model, loss, y)
     task = by_cells(prepare(model, table, y, options, loss=chosen, response=chosen.reads, all_pairs=True))
     design, ways = common_design(task), {route(task, subject).way for subject in task.subjects}
@@ -149,10 +149,10 @@ def in_common(
         if not design.all_pairs:
             task = replace(task, exact=None)  # the model predicts: cells take the memory of the engine
         return from_cells(task, design, together, *adding_scale(model, chosen))
-    absent = "an engine adds up some of these features, and the model predicts others; use Latin(m)"
+    absent = "an exact engine computes some of these features, and the model predicts the others; use Latin(m)"
     if design is None:
         drawn = None if task.design is None else task.design.remembered
-        absent = f"the features must have the same donors, and {drawn!r} draws others for each; use Latin(m)"
+        absent = f"the features must have the same donors, but {drawn!r} draws different ones for each; use Latin(m)"
     result = _from_importances(importances_of(task)[0], chosen.title, together, absent)
     if design is None or ways != {"sums"}:
         return result

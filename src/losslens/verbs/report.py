@@ -267,7 +267,7 @@ def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
     if name in table.names and _same_values(table.column(table.names.index(name)).array, labels):
         return None, name
     if name in table.names:
-        raise ValueError(f"by has the name {name!r} of a column of X, and other values; rename the labels")
+        raise ValueError(f"by is called {name!r} like a column of X, but has other values; rename it")
     return labels, name
 
 
@@ -369,10 +369,10 @@ def _weak_segments(table: Table, first: Importances, data: ExplainedRows) -> tup
     limits, count = [], min(len(first), SEGMENT_FEATURES)
     if len(columns) < len(table.names):
         most = f"the {count} most important features" if count < len(first) else "the explained features"
-        limits.append(f"conditions on {len(columns)} of {len(table.names)} columns, those of {most}")
+        limits.append(f"{len(columns)} of {len(table.names)} columns, those of {most}")
     if table.n > 2 * SEGMENT_ROWS:
         limits.append(f"random samples of {SEGMENT_ROWS:,} rows of each half")
-    return segments, f"Where the model is worst is searched by {' and '.join(limits)} only." if limits else ""
+    return segments, f"The search for where the model is worst used {' and '.join(limits)} only." if limits else ""
 
 
 def _region_finder(table: Table, first: Importances) -> tuple[Callable[[FeatureImportance], Regions | None], str]:

@@ -58,7 +58,7 @@ def sufficient(
         raise ValueError(f"keep is a share between 0 and 1, such as .98; got {keep!r}")
     check_result(imp)
     if in_files(X):
-        raise ValueError("rows of files are not split into halves: read them, and pass the rows")
+        raise ValueError("rows in files can't be split into halves: read them into memory and pass the table")
     options = Options(**running)
     given = in_own_words({"model": model, "X": X, "y": y}, "model")
     columns = _players(imp, blocks=blocks)
@@ -67,8 +67,8 @@ def sufficient(
     explained = {j for several in players.values() for j in several}
     if others := [name for j, name in enumerate(task.table.names) if j not in explained]:
         raise ValueError(
-            f"this result explains some of the columns, and {others[0]!r} would stay in: explain all of them, or those "
-            "that are not asked about as one group"
+            f"this result explains some of the columns only, so {others[0]!r} could never be left out: explain all "
+            "columns, those of no interest as one group"
         )
     losses_of_constant(imp.loss, imp._first.sample, imp._first.at)  # refused before anything is predicted
     first, second = (_half(imp, task, given, rows, players, options) for rows in _halves(task))
@@ -100,7 +100,7 @@ def _players(imp: Importances, *, blocks: bool) -> dict[str, dict[str, None]]:
     if len(every) > len(set(every)):
         raise ValueError("two features of this result share a column: explain features with columns of their own")
     if len(columns) < 2:
-        raise ValueError("this result has one feature: which of several are enough needs at least two")
+        raise ValueError("this result has one feature, so there is nothing to leave out: explain at least two")
     return columns
 
 
@@ -111,7 +111,7 @@ def _halves(task: Task) -> tuple[Indices, Indices]:
     first = np.random.default_rng((task.entropy, 39)).permutation(units)[: len(units) // 2]
     chooses = np.isin(unit, first)
     if min(chooses.sum(), (~chooses).sum()) < FEWEST_ROWS:
-        raise ValueError(f"each half needs {FEWEST_ROWS} rows, to choose and to judge; there are {task.n:,} in all")
+        raise ValueError(f"half of the rows choose, half judge: each needs {FEWEST_ROWS}, and there are {task.n:,}")
     return np.flatnonzero(chooses), np.flatnonzero(~chooses)
 
 
@@ -153,7 +153,7 @@ def _gain(task: Task, one: FeatureImportance) -> tuple[float, Any]:
     moved = moved - influence_on_error(one.sample, one.at).moved
     if not gain > 0:
         raise ValueError(
-            f"on one half of the rows the model does no better than {_constant(one)}: there is no gain to be kept"
+            f"on one half of the rows the model does no better than {_constant(one)}, so there is no gain to keep"
         )
     return gain, moved
 

@@ -51,7 +51,7 @@ def time_blocks(times: Any, length: Any = None, like: Any = None) -> TimeBlocks:
     """
     row_times, chosen = read_times(times), ""
     if length is not None and like is not None:
-        raise ValueError("length, and like=, an importance of these rows by which it is chosen, exclude each other")
+        raise ValueError("pass either length or like=, from whose importances it is chosen, not both")
     if length is None and like is None:
         span, chosen = _unseen(row_times)
     elif like is None:
@@ -79,8 +79,8 @@ def _unseen(times: Times) -> tuple[Length, str]:
         raise ValueError("all times are the same: they make no blocks")
     steps = int(np.ceil(length_unseen(len(moments)) - 1e-9))
     return _span(moments, steps), (
-        f"chosen: {steps} times in a row, by the rule of like= for a correlation of {NEIGHBOURS:g} from one time to "
-        "the next, as nothing is known but the times; pass like=, an importance of these rows, or a length"
+        f"chosen: {steps} times in a row, assuming a correlation of {NEIGHBOURS:g} from one time to the next; pass "
+        "like=, an importance of these rows, to estimate it, or a length"
     )
 
 
@@ -116,8 +116,7 @@ def _chosen(times: Times, local: dict[str, Floats]) -> tuple[Length, str]:
     moments, place = np.unique(times.at, return_inverse=True)
     if len(moments) <= IN_A_ROW + 1:
         raise ValueError(
-            f"times has {len(moments)} distinct times, too few for the autocorrelation that like= chooses a length by; "
-            "pass a length"
+            f"times has {len(moments)} distinct times, too few to estimate the autocorrelation of like=; pass a length"
         )
     place = place.reshape(-1)
     lengths = {}
@@ -129,7 +128,7 @@ def _chosen(times: Times, local: dict[str, Floats]) -> tuple[Length, str]:
     name = max(lengths, key=lambda one: lengths[one][0])
     steps = int(np.ceil(lengths[name][0] - 1e-9))
     span = _span(moments, steps)
-    sentence = f"chosen: {steps} times in a row, by the autocorrelation of the local importances"
+    sentence = f"chosen: {steps} times in a row, from the autocorrelation of the local importances"
     sentence += f" of {name}, the longest of {len(lengths)} features" if len(lengths) > 1 else f" of {name}"
     if any(longer for _, longer in lengths.values()):
         sentence += "; some stay correlated for longer (a trend, or a season?): standard errors may be too small"

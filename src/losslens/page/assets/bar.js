@@ -31,7 +31,7 @@ function offerColumns(page) {
   choose.replaceChildren(...found.map((column) => el("option", { value: column.key, title: column.name }, shortened(column.name, 80))));
   if (found.some((column) => column.key === before)) choose.value = before;
   choose.disabled = found.length === 0;
-  byId("column-found").textContent = wanted ? (found.length ? `${count(found.length)} of ${count(page.columns.length)} columns` : "No column is called so.") : "";
+  byId("column-found").textContent = wanted ? (found.length ? `${count(found.length)} of ${count(page.columns.length)} columns` : "No column has this name.") : "";
 }
 
 // The fold lies over the page, so that it goes away by itself: with Escape, with a click beside it, and when

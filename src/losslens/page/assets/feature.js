@@ -208,9 +208,9 @@ const exactly = ({ rounded }) => (rounded ? `± ${number(rounded.step / 2, 2)} a
 
 // The accuracy of a subset's number. Donors of sampled pairs are binned by rank.
 function howExact(page, entry, loss, error) {
-  const measured = error === null ? null : [plusMinus(page, loss, error).textContent.trim(), "by the largest error measured"].join(", ");
+  const measured = error === null ? null : [plusMinus(page, loss, error).textContent.trim(), "at most, as measured"].join(" ");
   if (!isSampled(entry)) return measured ?? "exact";
-  return `sampled, by bins of ranks: approximate${measured ? `, and the cells' form ${measured}` : ""}`;
+  return `sampled, by bins of ranks: approximate${measured ? `, and its compressed curves are off by ${measured}` : ""}`;
 }
 
 const quiet = (text) => el("span", { class: "quiet" }, text);
@@ -235,7 +235,7 @@ function note(page, side, entry) {
   if (drawn.length && form && !isWhole(form)) {
     const error = (side === "pi" ? curveErrorOf : pdErrorOf)(entry, rows);
     const method = side === "pi" ? "PI" : "PD";
-    parts.push(`Single rows come from a low-rank form of the cells${allRows ? "." : `, and so does ${method} of the subgroup: ± ${number(error, 2)}${side === "pi" ? ` (${page.data.loss.title})` : ""}, by the largest error measured.`}`);
+    parts.push(`Curves of single rows are approximated to keep this file small${allRows ? "." : `, and so is the ${method} of the subgroup, by at most ± ${number(error, 2)}${side === "pi" ? ` (${page.data.loss.title})` : ""} as measured.`}`);
   }
   if (!allRows && mean && hasGaps(axis, mean)) parts.push(gapWords(axis, mean));
   return parts.join(" ");

@@ -107,7 +107,7 @@ function intervalFrom(estimate, moved, units) {
 }
 
 const fewRows = (units) => (units < FEW_ROWS
-  ? `The rows count as ${Number(units.toPrecision(3))} of equal weight: with fewer than ${FEW_ROWS}, an interval is rough.` : "");
+  ? `The effective number of rows is ${Number(units.toPrecision(3))}: with fewer than ${FEW_ROWS}, an interval is rough.` : "");
 
 // Changes by leaving out each unit, about their mean and scaled, added to `moved`.
 function addRole(moved, changes, counts) {
@@ -191,7 +191,7 @@ function groupInterval(feature, entry, group, weight) {
   const found = jackknifed(feature, entry, group, weight);
   const off = widthError(entry, group, found);
   if (off === null || off <= COARSEST) return { ...found, off, why: "" };
-  return { low: NaN, high: NaN, caution: "", off, why: "No interval: the feature varies so little in this subgroup that the page's form of its cells is too coarse." };
+  return { low: NaN, high: NaN, caution: "", off, why: "No interval: the feature varies so little in this subgroup that the page's approximation of its curves is too coarse." };
 }
 
 function jackknifed(feature, entry, group, weight) {
