@@ -13,7 +13,6 @@ from sklearn.svm import SVR
 
 import losslens as ll
 from losslens import workers
-from losslens.engines import rates
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [
@@ -84,8 +83,8 @@ def test_in_memory_black_boxes(client):
 
 
 def test_in_memory_trees(client, forest, monkeypatch):
-    monkeypatch.setattr(rates, "TASK", 0.0)  # otherwise so few rows stay here
-    monkeypatch.setattr(rates, "SENT_BYTE", 0.0)
+    monkeypatch.setattr(workers, "TASK", 0.0)  # otherwise so few rows stay here
+    monkeypatch.setattr(workers, "SENT_BYTE", 0.0)
     here, there = ll.feature_importance(forest, X, Y), ll.feature_importance(forest, X, Y, executor=client)
     same(here, there)
     np.testing.assert_allclose(here["a"].ici, there["a"].ici, atol=1e-12)

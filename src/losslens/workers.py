@@ -39,6 +39,10 @@ AHEAD = 2  # tasks submitted for each thread: enough to keep it busy, few enough
 # One part of the work: shared, part, tick -> result. It reports its progress to `tick`. After Ctrl-C `tick` raises, so
 # that a part that ticks often, with 0 if need be, ends early.
 Work: TypeAlias = Callable[[S, P, Tick], R]
+# Seconds of the right order (`benchmarks.scale`), fixed: the choice is the same on every machine.
+TASK = 0.01  # sending a task and receiving its result
+WORKER_FACTOR = 1.6  # time on a worker / time in this process: it also serves its scheduler and frees memory at once
+SENT_BYTE = 1e-8  # a byte from one machine to another: 1 Gbit a second
 
 
 @dataclass(frozen=True)
@@ -540,3 +544,8 @@ def with_executor(verb: Callable[A, R]) -> Callable[A, R]:
                 raise
 
     return run
+
+
+def on_a_cluster(seconds: float, tasks: int, threads: int, sent: int) -> float:
+    """Time of so many seconds of work in tasks of equal size: in the last round some threads are idle."""
+    return WORKER_FACTOR * seconds * -(-tasks // threads) / tasks + tasks * TASK + sent * SENT_BYTE

@@ -18,16 +18,16 @@ from tree_cases import KINDS, X, Y
 torch = pytest.importorskip("torch")
 
 
-from losslens.engines.gpu import memory, modules  # noqa: E402
+from losslens.engines.gpu import arrays, modules  # noqa: E402
+from losslens.engines.gpu.arrays import BatchSizes  # noqa: E402
 from losslens.engines.gpu.losses import PredictionLoss  # noqa: E402
-from losslens.engines.gpu.memory import BatchSizes  # noqa: E402
 
 N = len(Y)
 
 
 def test_examples():
-    assert doctest.testmod(memory).attempted > 0
-    assert doctest.testmod(memory).failed == 0
+    assert doctest.testmod(arrays).attempted > 0
+    assert doctest.testmod(arrays).failed == 0
 
 
 OF_VALUES = [losses.squared_error, losses.absolute_error, losses.huber(0.5), losses.pinball(0.8)]

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from losslens.losses.survival import Uncensored, brier_at, signed_weights, trapezoid
-from losslens.tables.event_times import event_times
+from losslens.losses.survival import Uncensored, brier_at, event_times, signed_weights, trapezoid
 from survival_models import censored_rows
 
 TIMES = np.array([1.0, 4.0, 4.5, 9.0, 13.0])

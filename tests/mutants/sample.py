@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.mutants.reach import is_compiled
 
 # Rooms that compute. Verbs and the command line check and call; what a plot computes is in few of its files; estimates
-# of time (rehearsal.py, rates.py) are right within a factor, not to the digit; GPU code needs a GPU.
+# of time (rehearsal.py) are right within a factor, not to the digit; GPU code needs a GPU.
 ROOMS: dict[str, tuple[str, ...]] = {
     "root": ("losses/*.py", "models.py", "game_theory.py", "text.py"),
     "tables": ("tables/*.py",),
@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "page": ("page/cells.py", "page/packing.py", "page/summary.py"),
     "sentences": ("page/findings.py", "page/words.py"),
 }
-NOT_SAMPLED = ("rehearsal.py", "rates.py", "__init__.py")
+NOT_SAMPLED = ("rehearsal.py", "__init__.py")
 LEAST = 10  # mutants a room, however small it is
 
 _BINARY = {

@@ -23,9 +23,8 @@ from losslens.cli.arguments import (
     sampled,
 )
 from losslens.cli.errors import CONDITION_HOLDS, check_writable, naming_file, note, stopping_on_interrupt
-from losslens.cli.junit import write_junit
 from losslens.cli.options import SOURCE, TABLE, Arguments, Verb
-from losslens.cli.printing import Output, in_full, plain, records
+from losslens.cli.printing import Output, in_full, plain, records, write_junit
 from losslens.cli.running import takes
 from losslens.cli.tables import LoadedRows, rows_with
 from losslens.results import Comparison

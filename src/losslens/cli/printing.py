@@ -1,4 +1,4 @@
-"""Results as text, JSON or CSV."""
+"""Results as text, JSON, CSV or JUnit XML."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import narwhals as nw
 import typer
 
+from losslens.cli.errors import naming_file
 from losslens.cli.options import Arguments
+from losslens.results.gate import Verdict
 from losslens.results.table import ResultTable
 
 
@@ -107,3 +110,17 @@ def _inert(value: Any) -> Any:
 def as_text(output: Output) -> str:
     """Each result, and the notes of the command."""
     return "\n\n".join(output.texts) + "".join(f"\n  ({note})" for note in output.notes) + "\n"
+
+
+def write_junit(path: str, verdicts: Sequence[Verdict], *, strict: bool) -> None:
+    """One test a condition and model: failed, passed, or skipped where the rows can't tell."""
+    suite = ET.Element("testsuite", name="losslens compare", tests=str(len(verdicts)))
+    of_outcome = {"fails": "failure", "cannot tell": "failure" if strict else "skipped"}
+    for one in verdicts:
+        case = ET.SubElement(suite, "testcase", classname=one.model, name=one.question)
+        if one.outcome in of_outcome:
+            ET.SubElement(case, of_outcome[one.outcome], message=one.sentence)
+    for count, kind in (("failures", "failure"), ("skipped", "skipped")):
+        suite.set(count, str(len(suite.findall(f"testcase/{kind}"))))
+    with naming_file(path):
+        ET.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)

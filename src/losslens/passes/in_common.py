@@ -1,13 +1,15 @@
-"""One pass over the rows for pairs of features: what two of them have in common, with the same donors for all.
+"""Features replaced together and alone, with the same donors: what pairs, and the members of a block, have in common.
 
-The cells of a part of the rows are predicted for the single features and for the pairs, combined, summed over donors
-and over rows, and dropped. Where the sums of all pairs don't fit into memory, pairs take turns.
+Pairs take one pass over the rows. The cells of a part of the rows are predicted for the single features and for the
+pairs, combined, summed over donors and over rows, and dropped. Where the sums of all pairs don't fit into memory, pairs
+take turns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,17 +21,28 @@ from losslens.cells.matrix import Averages
 from losslens.donors.designs import All, Design, Latin
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.donors.questions import Question, Subject, all_rows, pose
-from losslens.engines.base import Declined
+from losslens.engines.base import CurveCells, Declined
 from losslens.engines.choice import CHECKED
-from losslens.engines.curve_cells import CurveCells
 from losslens.engines.readers.pipelines import innermost
 from losslens.losses import POSITIVE, Loss
 from losslens.models import Model
 from losslens.passes.cells import blank, record
 from losslens.passes.task import Task
-from losslens.passes.ways import EXACT_PREDICTIONS, FIXED_DONORS, exact_cost, is_sampled, route
+from losslens.passes.ways import (
+    EXACT_PREDICTIONS,
+    FIXED_DONORS,
+    design_of,
+    evaluate,
+    exact_cost,
+    first_design,
+    is_sampled,
+    route,
+)
 from losslens.progress import Tick, bar
+from losslens.results.importance import FeatureImportance
+from losslens.results.together import Block
 from losslens.tables.sample import Sample, cell_changes, chunks
+from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.standard_errors import influence
 
@@ -44,6 +57,7 @@ PARTS = ("shared", "interaction", "strength")
 AVERAGES = ("Forest", "ExtraTree", "DecisionTree", "Bagging", "Voting", "Neighbors")
 
 Pair = tuple[str, str]
+FEWEST_DONORS = 5  # of a row
 
 
 @dataclass(frozen=True)
@@ -309,3 +323,36 @@ def without_rounding(mean: PairMean, compared: float, sample: Sample) -> PairMea
     if not (mean.std_error <= least and abs(mean.unbiased) <= least):  # also where the error is NaN
         return mean
     return replace(mean, value=0.0, unbiased=0.0, std_error=0.0)
+
+
+class SharedDonors(Subject):
+    """A feature with the donors that all others have."""
+
+    def seed(self, entropy: int) -> tuple[int, ...]:
+        """The seed of every such feature."""
+        return (entropy,)
+
+
+def block_of(
+    task: Task, name: str, members: Mapping[str, FeatureImportance], donors: int = FIXED_DONORS
+) -> tuple[Block, FeatureImportance, int]:
+    """The block, its importance, and the number of predictions; `donors` of a row, at most, where they are sampled.
+
+    Where all of these are means over all pairs of rows they have the same donors already: only the block is evaluated.
+    Otherwise all of them are, with the donors of one draw.
+    """
+    subjects = {subject.feature.name: subject for subject in task.subjects}
+    design = design_of(task, subjects[name], partial(first_design, blocked=task.blocked))
+    if design.all_pairs and all(one.exact and one.design == design.remembered for one in members.values()):
+        ((joint, *_),), predicted = evaluate(task, [(subjects[name], design)])
+        return Block.of(name, joint, members), joint, predicted
+    m = donors if task.design is None or task.design.m is None else task.design.m
+    together = [SharedDonors(subjects[one].feature, subjects[one].columns) for one in (name, *members)]
+    while task.budget.kept_rows([m] * len(together), task.n) < task.n and m > FEWEST_DONORS:
+        m = max(m // 2, FEWEST_DONORS)
+    evaluated, predicted = evaluate(task, [(subject, Latin(min(m, task.n))) for subject in together])
+    joint, *alone = (by_loss[0] for by_loss in evaluated)
+    if not joint.complete:
+        needs = size_in_words(len(together) * joint.full_size)
+        raise ValueError(f"the features of {name!r} are compared cell by cell, which needs memory={needs!r}")
+    return Block.of(name, joint, dict(zip(members, alone, strict=True))), joint, predicted

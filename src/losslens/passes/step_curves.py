@@ -18,7 +18,6 @@ from losslens.cells.matrix import Cells, Means
 from losslens.cells.pool import Pool
 from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question, pose
-from losslens.engines import rates
 from losslens.engines.base import StepEngine, Steps, Walker
 from losslens.losses import Loss, squared_error
 from losslens.passes.left_out_pairs import OwnGroups, RowMass, ratio, share_left
@@ -28,7 +27,7 @@ from losslens.tables.columns import ClassRuns
 from losslens.tables.frozen import deferred
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
-from losslens.workers import Elsewhere, PerThread, Workers, active, in_process
+from losslens.workers import Elsewhere, PerThread, Workers, active, in_process, on_a_cluster
 
 CHUNKS = 64  # most chunks of rows, each summed by itself: fixed, so that results do not depend on the number of threads
 CHUNK_ROWS = 1250  # rows of a chunk, at least: they are passed down large trees together
@@ -154,9 +153,7 @@ def n_chunks(n: int) -> int:
 
 def cluster_seconds(seconds: float, engine: StepEngine, n: int, n_features: int, cluster: Elsewhere) -> float:
     """Time on a cluster for `seconds` of work: the table is sent, and sums of the rows are returned."""
-    return rates.on_a_cluster(
-        seconds, n_chunks(n), cluster.threads, engine.takes_about(n)[1] + 8 * n * (n_features + 2)
-    )
+    return on_a_cluster(seconds, n_chunks(n), cluster.threads, engine.takes_about(n)[1] + 8 * n * (n_features + 2))
 
 
 def cluster_is_faster(engine: StepEngine, n: int, n_features: int, cluster: Elsewhere) -> bool:

@@ -17,9 +17,8 @@ import numpy as np
 
 from losslens.donors.designs import All, Design, Grid, Latin, Systematic
 from losslens.donors.questions import Subject
-from losslens.engines.base import AnswerWay, Declined
+from losslens.engines.base import AnswerWay, CurveCells, Declined
 from losslens.engines.choice import CHECKED
-from losslens.engines.curve_cells import CurveCells
 from losslens.losses import Loss, OutputsLoss
 from losslens.passes import additive, cells, products, step_curves
 from losslens.passes.outputs import mean_of_outputs

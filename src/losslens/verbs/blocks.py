@@ -12,7 +12,7 @@ from losslens.donors.designs import Design
 from losslens.donors.samplers import Within
 from losslens.engines.blackbox import differ
 from losslens.models import Model, as_model
-from losslens.passes.blocks import block_of
+from losslens.passes.in_common import block_of
 from losslens.passes.task import Options, Task, opened, prepare
 from losslens.passes.ways import FIXED_DONORS
 from losslens.progress import bar

@@ -14,16 +14,14 @@ import numpy as np
 from losslens.donors.conditional import BoundSampler
 from losslens.donors.designs import Latin
 from losslens.donors.questions import pose
-from losslens.engines import rates
 from losslens.engines.base import Declined, coalition_count
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED
 from losslens.losses import OutputsLoss, is_scorer, names_of
 from losslens.models import Model, as_model, one_output
 from losslens.passes import in_common
-from losslens.passes.counts import count, count_importances
+from losslens.passes.counts import count, count_importances, plan_stream
 from losslens.passes.parts import call
-from losslens.passes.parts.counts import plan_stream
 from losslens.passes.rehearsal import FEW, TIME_LIMIT, Arguments, OnFew, rehearse, some_rows
 from losslens.passes.scored import check_budget, curves_besides, in_steps, mean_score, prepare_scored, scored_features
 from losslens.passes.task import Options, Task, default_loss, effect_of, opened, picked, prepare
@@ -55,7 +53,7 @@ from losslens.verbs.running import in_own_words, refuse_foreign
 from losslens.verbs.segments import checked_segments, weak_segments
 from losslens.verbs.shapley import checked_effects, shapley_effect, shapley_importance
 from losslens.verbs.time_blocks import time_blocks
-from losslens.workers import active, here, with_executor
+from losslens.workers import active, here, on_a_cluster, with_executor
 
 SOME_PAIRS, SOME_PLAYERS = 40, 4  # that are rehearsed
 OWN_WORK = 1e-7  # seconds for each prediction besides those of the model: filling batches, losses, means
@@ -125,7 +123,7 @@ def _planned(*, verb: Callable[..., Any], arguments: Arguments, executor: Any) -
     if cluster is None or plan.workers:
         return plan
     tasks = plan.fits or ceil((plan.calls or 1) / cluster.grain)
-    seconds = rates.on_a_cluster(plan.seconds, max(1, tasks), cluster.threads, 8 * plan.n_predictions)
+    seconds = on_a_cluster(plan.seconds, max(1, tasks), cluster.threads, 8 * plan.n_predictions)
     if plan.fits or plan.n_predictions > CHECKED or seconds < plan.seconds:
         plan = replace(plan, workers=cluster.threads, seconds=seconds)
     return plan

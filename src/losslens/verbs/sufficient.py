@@ -10,7 +10,7 @@ import numpy as np
 
 from losslens.donors.designs import Latin
 from losslens.donors.questions import Subjects
-from losslens.passes.blocks import SharedDonors
+from losslens.passes.in_common import SharedDonors
 from losslens.passes.task import Options, Task, prepare
 from losslens.passes.ways import evaluate
 from losslens.progress import Tick, bar

@@ -1,9 +1,13 @@
-"""NumPy's functions on tensors of a device, as far as walks use them: one code for both."""
+"""NumPy's functions on tensors of a device, as far as walks use them: one code for both.
+
+When the device runs out of memory, the work is repeated in halves (`BatchSizes`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,6 +16,8 @@ from losslens.typing import Floats
 
 LARGE = 1 << 19  # numbers that NumPy, unlike torch, finds large pages of memory for: others take long to be filled
 _DTYPES = {float: torch.float64, bool: torch.bool, np.int16: torch.int16}
+Result = TypeVar("Result")
+ALLOCATION_ERRORS = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")  # messages of CUDA's libraries
 
 
 class DeviceArrays:
@@ -129,3 +135,44 @@ def host(numbers: Any) -> Floats:
     array = np.empty(tuple(numbers.shape), torch.empty(0, dtype=numbers.dtype).numpy().dtype)
     torch.from_numpy(array).copy_(numbers)
     return array
+
+
+@dataclass
+class BatchSizes:
+    """Work done `size` units at a time; if a part does not fit, it and all later ones are halved."""
+
+    size: int
+    unit: str
+    smallest: int = 1
+
+    def over(self, total: int, work: Callable[[slice], Result]) -> Iterator[tuple[slice, Result]]:
+        """The work on 0 .. total, part by part.
+
+        >>> [result for _, result in BatchSizes(2, "rows").over(5, lambda part: part.stop)]
+        [2, 4, 5]
+        """
+        start = 0
+        while start < total:
+            part = slice(start, min(start + self.size, total))
+            try:
+                result = work(part)
+            except RuntimeError as error:
+                self.size = part.stop - part.start
+                self.halve(error)
+                continue
+            yield part, result
+            start = part.stop
+
+    def halve(self, error: RuntimeError) -> None:
+        """Halve the size; raises MemoryError if it can't be halved, and `error` if it is about something else."""
+        is_memory = isinstance(error, torch.cuda.OutOfMemoryError)
+        if not is_memory and not any(message in str(error) for message in ALLOCATION_ERRORS):
+            raise error
+        if self.size <= self.smallest:
+            raise MemoryError(
+                f"the device has too little memory for {self.size} {self.unit} at a time; free some of it, or compute "
+                "on the CPU"
+            ) from error
+        self.size = max(self.smallest, self.size // 2)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # fragments of the failed attempt

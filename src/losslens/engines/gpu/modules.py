@@ -20,9 +20,8 @@ from losslens.donors.questions import Ask, Question
 from losslens.engines.base import Averaged, GameArrays
 from losslens.engines.batches import Cut, edits
 from losslens.engines.blackbox import BlackBox, Mixer, is_sparing
-from losslens.engines.gpu.arrays import Copied, DeviceArrays, host
+from losslens.engines.gpu.arrays import BatchSizes, Copied, DeviceArrays, host
 from losslens.engines.gpu.losses import PredictionLoss
-from losslens.engines.gpu.memory import BatchSizes
 from losslens.engines.gpu.own_donors import OwnDonorCells
 from losslens.engines.gpu.walk_pairs import WalkPairs
 from losslens.losses import LARGEST, Loss

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
-from losslens.engines import rates
 from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, PlayerGames, Site, Steps, Walker
 from losslens.engines.readers.ensemble import TIES, Ensemble, Leading
 from losslens.engines.readers.pipelines import UnwrappedModel
 from losslens.engines.trees import pair_table
-from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
+from losslens.engines.trees.bound import BoundEnsemble, RawSteps, Search, bind, tree_images
 from losslens.engines.trees.large_trees import LargeTrees
 from losslens.engines.trees.node_rules import FEATURE
 from losslens.engines.trees.small_trees import SmallTrees
 from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column, Distinct
-from losslens.typing import Floats
+from losslens.tables.frames import Batch, Edit
+from losslens.tables.sample import chunks
+from losslens.typing import Floats, Indices
 from losslens.workers import in_process
 
-if TYPE_CHECKING:
-    from losslens.engines.trees.ties import Ties
-
+# Seconds for all curves of a row in a tree of at most 64 leaves, or of more, of the right order (`benchmarks.engines`).
+SMALL_TREE, LARGE_TREE = 3e-7, 2e-6
 FEW_VALUES = 300_000  # sorted and bound to the trees in one thread: of short columns threads wait for each other
 PAIRS = 1 << 18  # pairs predicted at a time
 MAX_SMALL_TREES, MAX_LARGE_TREES = 4e9, 1e8  # pairs times small trees, and times large ones: some seconds
@@ -58,8 +58,6 @@ class Trees(ExactEngine):
         bound = bind(ensemble, n, [values.get(j, unused) for j in range(len(site.table.names))], images, workers)
         if not isinstance(ensemble.link, Leading):
             return cls(bound, site.memory // 8)
-        from losslens.engines.trees.ties import Ties  # few labels tie
-
         return cls(bound, site.memory // 8, Ties(site, np.arange(n), ensemble.rounding, []))
 
     @property
@@ -180,7 +178,7 @@ class Trees(ExactEngine):
 
     def takes_about(self, n: int) -> tuple[float, int]:
         """Expected seconds of n rows, and bytes that would be sent to workers."""
-        per_tree = rates.SMALL_TREE if self.bound.is_small else rates.LARGE_TREE
+        per_tree = SMALL_TREE if self.bound.is_small else LARGE_TREE
         return n * len(self.bound.roots) * per_tree, self.bound.codes.nbytes + self.bound.nodes.nbytes
 
     def walker(self, asks: Sequence[Ask]) -> Walker:
@@ -226,3 +224,51 @@ class TreeWalker:
             if self.ties is not None:
                 self.ties.break_in(self.bound, raw, prediction, own)
             yield Steps(raw.rows, raw.start, raw.classes, prediction, own)
+
+
+@dataclass(frozen=True, eq=False)
+class Ties:
+    """Asks the model for the labels of rows in which two classes lead together."""
+
+    site: Site
+    rows: Indices  # of the table: the engine's may be in another order
+    rounding: float
+    count: list[int]  # of rows that the model has predicted, call by call
+    columns: Indices | None = None  # (asks,): those of the curves
+
+    def among(self, bound: BoundEnsemble, sums: NDArray[np.int64]) -> Indices:
+        """The places of sums of leaves at which two classes lead."""
+        leading: Any = bound.ensemble.link
+        return np.flatnonzero(leading.tied(bound.scores(sums), self.rounding))
+
+    def break_in(self, bound: BoundEnsemble, steps: RawSteps, prediction: NDArray[Any], own: NDArray[Any]) -> None:
+        """Fill in the model's labels of tied steps of curves, and of tied rows with their own values."""
+        tied, rows = self.among(bound, steps.raw), self.among(bound, steps.own)
+        of_steps = self._source(bound, steps, tied)
+        of_rows = np.repeat((steps.rows.start + rows)[:, None], len(bound.codes), axis=1)
+        if len(tied) + len(rows):
+            prediction[tied], own[rows] = np.split(self.labels(np.concatenate([of_steps, of_rows])), [len(tied)])
+
+    def labels(self, source: Indices) -> NDArray[Any]:
+        """The model's labels of rows whose columns take their values from these rows, (m, p)."""
+        respond: Callable[[Any], NDArray[Any]] | None = self.site.respond
+        assert respond is not None  # `choose_exact` has it
+        source, each = self.rows[source], []
+        for part in chunks(source[:, 0], source.shape[1]):
+            some, base = source[part], source[part, 0]
+            moved = np.flatnonzero((some != base[:, None]).any(axis=0))
+            edits = [Edit(0, len(some), j, self.site.column(j), some[:, j]) for j in moved.tolist()]
+            each.append(respond(Batch(self.site.table).fill(base, edits)))
+            self.count.append(len(some))
+        return np.concatenate(each)
+
+    def _source(self, bound: BoundEnsemble, steps: RawSteps, tied: Indices) -> Indices:
+        """Where the values of rows at these steps come from, (m, p): all values of a class have one label."""
+        assert self.columns is not None  # there are curves
+        row = np.searchsorted(steps.start[:, -1], tied, side="right")
+        column = self.columns[(steps.start[row, 1:] <= tied[:, None]).sum(axis=1)]
+        source = np.repeat((steps.rows.start + row)[:, None], len(bound.codes), axis=1)
+        for j in np.unique(column).tolist():
+            mine, first = column == j, np.unique(bound.codes[j], return_index=True)[1]
+            source[mine, j] = first[steps.classes[tied[mine]]]
+        return source

@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from losslens.tables.event_times import event_times
+from losslens.losses.survival import event_times
 
 EVENT, TIME = np.array([True, False, True]), np.array([2.0, 5.0, 3.5])
 COLUMNS = {"event": EVENT, "time": TIME}
