@@ -18,8 +18,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from losslens.results.replaced_rows import ReplacedRows
-from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
+from losslens.tables.column_scores import CodedRows
 from losslens.tables.frames import as_table
+from losslens.tables.sample import copy_columns, spread_rows
 
 Floats = NDArray[np.float64]
 CURVED = ("square", "circle", "sum of five", "category decides the range", "city and country", "sine of three waves")

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from losslens.tables.column_scores import CodedRows, copy_columns
+from losslens.tables.column_scores import CodedRows
 from losslens.tables.frames import as_table
+from losslens.tables.sample import copy_columns
 
 
 def coded_rows(X):

@@ -6,8 +6,9 @@ import pytest
 from scipy.stats import chi2_contingency, spearmanr
 
 from losslens.tables.associations import associations, by_chance, determined, groups_of, one_hot, ties
-from losslens.tables.column_scores import CodedRows, copy_columns
+from losslens.tables.column_scores import CodedRows
 from losslens.tables.frames import as_table
+from losslens.tables.sample import copy_columns
 
 
 def coded(X):

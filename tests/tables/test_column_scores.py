@@ -5,9 +5,10 @@ from scipy.special import ndtri
 
 from coded import coded_rows
 from losslens.tables import column_scores
-from losslens.tables.column_scores import MOST_ROWS, FeatureScores, fit_logistic, score_column, spread_rows
+from losslens.tables.column_scores import FeatureScores, fit_logistic, score_column
 from losslens.tables.columns import array_column
 from losslens.tables.frames import as_table
+from losslens.tables.sample import MOST_ROWS, spread_rows
 
 
 def scored(x):

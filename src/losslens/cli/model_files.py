@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from losslens.cli.errors import existing_file, reason
-from losslens.tables.roles import fitted_names
+from losslens.tables.features import fitted_names
 
 PICKLES = (".joblib", ".pkl", ".pickle")
 DAMAGED = "it is damaged, or of another format"

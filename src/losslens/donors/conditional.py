@@ -11,11 +11,11 @@ import numpy as np
 from losslens.donors.designs import Conditional, Design
 from losslens.donors.exchangeability import LEVEL, MOST_ROWS, ExchangeTest, exchange_test
 from losslens.donors.samplers import DonorSampler, DrawnValues, FunctionSampler, Sampler, given_columns
-from losslens.tables.column_scores import ColumnCopy
 from losslens.tables.columns import Column
 from losslens.tables.frames import Table
 from losslens.tables.frozen import Frozen
 from losslens.tables.numbers import Numbers
+from losslens.tables.sample import ColumnCopy
 from losslens.text import share_in_words
 from losslens.typing import Floats, Indices
 

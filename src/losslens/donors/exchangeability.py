@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from losslens.blas import one_thread
-from losslens.tables.column_scores import CodedRows, ColumnCopy, FeatureScores
-from losslens.tables.sample import by_unit
+from losslens.tables.column_scores import CodedRows, FeatureScores
+from losslens.tables.sample import ColumnCopy, by_unit
 from losslens.typing import Floats, Indices
 
 LEAST_ROWS, MOST_ROWS = 20, 2000  # with fewer rows there is no test; of more rows some are taken

@@ -8,7 +8,7 @@ engine has them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,9 +22,10 @@ from losslens.donors.layout import CommonGrid, Layout
 from losslens.donors.questions import Question, Subject, pose
 from losslens.engines.blackbox import UNSTEADY
 from losslens.engines.choice import CHECKED
-from losslens.losses import Loss, as_scorer, is_scorer, squared_error
+from losslens.losses import Loss, as_scorer, is_scorer, squared_error, title_of
 from losslens.models import Model, has_survival_curves
 from losslens.passes import step_curves
+from losslens.passes.outputs import is_alone
 from losslens.passes.scorers import ScorerMethod, metric_of
 from losslens.passes.task import FeatureDesign, Options, Task, default_loss, prepare
 from losslens.passes.ways import EXACT_PREDICTIONS, PAIR_AXIS, design_of, evaluate, exact_cost, route
@@ -63,6 +64,25 @@ def mean_score(model: Model, loss: Any, y: Any) -> tuple[Loss, Scale] | None:
     if found.reads not in model.responses or of_numbers == (model.kind == "classifier"):  # labels scored as numbers
         return None
     return default_loss(model, found, y), scale
+
+
+def by_scores(
+    model: Model,
+    X: Any,
+    y: Any,
+    scorers: Mapping[str, Any],
+    means: Mapping[str, tuple[Loss, Scale]],
+    options: Options,
+    by_losses: Mapping[str, Importances],
+) -> dict[str, Scores]:
+    """Importances by scorers: those by their mean losses on another scale, or from predictions of the same call."""
+    predicted = [one for several in by_losses.values() for one in several.values() if not is_alone(one.loss)]
+    return {
+        name: as_scores(by_losses[name], title_of(as_scorer(scorer, model.native)), means[name][1])
+        if name in means
+        else score_importance(model, X, y, scorer, options, predicted)
+        for name, scorer in scorers.items()
+    }
 
 
 def as_scores(importances: Importances, title: str, scale: Scale) -> Scores:

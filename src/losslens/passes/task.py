@@ -36,13 +36,13 @@ from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, Responder, as_model, has_survival_curves, one_output
 from losslens.passes.memory import Budget
 from losslens.tables import checks, loading
-from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
+from losslens.tables.column_scores import CodedRows
 from losslens.tables.columns import is_missing
 from losslens.tables.features import Feature
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.frozen import Deferred, deferred
-from losslens.tables.sample import Sample
+from losslens.tables.sample import Sample, copy_columns, spread_rows
 from losslens.tables.sources import as_source
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.cautions import few_groups

@@ -74,31 +74,39 @@ def evaluate(task: Task, designs: Sequence[FeatureDesign]) -> tuple[list[list[An
     And the number of predictions of the model.
     """
     routes = [route(task, subject, design) for subject, design in designs]
-    losses: Sequence[Loss | None] = with_parts(task.losses) or [None]
+    predicted = min(task.n, CHECKED) if any(one.exact for one in routes) else 0  # the exact engine was checked on these
+    before = 0 if task.exact is None else task.exact.asked
     results: dict[int, list[FeatureImportance | FeatureEffect]] = {}
-    predicted = min(task.n, CHECKED) if any(r.exact for r in routes) else 0  # the exact engine was checked on these
-    asked = 0 if task.exact is None else task.exact.asked
-    for engine, way in dict.fromkeys((r.engine, r.way) for r in routes):
-        mine = [k for k, r in enumerate(routes) if (r.engine, r.way) == (engine, way)]
-        passed = PASSES[way](task, engine, [designs[k] for k in mine])
+    for engine, way in dict.fromkeys((one.engine, one.way) for one in routes):
+        features = [k for k, one in enumerate(routes) if (one.engine, one.way) == (engine, way)]
+        passed = PASSES[way](task, engine, [designs[k] for k in features])
         predicted += passed.n_predictions if engine is task.engine or way == "outputs" else 0
         unsteady = task.engine.repeats.declined if engine is task.engine else ""
-        for k, outcomes in zip(mine, passed.outcomes, strict=True):
-            of_route = replace(routes[k], declined=unsteady or routes[k].declined)
-            results[k] = [
-                _result(task, designs[k], of_route, *one) for one in zip(passed.samples, outcomes, losses, strict=True)
-            ]
-    predicted += 0 if task.exact is None else task.exact.asked - asked
+        for k, by_loss in zip(features, passed.outcomes, strict=True):
+            steady = replace(routes[k], declined=unsteady or routes[k].declined)
+            results[k] = _results(task, designs[k], steady, passed.samples, by_loss)
+    predicted += 0 if task.exact is None else task.exact.asked - before
     return [results[k] for k in range(len(designs))], predicted
 
 
+def _results(
+    task: Task, one: FeatureDesign, taken: Route, samples: Sequence[Sample], by_loss: Sequence[Outcome]
+) -> list[FeatureImportance | FeatureEffect]:
+    """A feature's importance by each loss and by their parts, or its effect."""
+    losses: Sequence[Loss | None] = with_parts(task.losses) or [None]
+    return [
+        _result(task, one, taken, sample, outcome, loss)
+        for sample, outcome, loss in zip(samples, by_loss, losses, strict=True)
+    ]
+
+
 def _result(
-    task: Task, one: FeatureDesign, of_route: Route, sample: Sample, outcome: Outcome, loss: Loss | None
+    task: Task, one: FeatureDesign, taken: Route, sample: Sample, outcome: Outcome, loss: Loss | None
 ) -> FeatureImportance | FeatureEffect:
     (subject, design), table = one, task.table
     feature = subject.feature
     fields = outcome.fields(
-        feature, design, of_route.label, sample, table.names, task.every, table.backend, of_route.declined
+        feature, design, taken.label, sample, table.names, task.every, table.backend, taken.declined
     )
     if feature.kind != "pair":  # which has no donors; replaced rows, to be compared with real ones
         fields["extrapolated"] = ReplacedRows(feature.name, feature.columns, task.real_rows.now[1], outcome.drawn)
@@ -217,26 +225,29 @@ def effect_design(subject: Subject, n: int) -> Design:
 def evaluate_until_precise(task: Task, designs: Sequence[FeatureDesign]) -> tuple[ByFeature, int]:
     """Each feature's importance by each loss, first with these donors, and the number of predictions of the model."""
     results: ByFeature = {}
-    n_predictions, of_feature = 0, Counter[str]()  # predictions of all rounds
+    total, by_feature = 0, Counter[str]()  # predictions of all rounds
     while designs:
         evaluated, predicted = evaluate(_with_memory_left(task, designs, results), designs)
-        n_predictions += predicted
-        next_designs: list[FeatureDesign] = []
+        total += predicted
+        again: list[FeatureDesign] = []
         for (subject, _), by_loss in zip(designs, evaluated, strict=True):
-            several, name = [one.trimmed() for one in by_loss], subject.feature.name
-            of_feature[name] += several[0].n_predictions
-            more = _more_donors(several, subject) if task.design is None else None
-            if more is not None:
-                next_designs.append((subject, more))
+            importances, name = [one.trimmed() for one in by_loss], subject.feature.name
+            by_feature[name] += importances[0].n_predictions
+            if (more := _more_donors(task, subject, importances)) is not None:
+                again.append((subject, more))
             else:  # new results, without the influences that were computed for the decision
-                results[name] = [replace(one, n_predictions=of_feature[name]) for one in several]
-        designs = next_designs
-        del evaluated, by_loss, several  # the draws so far are not kept while the next are computed
-    if unsteady := task.engine.repeats.declined:  # predictions of a row differed, perhaps in a later round only
-        for name, several in results.items():
-            if several[0].engine == task.engine.name:
-                results[name] = [replace(one, exact=False, declined=unsteady) for one in several]
-    return {subject.feature.name: results[subject.feature.name] for subject in task.subjects}, n_predictions
+                results[name] = [replace(one, n_predictions=by_feature[name]) for one in importances]
+        designs = again
+        del evaluated, by_loss, importances  # the draws so far are not kept while the next are computed
+    return {subject.feature.name: _steady(task, results[subject.feature.name]) for subject in task.subjects}, total
+
+
+def _steady(task: Task, importances: list[FeatureImportance]) -> list[FeatureImportance]:
+    """Not exact, if predictions of a row differed, perhaps in a later round only."""
+    unsteady = task.engine.repeats.declined
+    if not unsteady or importances[0].engine != task.engine.name:
+        return importances
+    return [replace(one, exact=False, declined=unsteady) for one in importances]
 
 
 def _with_memory_left(task: Task, designs: Sequence[FeatureDesign], results: ByFeature) -> Task:
@@ -251,13 +262,15 @@ def _with_memory_left(task: Task, designs: Sequence[FeatureDesign], results: ByF
     return replace(task, budget=budget)
 
 
-def _more_donors(by_loss: Sequence[FeatureImportance], subject: Subject) -> Design | None:
-    """The donors of the next round, or None if the noise of these is negligible by every loss.
+def _more_donors(task: Task, subject: Subject, importances: Sequence[FeatureImportance]) -> Design | None:
+    """The donors of the next round; None if the noise of these is negligible by every loss, or if they were given.
 
     Twice as many; or four, eight, ... times as many where the noise, which falls as 1/m, requires it.
     """
-    design: Any = by_loss[0].design  # Latin or Systematic, if not common
-    ratios = np.array([0.0 if design.common else _noise_over_sampling(one) for one in by_loss])
+    design: Any = importances[0].design  # Latin or Systematic, if not common
+    if task.design is not None or design.common:
+        return None
+    ratios = np.array([_noise_over_sampling(one) for one in importances])
     if np.all(ratios <= NOISE_SHARE):
         return None
     doublings = np.ceil(np.log2(ratios[(ratios > NOISE_SHARE) & np.isfinite(ratios)] / NOISE_SHARE))

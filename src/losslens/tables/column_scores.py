@@ -12,42 +12,13 @@ from numpy.typing import NDArray
 
 from losslens.tables.associations import associations, determined, groups_of
 from losslens.tables.columns import count_missing, distinct_values, places_of
-from losslens.tables.frames import Table, as_one_array
+from losslens.tables.sample import ColumnCopy
 from losslens.typing import Floats, Indices
 
-MOST_ROWS = 2000  # used of a table
-MOST_CELLS = 1 << 20  # rows times columns: wide tables have fewer rows
 POWERS = 3  # Hermite polynomials of the normal scores of a numeric column
 INDICATORS = 6  # of a categorical column: its most frequent values
 RARE = 5, 0.01  # a value, or a missing one, in fewer rows, or in a smaller share of them, has no indicator
 MOST_SCORES = 9  # of a feature; more are reduced to as many principal components
-
-
-def spread_rows(table: Table, weight: Floats | None = None, most: int | None = None) -> Indices:
-    """At most so many rows, by default `MOST_ROWS` or fewer of a wide table, spread over the table (by weight)."""
-    most = max(MOST_ROWS // 10, min(MOST_ROWS, MOST_CELLS // len(table.names))) if most is None else most
-    flat = weight is None or bool((weight == weight[0]).all())
-    if flat and table.n <= most:
-        return np.arange(table.n)
-    # One row from each of m equal intervals: no row twice, and no period that a sorted table could share.
-    m = min(most, table.n)
-    place = (np.arange(m) + np.random.default_rng(0).random(m)) / m
-    if weight is None or flat:
-        return (place * table.n).astype(np.intp)
-    return np.unique(np.searchsorted(np.cumsum(weight), place * (1 - 1e-12)))
-
-
-ColumnCopy = tuple[NDArray[Any], tuple[Any, ...] | None, bool]  # values, categories, whether they are ordered
-
-
-def copy_columns(table: Table, rows: Indices) -> tuple[ColumnCopy, ...]:
-    """The columns of some rows as arrays; nothing refers to the table afterwards."""
-    some = table.at(rows)
-    array = as_one_array(some)  # a copy already: rows were taken
-    if array is not None and array.dtype.kind in "biufmM":
-        return tuple((column, None, True) for column in array.T)
-    columns = map(some.column, range(len(some.names)))
-    return tuple((np.array(column.array), column.categories, column.ordered) for column in columns)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.tables.arrays import plain_array
-from losslens.tables.features import unknown_feature
+from losslens.tables.features import fitted_names, unknown_feature
 from losslens.tables.frames import Table, as_columns, frame_table
 from losslens.tables.leakage import target_among
-from losslens.tables.roles import fitted_names
 from losslens.tables.sources import Part, Source, as_source, in_one_place
 from losslens.text import size_in_words
 from losslens.typing import Indices

@@ -1,4 +1,4 @@
-"""The rows of a result (predictions, y, weights), and the losses of predictions for them."""
+"""The rows of a result (predictions, y, weights), the losses of predictions for them, and rows spread over a table."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.losses import Loss
+from losslens.tables.frames import Table, as_one_array
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.typing import Floats, Indices
 
 CHUNK = 1 << 16  # cells processed at a time: temporary arrays stay in the processor's cache
+MOST_ROWS = 2000  # used of a table
+MOST_CELLS = 1 << 20  # rows times columns: wide tables have fewer rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,3 +236,30 @@ def cell_changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray
         loss.check_cells(predictions[part])
         changes[part] = loss_changes(loss, sample, rows[part], predictions[part])
     return changes
+
+
+def spread_rows(table: Table, weight: Floats | None = None, most: int | None = None) -> Indices:
+    """At most so many rows, by default `MOST_ROWS` or fewer of a wide table, spread over the table (by weight)."""
+    most = max(MOST_ROWS // 10, min(MOST_ROWS, MOST_CELLS // len(table.names))) if most is None else most
+    flat = weight is None or bool((weight == weight[0]).all())
+    if flat and table.n <= most:
+        return np.arange(table.n)
+    # One row from each of m equal intervals: no row twice, and no period that a sorted table could share.
+    m = min(most, table.n)
+    place = (np.arange(m) + np.random.default_rng(0).random(m)) / m
+    if weight is None or flat:
+        return (place * table.n).astype(np.intp)
+    return np.unique(np.searchsorted(np.cumsum(weight), place * (1 - 1e-12)))
+
+
+ColumnCopy = tuple[NDArray[Any], tuple[Any, ...] | None, bool]  # values, categories, whether they are ordered
+
+
+def copy_columns(table: Table, rows: Indices) -> tuple[ColumnCopy, ...]:
+    """The columns of some rows as arrays; nothing refers to the table afterwards."""
+    some = table.at(rows)
+    array = as_one_array(some)  # a copy already: rows were taken
+    if array is not None and array.dtype.kind in "biufmM":
+        return tuple((column, None, True) for column in array.T)
+    columns = map(some.column, range(len(some.names)))
+    return tuple((np.array(column.array), column.categories, column.ordered) for column in columns)

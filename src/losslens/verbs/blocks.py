@@ -20,9 +20,10 @@ from losslens.results.base import WITH_MODEL
 from losslens.results.importances import Importances
 from losslens.results.together import Together
 from losslens.tables.associations import groups_of
-from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
+from losslens.tables.column_scores import CodedRows
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import Batch, as_table
+from losslens.tables.sample import copy_columns, spread_rows
 from losslens.tables.sources import in_files
 from losslens.verbs.features import importances_of
 from losslens.verbs.running import in_own_words

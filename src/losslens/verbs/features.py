@@ -1,6 +1,6 @@
 """`feature_importance` and `feature_effect`: permutation importance, and partial dependence.
 
-The steps of either, one line each, the first in `_by_losses_of_rows`, the others in `importances_of`:
+The steps of either, one line each; the first in `_by_losses_of_rows`, the others in `importances_of`:
 
 - check every argument against the table: `prepare` in passes/task, of several losses `tasks_by_response`;
 - donors: `first_designs` in passes/ways; the draw from a design is `pose` in donors/questions;
@@ -8,6 +8,7 @@ The steps of either, one line each, the first in `_by_losses_of_rows`, the other
 - again with more donors until their noise is negligible: `evaluate_until_precise` in passes/ways;
 - the result: results/importances, by each loss, and results/importance, of each feature.
 
+Scores take these steps by a mean loss where they are a function of one (`mean_score` in passes/scored).
 Files that don't fit into memory take the same steps part by part (passes/parts).
 """
 
@@ -19,11 +20,11 @@ from typing import Any, overload
 
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subjects
-from losslens.losses import Loss, OutputsLoss, as_scorer, is_scorer, names_of, title_of
+from losslens.losses import Loss, OutputsLoss, is_scorer, names_of
 from losslens.models import Model, as_model
-from losslens.passes.outputs import is_alone, tasks_by_response
+from losslens.passes.outputs import tasks_by_response
 from losslens.passes.parts import call
-from losslens.passes.scored import as_scores, mean_score, score_importance
+from losslens.passes.scored import by_scores, mean_score
 from losslens.passes.task import Options, Task, class_of, default_loss, effect_of, opened, picked, prepare
 from losslens.passes.ways import effect_designs, evaluate, evaluate_until_precise, first_designs
 from losslens.results.effects import Effects, of_class
@@ -147,8 +148,7 @@ def importances_by_loss(
 ) -> dict[str, Importances]:
     """By each of several losses and scores: those that read the same response of a table share their predictions.
 
-    Scores that are functions of a mean loss are its importances on another scale; others read predictions if these take
-    few calls of the scorer.
+    Scores that are functions of a mean loss are its importances on another scale; others need the predictions.
     """
     model = as_model(model)
     scorers = {name: loss for name, loss in losses.items() if is_scorer(loss)}
@@ -156,12 +156,7 @@ def importances_by_loss(
     of_rows = {name: default_loss(model, loss, y) for name, loss in losses.items() if name not in scorers}
     of_rows |= {name: loss for name, (loss, _) in means.items()}
     results = _by_losses_of_rows(model, X, y, of_rows, options, subjects) if of_rows else {}
-    predicted = [one for name, several in results.items() if not is_alone(of_rows[name]) for one in several.values()]
-    for name, scorer in scorers.items():
-        if name in means:
-            results[name] = as_scores(results[name], title_of(as_scorer(scorer, model.native)), means[name][1])
-        else:
-            results[name] = score_importance(model, X, y, scorer, options, predicted)
+    results |= by_scores(model, X, y, scorers, means, options, results) if scorers else {}
     remark = "" if as_source(X) is not None else training_rows(model.native, X, y)
     return {name: replace(results[name], remarks=(remark,)) if remark else results[name] for name in losses}
 
@@ -171,11 +166,9 @@ def _by_losses_of_rows(
 ) -> dict[str, Importances]:
     """Of a table, of files part by part, or, without an engine that reads parts, of some of their rows."""
     X, y, options, files = opened(model, X, y, options)
-    results: dict[str, Importances] = {}
     if files is None:
-        for names, task in tasks_by_response(model, X, y, losses, options, subjects):
-            results |= zip(names, importances_of(task), strict=True)
-        return results
+        tasks = tasks_by_response(model, X, y, losses, options, subjects)
+        return {name: one for names, task in tasks for name, one in zip(names, importances_of(task), strict=True)}
     results = call.importances(model, files, losses, options)
     if others := {name: loss for name, loss in losses.items() if name not in results}:
         X, y, options, remarks = call.some_rows(files, options)
@@ -186,12 +179,12 @@ def _by_losses_of_rows(
 
 def importances_of(task: Task) -> list[Importances]:
     """The features of a checked call, by each of its losses; those of several outputs also by each of these."""
-    designs = first_designs(task)
-    by_feature, n_predictions = evaluate_until_precise(task, designs)
-    by_loss = iter([
-        Importances({name: several[k] for name, several in by_feature.items()}, n_predictions)
-        for k in range(len(with_parts(task.losses)))
-    ])  # fmt: skip
+    donors = first_designs(task)
+    by_feature, n_predictions = evaluate_until_precise(task, donors)
+    every_loss = with_parts(task.losses)  # each followed by those of its outputs
+    by_loss = iter(
+        [Importances({name: one[k] for name, one in by_feature.items()}, n_predictions) for k in range(len(every_loss))]
+    )
     outputs = [loss.outputs if isinstance(loss, OutputsLoss) else () for loss in task.losses]
     return [replace(next(by_loss), by_output=dict(zip(names, by_loss, strict=False))) for names in outputs]
 

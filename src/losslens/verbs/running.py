@@ -9,8 +9,8 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from losslens.models import as_model, on_texts, takes_texts
+from losslens.tables.features import ROLES, fitted_names, with_roles
 from losslens.tables.frames import as_table, is_texts
-from losslens.tables.roles import ROLES, fitted_names, with_roles
 from losslens.tables.sources import in_files
 from losslens.workers import with_executor
 
