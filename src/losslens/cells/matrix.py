@@ -270,9 +270,9 @@ def has_own_values(layout: OwnDonors) -> bool:
 
 def _at_places(of_rows: Floats, place: Indices) -> Floats:
     """Numbers of the rows in the order of their places, which are all different."""
-    at = np.empty_like(of_rows)
-    at[place] = of_rows
-    return at
+    spread = np.empty_like(of_rows)
+    spread[place] = of_rows
+    return spread
 
 
 class _PerRowColumns:

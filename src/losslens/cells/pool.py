@@ -141,10 +141,10 @@ class Pool(Frozen):
         """The pairs inside units, where these do: of a row with itself."""
         return _NONE if self.leaves_out_own or self.sample.block is not None else self._inside
 
-    def run_at(self, row: Indices, at: Indices) -> Indices:
+    def run_at(self, row: Indices, value: Indices) -> Indices:
         """The run of a row at a class."""
         key = self.row.astype(np.int64) * self.size + self.first
-        return np.searchsorted(key, row.astype(np.int64) * self.size + at, side="right") - 1
+        return np.searchsorted(key, row.astype(np.int64) * self.size + value, side="right") - 1
 
     # Weights.
 
@@ -157,10 +157,10 @@ class Pool(Frozen):
             counted = self.donor_class >= 0
             held = np.bincount(self.donor_class[counted], weight[counted], self.size)
             below = np.concatenate([[0.0], np.cumsum(held)])
-            at = below[self.first]
-            lends = np.append(at[1:], 0.0)  # a run ends where the next one of its row begins
+            mass_below = below[self.first]
+            lends = np.append(mass_below[1:], 0.0)  # a run ends where the next one of its row begins
             lends[self.stop == self.size] = below[-1]
-            lends -= at
+            lends -= mass_below
         run, donor = self.left_out
         if len(run):
             lends = lends - np.bincount(run, weight[donor], len(lends))
@@ -175,7 +175,7 @@ class Pool(Frozen):
     def by_donor(self, code: Indices, values: Floats, codes: int) -> Floats:
         """Sums over the cells of each donor of values of the runs by their code, (N,) -> (n, codes)."""
         weight, values = self.sample.weight, values * self.sample.weight[self.row]
-        ends = [np.bincount(at * codes + code, values, (self.size + 1) * codes) for at in (self.first, self.stop)]
+        ends = [np.bincount(edge * codes + code, values, (self.size + 1) * codes) for edge in (self.first, self.stop)]
         if self.at_value is None:
             of_class = ends[0].reshape(-1, codes)
         else:
@@ -218,8 +218,8 @@ class Pool(Frozen):
     def at_values(self, values: Indices) -> NDArray[Any]:
         """The predictions of the rows at some values of the grid, (r, v) or (r, v, K)."""
         assert self.at_value is not None  # callers ask for grids
-        row, at = np.repeat(self.rows, len(values)), np.tile(self.at_value[values], len(self.rows))
-        found = self.prediction[self.run_at(row, at)]
+        row, value = np.repeat(self.rows, len(values)), np.tile(self.at_value[values], len(self.rows))
+        found = self.prediction[self.run_at(row, value)]
         return found.reshape(len(self.rows), len(values), *found.shape[1:])
 
 

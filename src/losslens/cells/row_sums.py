@@ -121,15 +121,15 @@ class RowSums(PartSums):
     classes: Floats  # (12, g): of a times products of x and o, of a b l and a b
 
     @classmethod
-    def of(cls, w: Floats, R: Floats, loss: Floats, at: NDArray[Any], g: int, deletion: Deletion) -> RowSums:
-        """Sums over rows with weights w, importances R, losses, and classes `at`."""
+    def of(cls, w: Floats, R: Floats, loss: Floats, places: NDArray[Any], g: int, deletion: Deletion) -> RowSums:
+        """Sums over rows with weights w, importances R, losses, and classes `places`."""
         (a, o), b = deletion.of_pairs(w), deletion.of_mean(w)
         x, bl = a * R, b * loss
         squares = [np.sum(x**2), x @ o, o @ o]
         cubes = [np.sum(x**3), x**2 @ o, x @ o**2, np.sum(o**3)]
         rows = [w @ R, x.sum(), o.sum(), *squares, *cubes, bl.sum(), b.sum(), x @ bl, x @ b, o @ bl, o @ b]
         each = (a, a * x, a * o, a * x**2, a * x * o, a * o**2, a**2, a**2 * x, a**2 * o, a**3, a * bl, a * b)
-        return cls(np.array(rows), np.stack([np.bincount(at, one, g) for one in each]))
+        return cls(np.array(rows), np.stack([np.bincount(places, one, g) for one in each]))
 
     def influences(self, pfi: float, C: Floats, error: float, deletion: Deletion) -> InfluenceSums:
         """After all rows: from the PFI, the mean change C that donors of each class cause, and the mean loss."""

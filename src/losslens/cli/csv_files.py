@@ -1,6 +1,7 @@
 """CSV files: every field is text first, then each column becomes numbers, True and False, or stays text.
 
-The libraries that read them only split the lines: what counts as a number or as missing is the same with each.
+The libraries that read them only split the lines: what counts as a number or as missing is the same with each. Text
+where a model needs numbers, words such as NA or decimal commas, is an error that shows some of it.
 """
 
 from __future__ import annotations
@@ -9,21 +10,25 @@ import csv
 import gzip
 import io
 import re
+import shlex
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import narwhals as nw
 
+from losslens.cli.settings import join
+
 Kind: TypeAlias = Literal["number", "text"]
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-SHOWN = 1 << 18  # bytes of a CSV file that show its separator
 TRUTH = dict.fromkeys(("True", "TRUE", "true"), True) | dict.fromkeys(("False", "FALSE", "false"), False)
 NUMBER = r"^ *[+-]?(?i:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity) *$"
 INTEGER = r"^ *[+-]?[0-9]{1,18} *$"  # of which int64 holds every one
 # Names of things in digits: a zip code is another without its zero, and two long ones may be equal as float64.
 NAME = r"^(?:0[0-9]| *[+-]?[0-9]{19,} *$)"
+SHOWN = 1 << 18  # bytes of a CSV file that show its separator
+WORDS_SHOWN = 5  # different words in a message; more of them are hardly all missing values
 
 
 class AmbiguousError(ValueError):
@@ -141,3 +146,50 @@ def is_number(text: str) -> bool:
     [True, True, True, True, False, False, False, False]
     """
     return re.search(NUMBER, text) is not None
+
+
+def check_numbers(X: Any, beside: Sequence[Any], kinds: Mapping[str, Kind]) -> None:
+    """Raise where text is in a column that must hold numbers.
+
+    Parameters
+    ----------
+    X
+        A data frame, the input of models.
+    beside
+        The target and the weights.
+    kinds
+        What the models say about columns.
+    """
+    for column in nw.from_native(X, eager_only=True).iter_columns():
+        words, numbers = _words_and_numbers(column)
+        if words and kinds.get(column.name) == "number":
+            _refuse_text(column.name, words, numbers, is_input=True)
+    for column in beside:
+        words, numbers = _words_and_numbers(column)
+        mixed = kinds.get(column.name) == "number" and bool(numbers)
+        if words and kinds.get(column.name) != "text" and (mixed or all(map(_has_decimal_comma, words))):
+            _refuse_text(column.name, words, numbers, is_input=False)
+
+
+def _words_and_numbers(column: Any) -> tuple[list[str], list[str]]:
+    """The text of a column that is no number, and that which is one."""
+    texts = [] if column.dtype.is_numeric() else [text for text in column.to_list() if isinstance(text, str)]
+    return [text for text in texts if not is_number(text)], [text for text in texts if is_number(text)]
+
+
+def _has_decimal_comma(text: str) -> bool:
+    return re.fullmatch(r"\s*[+-]?\d+,\d+\s*", text) is not None
+
+
+def _refuse_text(name: str, words: Sequence[str], numbers: Sequence[str], *, is_input: bool) -> None:
+    if not numbers and all(map(_has_decimal_comma, words)):
+        raise ValueError(f"column {name!r} has decimal commas, such as {words[0]!r}; write numbers with points")
+    some = list(dict.fromkeys(words))
+    few = len(some) <= WORDS_SHOWN
+    shown = f"{':' if few else ', such as'} {', '.join(map(repr, some[:WORDS_SHOWN]))}"
+    count = f"{len(words):,} of its values {'is' if len(words) == 1 else 'are'} text" if numbers else "it holds text"
+    advice = "; leave these rows out"
+    if is_input:
+        marks = shlex.quote(join(some))
+        advice = f"; if they stand for missing values, read the CSV file with --missing {marks}" if few else ""
+    raise ValueError(f"column {name!r} must hold numbers, but {count}{shown}{advice}")

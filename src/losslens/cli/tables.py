@@ -14,10 +14,9 @@ import narwhals as nw
 import numpy as np
 
 from losslens.cli import csv_files
-from losslens.cli.csv_files import SEPARATORS, AmbiguousError, Kind
+from losslens.cli.csv_files import SEPARATORS, AmbiguousError, Kind, check_numbers
 from losslens.cli.errors import existing_file, reason, suggestion
 from losslens.cli.model_files import columns_of
-from losslens.cli.needed_numbers import check_numbers
 from losslens.cli.trained_values import categories_of, kinds_of, kinds_of_values
 from losslens.models import Model, as_model
 from losslens.tables.frames import as_table

@@ -138,7 +138,7 @@ class BoundSampler(Design):
             for j in columns
         ]  # fmt: skip
         return exchange_test(
-            [_copy(column, np.concatenate([rows, at])) for column, at in draws],
+            [_copy(column, np.concatenate([rows, donors])) for column, donors in draws],
             [_copy(numbers.table.column(j), rows) for j in given],
             None if block is None else block[rows],
         )

@@ -340,12 +340,12 @@ def _steps(part: Distinct, kept: Indices) -> Floats:
     inner = kept[kept < present]
     if len(inner) == 0:
         return on_grid
-    at = np.arange(present, dtype=float)  # ordered words: each as far from the next
+    places = np.arange(present, dtype=float)  # ordered words: each as far from the next
     if kind in "iufmM":
         numbers = part.values[:present].astype("i8" if kind in "mM" else float).astype(float)
-        at = numbers if np.isfinite(numbers).all() else at
+        places = numbers if np.isfinite(numbers).all() else places
     steps = np.full(len(part), np.nan)
-    steps[:present] = np.interp(at, at[inner], np.arange(len(inner)))
+    steps[:present] = np.interp(places, places[inner], np.arange(len(inner)))
     steps[: inner[0]], steps[inner[-1] + 1 : present] = -EDGE, len(inner) - 1 + EDGE
     return np.where(np.isnan(on_grid), steps[part.codes], on_grid)
 

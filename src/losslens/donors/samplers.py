@@ -71,15 +71,15 @@ class DonorSampler:
     def __call__(self, X: Any, columns: Sequence[Any], rng: np.random.Generator) -> Any:
         """A table like X whose named columns are drawn anew, given the others."""
         table = as_table(X)
-        at = positions(columns, table)
-        given = given_columns(self, table, at)
-        drawn = self.lend(Numbers(table), at, given, 1, rng)
+        chosen = positions(columns, table)
+        given = given_columns(self, table, chosen)
+        drawn = self.lend(Numbers(table), chosen, given, 1, rng)
         rows = np.arange(table.n)
         donor = np.where(drawn.donors[:, 0] < 0, rows, drawn.donors[:, 0])  # a row alone in its leaf keeps its value
         edits = [
             Edit(0, table.n, j, drawn.sources[j], table.n + rows) if j in drawn.sources
             else Edit(0, table.n, j, table.column(j), donor)
-            for j in at
+            for j in chosen
         ]  # fmt: skip
         return Batch(table).fill(rows, edits)
 

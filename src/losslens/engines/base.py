@@ -365,9 +365,9 @@ class CurveCells:
                 base[part] = steps.own
                 for ask, of_class, of_ask in zip(asks, classes, cells, strict=True):
                     wanted = of_class[None] if ask.donor_values is None else of_class[ask.donor_values[rows[part]]]
-                    at = np.empty(of_ask[part].shape[:2], np.int64)
-                    find_steps(steps.start, steps.classes, curve[ask.columns], wanted, at)
-                    of_ask[part] = steps.prediction[at]
+                    steps_of_cells = np.empty(of_ask[part].shape[:2], np.int64)
+                    find_steps(steps.start, steps.classes, curve[ask.columns], wanted, steps_of_cells)
+                    of_ask[part] = steps.prediction[steps_of_cells]
                 tick(len(steps.own) + sum(ask.most(len(steps.own)) for ask in asks))
 
         walkers = PerThread(partial(engine.walker, list(of_columns.values())))

@@ -32,13 +32,13 @@ def sum_steps(start, classes, change, prediction, y, weight, base, ceiling, mass
     usual = outputs == ONE and ceiling == np.inf
     for k in range(U(len(mass_at) - 1)):  # outside, so that the sums of one feature stay in the processor's cache
         for i in range(U(len(weight))):
-            at, row_sum, row_clipped, before, last = U(mass_at[k]), 0.0, 0.0, 0.0, 0.0
+            origin, row_sum, row_clipped, before, last = U(mass_at[k]), 0.0, 0.0, 0.0, 0.0
             first, final = U(start[i, k]), U(start[i, k + ONE]) - ONE
-            below = mass[at]
+            below = mass[origin]
             if usual:  # in less than half of the time, because there is no branch in the loop
-                place, target, own, row_weight, now = at, y[i] if len(y) > 0 else 0.0, base[i], weight[i], 0.0
+                place, target, own, row_weight, now = origin, y[i] if len(y) > 0 else 0.0, base[i], weight[i], 0.0
                 for s in range(first, final + ONE):
-                    after, value = at + U(classes[min(s + ONE, final)]), prediction[s, 0]
+                    after, value = origin + U(classes[min(s + ONE, final)]), prediction[s, 0]
                     now = (target - value) * (target - value) - own if len(y) > 0 else change[s]
                     change[s] = now
                     row_sum += (mass[after] - below) * now
@@ -48,8 +48,8 @@ def sum_steps(start, classes, change, prediction, y, weight, base, ceiling, mass
                 local[i, k] = row_sum + (mass[U(mass_at[k + ONE]) - ONE] - below) * now
                 continue
             for s in range(first, final + ONE):
-                place = at + U(classes[s])
-                end = mass[at + U(classes[s + ONE])] if s < final else mass[U(mass_at[k + ONE]) - ONE]
+                place = origin + U(classes[s])
+                end = mass[origin + U(classes[s + ONE])] if s < final else mass[U(mass_at[k + ONE]) - ONE]
                 step_mass = end - below
                 below = end
                 if len(y) > 0:
@@ -72,12 +72,12 @@ def sum_steps(start, classes, change, prediction, y, weight, base, ceiling, mass
 
 
 @compiled(types.void(i8[:, ::1], i4[::1], types.int64, i4[:, ::1], i8[:, ::1]))
-def find_steps(start, classes, k, wanted, at):
+def find_steps(start, classes, k, wanted, place):
     """Write the step on which the k-th curve of each row has each of its classes, or those that all rows share."""
-    for i in range(U(len(at))):
+    for i in range(U(len(place))):
         first, final = start[i, k], start[i, k + 1]
         of_row = min(i, U(len(wanted) - 1))
-        for c in range(U(at.shape[1])):
+        for c in range(U(place.shape[1])):
             low, high = first, final
             while high - low > 1:  # the last step that begins at this class or before it
                 middle = (low + high) // 2
@@ -85,7 +85,7 @@ def find_steps(start, classes, k, wanted, at):
                     low = middle
                 else:
                     high = middle
-            at[i, c] = low
+            place[i, c] = low
 
 
 f8 = types.float64

@@ -301,13 +301,13 @@ class _PairSums:
 
     def mean(self, name: str, sample: Sample) -> PairMean:
         """The mean of a quantity, and its standard error from the influence of each row in both roles."""
-        at = all_rows(sample.n)
-        means = self.means[name].finish(at)
+        rows = all_rows(sample.n)
+        means = self.means[name].finish(rows)
         value = unbiased = means.pfi
         if sample.block is None and not self.layout.leaves_out_own:
-            unbiased = value / sample.others_share(at, means.mass)
+            unbiased = value / sample.others_share(rows, means.mass)
         try:
-            moved = influence(means, self.layout, sample, at)
+            moved = influence(means, self.layout, sample, rows)
         except ValueError as error:
             return PairMean(value, unbiased, absent=str(error))
         result = PairMean(value, unbiased, moved.std_error, moved.skewness)

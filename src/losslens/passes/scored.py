@@ -184,8 +184,8 @@ class _Judged:
         else:
             own = self._rows(answer.engine, sample)
             number, curve = (
-                ScoredCells(at, kept_cells, one.design.has_columns)
-                for at, kept_cells, one in ((layout, cells, answer), (grid_layout, grid_cells, on_grid))
+                ScoredCells(own_layout, kept_cells, one.design.has_columns)
+                for own_layout, kept_cells, one in ((layout, cells, answer), (grid_layout, grid_cells, on_grid))
             )
             keeps = isinstance(method.judge, PredictionScore)
             scored = ColumnScore.of(own, number, curve, values, shares, method.title, keeps=keeps)

@@ -99,9 +99,9 @@ def pools(task: Task, engine: StepEngine, questions: Sequence[Question], sample:
         chunks = list(in_process(task.n_jobs).map(_feature_steps, walkers, pairwise(edges), tick))
     parts = tuple(part for _, kept in chunks for part in kept)
     sample = replace(sample, prediction=np.concatenate([own for predictions, _ in chunks for own in predictions]))
-    at = {columns: k for k, columns in enumerate(places)}
+    index = {columns: k for k, columns in enumerate(places)}
     return sample, [
-        deferred(_pool, parts, at[q.ask.columns], engine.classes(q.ask), q.layout, sample) for q in questions
+        deferred(_pool, parts, index[q.ask.columns], engine.classes(q.ask), q.layout, sample) for q in questions
     ]
 
 
@@ -120,8 +120,8 @@ class FeatureSteps:
         first, count = steps.start[:, :-1].T.ravel(), np.diff(steps.start).T
         ends = np.cumsum(count)
         mine = np.arange(ends[-1]) + np.repeat(first - ends + count.ravel(), count.ravel())
-        at = np.append(0, ends[count.shape[1] - 1 :: count.shape[1]])
-        return cls(count, at, steps.classes[mine], steps.prediction[mine])
+        begin = np.append(0, ends[count.shape[1] - 1 :: count.shape[1]])
+        return cls(count, begin, steps.classes[mine], steps.prediction[mine])
 
 
 def _feature_steps(

@@ -158,14 +158,14 @@ class FeatureResult(OneFeature):
 
     def at_positions(self, chosen: Indices) -> Self:
         """`given` for rows at these positions, sorted."""
-        at, observed = self.at[chosen], None if self.observed is None else self.observed[chosen]
+        rows, observed = self.at[chosen], None if self.observed is None else self.observed[chosen]
         if self.complete:
             cells = take_rows(self.cells, chosen)
             numbers = self._means(cells, self.layout, self.sample)
-            return replace(self, at=at, cells=cells, means=numbers, observed=observed).trimmed()
-        kept = np.flatnonzero(np.isin(self.cells.rows, at))
+            return replace(self, at=rows, cells=cells, means=numbers, observed=observed).trimmed()
+        kept = np.flatnonzero(np.isin(self.cells.rows, rows))
         cells, numbers = take_rows(self.cells, kept), self._streamed(chosen, kept)
-        return replace(self, at=at, cells=cells, means=numbers, exact=False, observed=observed).trimmed()
+        return replace(self, at=rows, cells=cells, means=numbers, exact=False, observed=observed).trimmed()
 
     def trimmed(self) -> Self:
         """The result without grid values at which none of these rows has a donor: curves are undefined there."""

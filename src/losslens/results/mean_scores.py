@@ -279,8 +279,8 @@ class _Left:
         """The share of pairs of different rows, where rows' own are among the pairs."""
         if not self.all_pairs:
             return np.ones(len(self.lends))
-        w, at = self.sample.weight, self.weight
-        own, mass = float(at @ w) - at * w, (at.sum() - at) * (w.sum() - w)
+        w, counted = self.sample.weight, self.weight
+        own, mass = float(counted @ w) - counted * w, (counted.sum() - counted) * (w.sum() - w)
         return np.asarray(1 - np.divide(own, mass, out=np.ones(len(w)), where=mass > 0))
 
     def moved(self, without: Floats) -> Floats:

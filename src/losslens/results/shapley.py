@@ -397,21 +397,21 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         positions.
         """
         chosen = positions(rows, len(self.at), self.row_labels, self.backend)
-        every, at = self._row_shares, self.at[chosen]
-        weight = self.sample.weight[at]
+        every, own = self._row_shares, self.at[chosen]
+        weight = self.sample.weight[own]
         if not weight.sum() > 0:
             raise ValueError("the chosen rows have weight 0; choose rows with weight")
         cells = None if every.cells is None else every.cells[chosen]
         error = None if every.is_complete else self.local_error[chosen]
         shares = replace(every, local=every.local[chosen], cells=cells, caused=None, local_error=error)
-        weight = weight * donor_mass(self.sample, leaves_out_own=every.leaves_out_own)[at]
+        weight = weight * donor_mass(self.sample, leaves_out_own=every.leaves_out_own)[own]
         sfimp = mean_of(shares.local, weight)
         assert self.sample.loss is not None  # shares need a loss
-        error_all = float(self.sample.weight[at] @ self.sample.loss[at] / self.sample.weight[at].sum())
+        error_all = float(self.sample.weight[own] @ self.sample.loss[own] / self.sample.weight[own].sum())
         gains = None if self.gains is None else self.gains[chosen]
         none = error_all + float(sfimp.sum())
         new = replace(
-            self, sfimp=sfimp, error_all=error_all, error_none=none, at=at, shares=shares, gains=gains, table=None,
+            self, sfimp=sfimp, error_all=error_all, error_none=none, at=own, shares=shares, gains=gains, table=None,
             both=None, covariance=None, cubes=None, index=None, exact=self.exact and every.is_complete,
         )  # fmt: skip
         return replace(new, monte_carlo_error=new._monte_carlo(self.monte_carlo_error))

@@ -129,12 +129,12 @@ class Block(Stored):
         Without a share: that the block's importance is above the sum, (1,). Where there is no error but rounding, 1.
         """
         q = len(self.features)
-        at = [0] if share is None else [1 + q * SHARES.index(share) + j for j in range(q)]
+        columns = [0] if share is None else [1 + q * SHARES.index(share) + j for j in range(q)]
         one, sizes = self.compared, np.abs(contrasts(q)) @ np.abs(self.numbers.value)
         return np.array([
             1.0 if not one.std_error[k] > ROUNDING * sizes[k]
             else p_value(sign * float(one.centre[k]), float(one.std_error[k]), one.units, sign * float(one.skewness[k]))
-            for k in at
+            for k in columns
         ])  # fmt: skip
 
     @property
@@ -172,13 +172,13 @@ class Block(Stored):
 def _influences_of_cells(each: Sequence[FeatureImportance], rows: Floats) -> list[Influence]:
     """What each row moves contrasts of importances with the same sampled donors: the contrasts of their cells."""
     one = each[0]
-    layout, sample, at = one.layout, one.sample, one.at
+    layout, sample, explained = one.layout, one.sample, one.at
     cells = [sum(factor * part._changes for factor, part in zip(row, each, strict=True) if factor) for row in rows]
     every = [means(Cells(one.cells.rows, changes, changes), layout, sample) for changes in cells]
     if not isinstance(layout, OwnDonors):
-        return [influence(part, layout, sample, at) for part in every]
-    fits = fit_several(every, layout, sample, at)
-    return [influence(part, layout, sample, at, fit) for part, fit in zip(every, fits, strict=True)]
+        return [influence(part, layout, sample, explained) for part in every]
+    fits = fit_several(every, layout, sample, explained)
+    return [influence(part, layout, sample, explained, fit) for part, fit in zip(every, fits, strict=True)]
 
 
 def without_influences(estimates: Estimates) -> Estimates:
@@ -282,10 +282,10 @@ class Together(Result, Estimated):
             "low": [low[one.name] for one in order],
             "high": [high[one.name] for one in order],
             "sum": [one.sum for one in order],
-            **{f"less_sum{end}": [getattr(one, at) for one in sums] for end, at in ENDS.items()},
+            **{f"less_sum{end}": [getattr(one, attribute) for one in sums] for end, attribute in ENDS.items()},
             "largest": [one.name for one in largest],
             "largest_importance": [one.value for one in largest],
-            **{f"less_largest{end}": [getattr(one, at) for one in gaps] for end, at in ENDS.items()},
+            **{f"less_largest{end}": [getattr(one, attribute) for one in gaps] for end, attribute in ENDS.items()},
             "case": [one.case for one in order],
             "p": [one.p for one in order],
             "caution": [cautions[one.name] for one in order],

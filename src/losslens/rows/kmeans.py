@@ -136,8 +136,8 @@ def _has_valley(points: Floats, one: Floats, other: Floats) -> bool:
     length = float(line @ line)
     if not length > 0:
         return False
-    at = np.floor((points - one) @ line / length / BIN).astype(int)  # 0 at the first centre
-    counts = np.bincount(np.clip(at, -10, 14) + 10, minlength=25)
+    bins = np.floor((points - one) @ line / length / BIN).astype(int)  # 0 at the first centre
+    counts = np.bincount(np.clip(bins, -10, 14) + 10, minlength=25)
     middle = 10 + int(0.5 / BIN)  # the bin with the midpoint of both centres
     left, right = int(counts[: middle + 1].argmax()), middle + int(counts[middle:].argmax())
     if right - left < 2:

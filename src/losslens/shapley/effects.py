@@ -106,9 +106,9 @@ def _are_log_odds(model: Model, table: Table) -> bool:
 def _rows_and_donors(background: Table, rows: Any) -> tuple[Table, Indices, Indices, Labels | None]:
     """A table of rows and donors, their positions in it, and the labels of the rows."""
     every = np.arange(background.n)
-    at = _as_positions(rows, background)
-    if at is not None:
-        return background, at, every, distinct_labels(take_labels(background.row_labels, at))
+    positions = _as_positions(rows, background)
+    if positions is not None:
+        return background, positions, every, distinct_labels(take_labels(background.row_labels, positions))
     both = prepend_rows(rows, background)
     first = both.n - background.n
     if first == 0:

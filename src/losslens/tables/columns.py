@@ -244,10 +244,10 @@ def places_of(items: NDArray[Any], values: NDArray[Any]) -> Indices:
     Where these have one missing value, that is the place of every missing item.
     """
     place = {own: k for k, own in enumerate(keys_of(values.tolist()))}
-    at = np.array([place.get(own, -1) for own in keys_of(items.tolist())], np.intp)
+    places = np.array([place.get(own, -1) for own in keys_of(items.tolist())], np.intp)
     if count_missing(values) == 1:
-        at[[k for k, item in enumerate(items.tolist()) if is_missing(item)]] = len(values) - 1
-    return at
+        places[[k for k, item in enumerate(items.tolist()) if is_missing(item)]] = len(values) - 1
+    return places
 
 
 def numbers_among(objects: NDArray[Any]) -> NDArray[Any]:

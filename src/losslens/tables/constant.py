@@ -113,7 +113,7 @@ def _huber(y: Floats, weight: Floats, delta: float) -> float:
 
     low, width = float(y.min()), float(np.ptp(y))
 
-    def slope(at: float) -> float:
-        return float(weight @ np.clip(y - (low + at * width), -delta, delta))
+    def slope(centre: float) -> float:
+        return float(weight @ np.clip(y - (low + centre * width), -delta, delta))
 
     return low + width * float(brentq(slope, 0.0, 1.0, xtol=1e-14)) if width > 0 else low

@@ -239,20 +239,20 @@ def _pieces_of(batches: Iterator[Any], parts: Sequence[Part]) -> Iterator[Any]:
     import pyarrow as pa
 
     kept: list[Any] = []
-    at, left = 0, deque(parts)
+    start, left = 0, deque(parts)
     for batch in batches:
         begin = 0
         while left and begin < batch.num_rows:
             part = left[0]
-            low, high = max(part.skip - at, begin), min(part.skip + part.rows - at, batch.num_rows)
+            low, high = max(part.skip - start, begin), min(part.skip + part.rows - start, batch.num_rows)
             if low < high:
                 kept.append(batch.slice(low, high - low))
-            if part.skip + part.rows - at > batch.num_rows:
+            if part.skip + part.rows - start > batch.num_rows:
                 break
             yield pa.Table.from_batches(kept)
             kept, begin = [], high
             left.popleft()
-        at += batch.num_rows
+        start += batch.num_rows
         if not left:
             return
     if left:

@@ -28,7 +28,7 @@ def contrast(sample: Sample, first: Indices, second: Indices) -> Floats:
 
 
 def of_donors(
-    cells: Floats, means: Floats, layout: Layout, sample: Sample, at: Indices, weight: Floats
+    cells: Floats, means: Floats, layout: Layout, sample: Sample, places: Indices, weight: Floats
 ) -> tuple[Floats, Floats]:
     """What each row, or group of rows, moves a weighted sum of the means of rows, as a donor, (units, p).
 
@@ -39,12 +39,12 @@ def of_donors(
     Also what the sampling of donors adds to the sum of squares, of all p together and of each, (1 + p,): a cell's noise
     is in its row's mean, where it belongs, and once more in its donor's. It is as much as the squares of the cells.
 
-    cells: (r, m, p), of the rows `at` with the donors of the layout; means: (r, p), over the donors.
+    cells: (r, m, p), of the rows at `places` with the donors of the layout; means: (r, p), over the donors.
     """
     moved, noise, unit = np.zeros((sample.n, cells.shape[2])), np.zeros(1 + cells.shape[2]), sample.block
-    counted = np.flatnonzero(weight[at])  # the others move nothing, and may have no donor
+    counted = np.flatnonzero(weight[places])  # the others move nothing, and may have no donor
     for part in chunks(counted, cells.shape[1]):
-        some, rows = counted[part], at[counted[part]]
+        some, rows = counted[part], places[counted[part]]
         if isinstance(layout, CommonGrid):
             own = np.arange(sample.n) if unit is None else unit
             share = np.where(own[rows][:, None] != own, sample.weight, 0.0)

@@ -311,7 +311,7 @@ def between(
     """
     j, k = first.position(name), second.position(name)
     (value, centre, a), (subtracted, other, b) = (
-        (one.value[at], one._centres[at], one.influences[at]) for one, at in ((first, j), (second, k))
+        (one.value[column], one._centres[column], one.influences[column]) for one, column in ((first, j), (second, k))
     )
     freedom, few, doubts, size, note = first.freedom, "", list[str](), 0.0, ""
     grouped = "groups" in (first.unit, second.unit)

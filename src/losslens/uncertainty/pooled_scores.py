@@ -211,10 +211,10 @@ class PooledScore(Frozen):
 
     def at_positions(self, chosen: Indices) -> Self:
         """The score of some rows, with donors from all rows; NaN where it is not defined."""
-        at = self.at[chosen]
-        new = replace(self, at=at, pool=self._pool.of_rows(at), undefined="")
+        rows = self.at[chosen]
+        new = replace(self, at=rows, pool=self._pool.of_rows(rows), undefined="")
         if self.grid is not None:
-            new = replace(new, grid=self.grid.of_rows(at))
+            new = replace(new, grid=self.grid.of_rows(rows))
         undefined = self.judge.why_undefined(lambda: new.score)[1]
         return replace(
             new, undefined=f"{self.judge.title} is not defined for these rows: {undefined}" * bool(undefined)

@@ -136,7 +136,7 @@ class ScoredCells:
         return list(self._columns(own)) if self.has_columns and self.layout.has_mass else []
 
     def _columns(self, own: ScoredRows) -> Iterator[ReplacedColumn]:
-        layout, weight, block, at = self.layout, own.weight, own.sample.block, own.at
+        layout, weight, block, scored = self.layout, own.weight, own.sample.block, own.at
         n = own.sample.n
         drawn = None if isinstance(layout, CommonGrid) else np.asarray(layout.donors[:])
         # Rows of a group often follow each other: a short shift leaves few pairs, one along a random order doesn't.
@@ -144,7 +144,7 @@ class ScoredCells:
         place = np.argsort(order)
         for t in range(int(layout.leaves_out_own and drawn is None), n if drawn is None else drawn.shape[1]):
             cell = np.full(n, t) if drawn is None else _cell_of(layout.donors, t)
-            donors, rows = order[(place[at] + t) % n] if drawn is None else drawn[at, cell[at]], at
+            donors, rows = order[(place[scored] + t) % n] if drawn is None else drawn[scored, cell[scored]], scored
             if block is not None:  # no donors of the own group
                 differ = block[rows] != block[donors]
                 rows, donors = rows[differ], donors[differ]

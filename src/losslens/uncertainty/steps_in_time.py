@@ -37,8 +37,8 @@ def largest_step(
     from scipy.stats import norm
 
     places, p_values, directions = [], [], []
-    for at in range(1, len(value)):
-        sides = (np.arange(at), np.arange(at, len(value)))
+    for k in range(1, len(value)):
+        sides = (np.arange(k), np.arange(k, len(value)))
         counts = np.array([units(side) for side in sides])
         if counts.min() < FEWEST:
             continue
@@ -49,7 +49,7 @@ def largest_step(
             continue
         parts = np.array([first[1].variance, second[1].variance])
         freedom = parts.sum() ** 2 / np.sum(parts**2 / (counts - 1))
-        places.append(at)
+        places.append(k)
         step = second[0] - first[0]
         skewness = np.copysign(1.0, step) * difference.skewness
         p_values.append(min(1.0, 2 * p_value(abs(step), np.sqrt(variance), freedom + 1, skewness)))

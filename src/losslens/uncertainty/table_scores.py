@@ -42,11 +42,11 @@ class TableScore:
         beta = options.pop("beta", 1.0) if name == "fbeta_score" else 1.0
         if options or (name not in OF_ALL and name not in OF_ONE_CLASS and name not in ("f1_score", "fbeta_score")):
             return None
-        at = np.flatnonzero(classes == positive)
+        place = np.flatnonzero(classes == positive)
         if name in OF_ALL:
             return cls(name)
         if average == "binary":
-            return cls(name, average, int(at[0]), beta) if len(classes) == 2 and len(at) == 1 else None
+            return cls(name, average, int(place[0]), beta) if len(classes) == 2 and len(place) == 1 else None
         return cls(name, average, beta=beta) if average in ("macro", "micro", "weighted") else None
 
     def __call__(self, table: Floats) -> Floats:

@@ -169,7 +169,7 @@ def _shares(names: Sequence[str], judged: Sequence[FeatureImportance], gain: flo
         own = one.influence
         both = -own.moved / gain + one.pfi / gain**2 * moved
         influences.append(Influence(both, excess=own.excess / gain**2, noise=own.noise / gain**2))
-    value, centre = (np.array([1 - getattr(one, at) / gain for one in judged]) for at in ("pfi", "unbiased"))
+    value, centre = (np.array([1 - getattr(one, number) / gain for one in judged]) for number in ("pfi", "unbiased"))
     first = judged[0]
     estimates = Estimates.of_influences(tuple(names), value, influences, first._units, first._unit, centre=centre)
     return without_influences(estimates)

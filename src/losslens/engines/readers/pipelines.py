@@ -55,7 +55,7 @@ class UnwrappedModel:
             self.image(table, j, index, source)
             for j, source, index in zip(ask.columns, ask.sources, ask.index, strict=True)
         ]
-        return np.concatenate([at for at, _ in images]), np.concatenate([values for _, values in images], axis=1)
+        return np.concatenate([rows for rows, _ in images]), np.concatenate([values for _, values in images], axis=1)
 
     def matrix(self, table: Table) -> Floats:
         """The estimator's input for all rows."""

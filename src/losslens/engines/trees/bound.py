@@ -264,8 +264,8 @@ class _ColumnClasses:
             return np.arange(self.g)
         first = self.compared[0][0]
         order, kept = np.argsort(first, kind="stable"), self.g - int(np.isnan(first).sum())
-        for numbers, at in self.compared:
-            if self.ensemble.in_set is not None and np.any(self.ensemble.in_set[at] >= 0):
+        for numbers, nodes in self.compared:
+            if self.ensemble.in_set is not None and np.any(self.ensemble.in_set[nodes] >= 0):
                 return None
             ranked = numbers[order]
             if (
@@ -279,7 +279,7 @@ class _ColumnClasses:
         kept = self.g - (int(np.isnan(self.compared[0][0]).sum()) if self.compared else 0)
         side: Literal["left", "right"] = "left" if self.ensemble.strict else "right"
         threshold = self.ensemble.threshold
-        self.cuts = [_cuts(numbers[order[:kept]], threshold[at], side) for numbers, at in self.compared]
+        self.cuts = [_cuts(numbers[order[:kept]], threshold[nodes], side) for numbers, nodes in self.compared]
         starts_class = np.zeros(self.g + 1, np.int32)
         for cut in self.cuts:
             starts_class[cut] = 1
@@ -293,9 +293,9 @@ class _ColumnClasses:
         self.special = self.size - self.missing
 
     def _by_sets(self) -> None:
-        if sum(len(at) for _, at in self.compared) * self.g > MAX_SET_BYTES:
+        if sum(len(nodes) for _, nodes in self.compared) * self.g > MAX_SET_BYTES:
             raise Declined(f"too many of its nodes split a column of {self.g} categories")
-        goes_left = [np.stack([self._goes_left(numbers, s) for s in at]) for numbers, at in self.compared]
+        goes_left = [np.stack([self._goes_left(numbers, s) for s in nodes]) for numbers, nodes in self.compared]
         patterns = np.packbits(np.concatenate(goes_left), axis=0).T
         _, first, alike = np.unique(patterns, axis=0, return_index=True, return_inverse=True)
         self.class_of = alike.reshape(-1).astype(np.int32)
@@ -304,16 +304,16 @@ class _ColumnClasses:
 
     def write(self, nodes: Ints, j: int, sets: list[NDArray[np.bool_]]) -> None:
         """Fill in the nodes that compare this column."""
-        for k, (_, at) in enumerate(self.compared):
-            nodes[at, node_rules.FEATURE] = j
+        for k, (_, compared) in enumerate(self.compared):
+            nodes[compared, node_rules.FEATURE] = j
             if self.rules:
-                nodes[at, node_rules.RULE] = node_rules.SETS + len(sets) + np.arange(len(at))
+                nodes[compared, node_rules.RULE] = node_rules.SETS + len(sets) + np.arange(len(compared))
                 sets.extend(self.rules[k])
                 continue
-            nodes[at, node_rules.CUT] = self.before[self.cuts[k]]
+            nodes[compared, node_rules.CUT] = self.before[self.cuts[k]]
             if self.missing:
-                nodes[at, node_rules.RULE] = np.where(
-                    self.ensemble.missing_left[at], node_rules.MISSING_LEFT, node_rules.PLAIN
+                nodes[compared, node_rules.RULE] = np.where(
+                    self.ensemble.missing_left[compared], node_rules.MISSING_LEFT, node_rules.PLAIN
                 )
 
     def _goes_left(self, numbers: Floats, s: int) -> NDArray[np.bool_]:

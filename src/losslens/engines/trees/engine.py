@@ -173,8 +173,8 @@ class Trees(ExactEngine):
     def classes(self, ask: Ask) -> ClassRuns:
         """The class of each value."""
         column = ask.columns[0]
-        every, at = self.bound.class_of[column], ask.index[0]
-        return every if ask.all_values else ClassRuns.of(self.bound.codes[column, at], every.size)
+        every, values = self.bound.class_of[column], ask.index[0]
+        return every if ask.all_values else ClassRuns.of(self.bound.codes[column, values], every.size)
 
     def takes_about(self, n: int) -> tuple[float, int]:
         """Expected seconds of n rows, and bytes that would be sent to workers."""

@@ -284,28 +284,28 @@ def emit_rows(
                     diff[a + w] += gain
                     diff[z + w] -= gain
         for k in range(p):
-            at, end = U(base[k]), U(size[k])
+            origin, end = U(base[k]), U(size[k])
             start[row, k] = s
             classes[s] = 0
             for w in range(outputs):
-                raw[s, w] = total[row, w] + diff[(at << pad) + w]
-                diff[(at << pad) + w] = 0
-            mark[at >> SIX] &= ~ONE
+                raw[s, w] = total[row, w] + diff[(origin << pad) + w]
+                diff[(origin << pad) + w] = 0
+            mark[origin >> SIX] &= ~ONE
             s += ONE
-            level, listed = raw[s - ONE, 0], list_bits(mark, at >> SIX, (at + end >> SIX) + ONE, classes, s)
+            level, listed = raw[s - ONE, 0], list_bits(mark, origin >> SIX, (origin + end >> SIX) + ONE, classes, s)
             for q in range(s, listed):
                 c = U(classes[q])
                 classes[s] = c
                 if outputs == ONE:  # the usual case
-                    moved = diff[at + c]
-                    diff[at + c] = 0
+                    moved = diff[origin + c]
+                    diff[origin + c] = 0
                     level += moved
                     raw[s, 0] = level
                 else:
                     moved = np.int64(0)
                     for w in range(outputs):
-                        step = diff[(at + c << pad) + w]
-                        diff[(at + c << pad) + w] = 0
+                        step = diff[(origin + c << pad) + w]
+                        diff[(origin + c << pad) + w] = 0
                         moved |= step
                         raw[s, w] = raw[s - ONE, w] + step
                 s += U(moved != 0 and c < end)
@@ -365,9 +365,9 @@ class LargeTrees:
         classes, raw = np.empty(max_steps, np.int32), np.empty((max_steps, outputs), np.int64)
         begins, total = np.empty((self.rows, p + 1), np.int64), np.empty((self.rows, outputs), np.int64)
         block = ceil((stop - start) / ceil((stop - start) / self.rows))  # blocks of about equal size
-        for at in range(start, stop, block):
-            b = min(block, stop - at)
-            counts, own = self._pass_down(np.ascontiguousarray(bound.codes[:, at : at + b]))
+        for begin in range(start, stop, block):
+            b = min(block, stop - begin)
+            counts, own = self._pass_down(np.ascontiguousarray(bound.codes[:, begin : begin + b]))
             i = 0
             while i < b:
                 first, i = i, emit_rows(
@@ -375,7 +375,9 @@ class LargeTrees:
                     raw, begins, total,
                 )  # fmt: skip
                 s = begins[i - first - 1, p]
-                yield RawSteps(slice(at + first, at + i), begins[: i - first], classes[:s], raw[:s], total[: i - first])
+                yield RawSteps(
+                    slice(begin + first, begin + i), begins[: i - first], classes[:s], raw[:s], total[: i - first]
+                )
 
     def _pass_down(self, codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The number of events before each tree, and the values of own leaves, for each row of a block."""

@@ -41,10 +41,10 @@ class MeanGames:
         self.counts = np.concatenate(counts.tables)
         self.place = np.empty(len(self.counts), np.uint64)  # of each set of a path's players among all players'
         for s in self.layout.leaves.tolist():
-            at, members = self.layout.table_at[bound.nodes[s, RIGHT]], np.zeros(1, np.uint64)
+            table, members = self.layout.table_at[bound.nodes[s, RIGHT]], np.zeros(1, np.uint64)
             for player in self.layout.players_of(s).tolist():
                 members = np.append(members, members | np.uint64(1 << player))
-            self.place[at : at + len(members)] = members
+            self.place[table : table + len(members)] = members
         self.codes = np.ascontiguousarray(bound.codes.T)
         first = bound.value[bound.leaf_at[:-1]]  # leaf values are relative to the first of their tree
         base = np.zeros(bound.ensemble.outputs)
@@ -127,9 +127,9 @@ def add_stretches(codes, rows, places, trees, info, leaves, table_at, value, cou
             violated, outside = find_violated(codes[rows[b]], s, nodes, size, sets, info)
             if outside:
                 continue
-            at, end, out = U(table_at[leaf]), i4(added.shape[1] - 1), U(output[t])
+            table, end, out = U(table_at[leaf]), i4(added.shape[1] - 1), U(output[t])
             for bit in range(q):
-                step = places[b, trailing_zeros(place[at + (ONE << bit)])] + i4(1)
+                step = places[b, trailing_zeros(place[table + (ONE << bit)])] + i4(1)
                 joined[ONE << bit] = step
                 if violated & (ONE << bit):
                     end = min(end, step)
@@ -140,7 +140,7 @@ def add_stretches(codes, rows, places, trees, info, leaves, table_at, value, cou
                 low = T & (T - ONE)  # without one of its players
                 if low != NONE:
                     joined[T] = max(joined[low], joined[T ^ low])
-                mass = counts[at + T]
+                mass = counts[table + T]
                 if mass != 0.0 and joined[T] < end:
                     for w in range(U(value.shape[1])):
                         added[b, joined[T], out + w] += mass * value[leaf, w]
@@ -165,12 +165,12 @@ def add_leaves(codes, trees, info, leaves, table_at, value, counts, place, table
         violated, outside = find_violated(codes, s, nodes, size, sets, info)
         if outside:
             continue
-        at = U(table_at[leaf])
+        row = U(table_at[leaf])
         for T in range(ONE << q):
-            mass = counts[at + (T & ~violated)]
+            mass = counts[row + (T & ~violated)]
             if mass == 0.0:
                 continue
             if count_bits(T & violated) & 1:
                 mass = -mass
             for w in range(U(value.shape[1])):
-                table[U(output[t]) + w, place[at + T]] += mass * value[leaf, w]
+                table[U(output[t]) + w, place[row + T]] += mass * value[leaf, w]

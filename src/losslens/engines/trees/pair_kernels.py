@@ -80,9 +80,9 @@ def add_stretch(value, leaf, out, holds, lacks, steps, table):
         end = U(trailing_zeros(lacks)) + ONE
     if begin < end:
         for w in range(U(value.shape[1])):
-            at, amount = (out + w) * (steps + ONE), value[leaf, w]
-            table[at + begin] += amount
-            table[at + end] -= amount
+            place, amount = (out + w) * (steps + ONE), value[leaf, w]
+            table[place + begin] += amount
+            table[place + end] -= amount
 
 
 @njit(forceinline=True)

@@ -291,11 +291,11 @@ class SmallTrees:
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
         """Curves of rows start .. stop, some rows at a time; the arrays are overwritten by the next ones."""
-        for at in range(start, stop, len(self.own)):
-            end = min(at + len(self.own), stop)
+        for first in range(start, stop, len(self.own)):
+            end = min(first + len(self.own), stop)
             s: int = write(
-                self.bound.codes, at, end, self.bound.trees, self.tables, self.forbidden, self.diff, self.own,
+                self.bound.codes, first, end, self.bound.trees, self.tables, self.forbidden, self.diff, self.own,
                 self.requested, self.classes, self.raw, self.begins,
             )  # fmt: skip
-            b = end - at
-            yield RawSteps(slice(at, end), self.begins[:b], self.classes[:s], self.raw[:s], self.own[:b])
+            b = end - first
+            yield RawSteps(slice(first, end), self.begins[:b], self.classes[:s], self.raw[:s], self.own[:b])

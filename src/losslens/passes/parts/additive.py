@@ -138,15 +138,15 @@ def _evaluate(work: SumsWork, rows: PartRows) -> AdditiveRowSums:
         influence=np.stack([np.sum(u, axis=0), np.sum(u**2, axis=0), np.sum(u**3, axis=0), pull @ u]),
         error=np.array([pull.sum(), pull @ pull]),
         on_grid=tuple(
-            _at_values(at, len(work.grids[j]), w, c[:, k])
-            for k, (j, at) in enumerate(zip(sums.feature_columns, own, strict=True))
+            _at_values(codes, len(work.grids[j]), w, c[:, k])
+            for k, (j, codes) in enumerate(zip(sums.feature_columns, own, strict=True))
         ),
         kept=KeptRows.of(sample, kept, rows.part.start, local[kept], own[:, kept].T, c[kept]),
     )
 
 
-def _at_values(at: Indices, g: int, w: Floats, c: Floats) -> Floats:
-    return np.stack([np.bincount(at, each, g) for each in (w * c, w * c**2, np.ones(len(c)), c, c**2)])
+def _at_values(places: Indices, g: int, w: Floats, c: Floats) -> Floats:
+    return np.stack([np.bincount(places, each, g) for each in (w * c, w * c**2, np.ones(len(c)), c, c**2)])
 
 
 def run(stream: Stream) -> Summed:

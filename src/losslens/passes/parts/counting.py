@@ -77,13 +77,13 @@ class CountedGrid:
 
     def _positions(self, grid: tuple[NDArray[Any], Indices], searched: NDArray[Any]) -> Indices:
         values, order = grid
-        at = np.minimum(np.searchsorted(values, searched), len(values) - 1)
+        position = np.minimum(np.searchsorted(values, searched), len(values) - 1)
         if values.dtype.kind == "f" and searched.dtype.kind == "f":  # 0.0 comes after -0.0, where both are on the grid
-            behind = (searched == 0) & ~np.signbit(searched) & np.signbit(values[at])
-            at += behind & (values[np.minimum(at + 1, len(values) - 1)] == 0)
-        if not np.array_equal(values[at], searched.astype(values.dtype), equal_nan=values.dtype.kind == "f"):
+            behind = (searched == 0) & ~np.signbit(searched) & np.signbit(values[position])
+            position += behind & (values[np.minimum(position + 1, len(values) - 1)] == 0)
+        if not np.array_equal(values[position], searched.astype(values.dtype), equal_nan=values.dtype.kind == "f"):
             raise ValueError(_CHANGED)
-        return np.asarray(order[at])
+        return np.asarray(order[position])
 
     def _word_positions(self, words: NDArray[Any]) -> Indices:
         try:
@@ -147,12 +147,12 @@ def _merged_words(
     """The words of both grids, each once, sorted, and the mass of each."""
     both = (*a.values.tolist(), *b.values.tolist())
     place: dict[Any, int] = {}
-    at = [place.setdefault(own, len(place)) for own in keys_of(both)]
-    held = dict(zip(reversed(at), reversed(both), strict=True))  # of equal values the first
+    position = [place.setdefault(own, len(place)) for own in keys_of(both)]
+    held = dict(zip(reversed(position), reversed(both), strict=True))  # of equal values the first
     order = sorted_places([held[k] for k in range(len(place))], categories)
     values = np.empty(len(order), dtype=object)
     values[:] = [held[k] for k in order]
-    return values, np.bincount(at, mass, len(place))[order].astype(float)
+    return values, np.bincount(position, mass, len(place))[order].astype(float)
 
 
 def _at_most(grid: CountedGrid) -> CountedGrid:
@@ -275,11 +275,11 @@ def first_pass(arguments: FirstPass, jobs: Sequence[Job], workers: Workers, prog
 
 def with_checksums(jobs: Sequence[Job], counted: Counted) -> list[Job]:
     """The jobs with their checksums, which the later passes compare."""
-    checked, at = [], 0
+    checked, start = [], 0
     for job in jobs:
         k = len(job.parts)
-        checked.append(replace(job, checksums=counted.checksums[at : at + k]))
-        at += k
+        checked.append(replace(job, checksums=counted.checksums[start : start + k]))
+        start += k
     return checked
 
 

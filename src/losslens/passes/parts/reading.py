@@ -48,10 +48,10 @@ class Job:
 
     def each(self) -> Iterator[Job]:
         """One job per part."""
-        at = 0
+        start = 0
         for k, part in enumerate(self.parts):
-            yield Job((part,), None if self.y is None else self.y[at : at + part.rows], self.checksums[k : k + 1])
-            at += part.rows
+            yield Job((part,), None if self.y is None else self.y[start : start + part.rows], self.checksums[k : k + 1])
+            start += part.rows
 
 
 def cut_into_jobs(source: Source, y: NDArray[Any] | None) -> list[Job]:

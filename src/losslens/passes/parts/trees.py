@@ -133,11 +133,11 @@ class TreeWork:
 
     def codes(self, table: Table) -> tuple[Ints, Indices]:
         """The class of each row in each column, (p, b), and the positions of the features on their grids, (k, b)."""
-        at = places(table, self.grids, self.grids, self.bins)
+        position = places(table, self.grids, self.grids, self.bins)
         codes = np.zeros((len(table.names), table.n), np.int32)
-        for j, place in at.items():
+        for j, place in position.items():
             codes[j] = self.class_of[j][place]
-        return codes, np.stack([at[j] for j in self.feature_columns])
+        return codes, np.stack([position[j] for j in self.feature_columns])
 
 
 @dataclass(frozen=True, eq=False)
