@@ -31,7 +31,8 @@ import losslens as ll
 from benchmarks.coverage import FLAGGED, HEAD, HOW, SIZES, Bar, Counted, Line, bar_for, simulate, within
 from benchmarks.coverage_cases import NOISE
 from benchmarks.peers import seconds
-from losslens.page.findings import Findings, pairs_dict, works_together
+from losslens.page.findings import Findings, pairs_dict
+from losslens.results.sentences import works_together
 
 TRUTH = np.array([2.0, 0.0, 0.0])  # of (x0, x1), (x0, x2), (x1, x2)
 ADDED = 6  # features of the model that only adds

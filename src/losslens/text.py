@@ -16,6 +16,7 @@ P = ParamSpec("P")
 # The claims that a page or a result can make, and how often each may be false: the share of data sets on which it is
 # printed although it does not hold of new rows. 0: it is about these rows and the printed numbers, and always holds.
 CLAIMS: dict[str, float] = {}
+LONGEST = 72  # letters of a name in a sentence
 
 
 class Sentence(str):
@@ -82,6 +83,15 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     """
     shown = [*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def cut(name: str) -> str:
+    """A name of at most 72 letters; of longer ones both ends.
+
+    >>> cut("hr"), cut("a" * 60 + "b" * 60)
+    ('hr', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb')
+    """
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
 
 
 def closest(name: object, names: Iterable[str]) -> str | None:

@@ -15,8 +15,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import losslens as ll
 from browser import members, set_range, value
-from losslens.page.findings import ALIKE
 from losslens.page.page import html
+from losslens.results.sentences import ALIKE
 from summaries import Made, made, with_findings
 
 Open = Callable[..., Any]

@@ -15,10 +15,11 @@ import losslens as ll
 from browser import value
 from losslens.page.baseline import baseline
 from losslens.page.blocks import GoingTogether
+from losslens.page.leading import leading
 from losslens.page.opening import question
-from losslens.page.plain_error import PlainError, leading, plain_kind
-from losslens.page.ranking import Ranking
 from losslens.page.words import words
+from losslens.results.plain_error import PlainError, plain_kind
+from losslens.results.ranking import Ranking
 from losslens.verbs.report import target_in_words
 from summaries import made
 

@@ -17,7 +17,7 @@ import losslens as ll
 from browser import value
 from claims import KINDS, drawn, false, told_by_score, unknown
 from losslens.page.embedding import embedded
-from losslens.page.plain_error import leading
+from losslens.page.leading import leading
 from losslens.text import CLAIMS, Sentence
 
 Open = Callable[..., Any]

@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 
 import losslens as ll
-from losslens.page.plain_error import leading
+from losslens.page.leading import leading
 from losslens.page.report import Report
 from losslens.text import shares_in_words
 

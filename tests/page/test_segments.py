@@ -9,8 +9,9 @@ from browser import members, value
 from claims import KINDS, TRUTHS, Case, drawn
 from losslens.page import sizes
 from losslens.page.embedding import embedded
-from losslens.page.findings import error_is_larger, no_weak_segment, segments_dict
-from losslens.page.plain_error import PlainError
+from losslens.page.findings import segments_dict
+from losslens.results.plain_error import PlainError
+from losslens.results.sentences import error_is_larger, no_weak_segment
 
 N = 500
 

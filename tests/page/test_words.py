@@ -22,13 +22,14 @@ from losslens.page.findings import (
     rows_dict,
 )
 from losslens.page.page import with_minus
-from losslens.page.plain_error import PlainError
-from losslens.page.ranking import Ranking, leads_here, leads_surely, surely_matter
-from losslens.page.words import hardly_occurring, largest_shares, words
+from losslens.page.words import words
 from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import Extrapolation, Extrapolations
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
+from losslens.results.plain_error import PlainError
+from losslens.results.ranking import Ranking, leads_here, leads_surely, surely_matter
+from losslens.results.sentences import hardly_occurring, largest_shares
 from losslens.text import in_digits
 
 N = 120

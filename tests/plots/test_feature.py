@@ -20,7 +20,7 @@ from losslens.plots.canvas import BLUE, GREEN, SINGLE, VERMILLION
 from losslens.plots.feature_data import MOST_CURVES
 from losslens.plots.look import Look
 from losslens.results.feature import take_rows
-from pictures import caption, legend, looked_at, named, no_overlap, texts
+from pictures import caption, inside, legend, looked_at, named, names_of_curves, no_overlap, texts
 
 
 @pytest.fixture(scope="module", name="X")
@@ -113,13 +113,26 @@ def test_nothing_is_cut_where_rows_are_near(imp):
     X = np.random.default_rng(0).normal(size=(50, 2))
     one = ll.feature_importance(lambda X: X[:, 0], X, 0 * X[:, 0], loss="absolute_error")["x0"]
     ax = looked_at(one.plot())
-    assert caption(ax) == ""
+    assert "beyond" not in caption(ax)
     assert ax.get_ylim()[0] < one.ici.min()
     assert ax.get_ylim()[1] > one.ici.max()
 
 
-def test_curves_stay_clear_of_the_legend(imp):
+def test_names_of_curves_stand_at_their_ends(imp):
+    """In their order, without overlap, right of the values and on the page; narrow axes have a legend."""
     ax = looked_at(imp["x0"].plot())
+    names, pi = names_of_curves(ax), named(ax, "PI")
+    assert no_overlap(names)
+    assert inside(ax, names)
+    (own,) = [text for text in names if text.get_text() == "PI"]
+    box, end = own.get_window_extent(), ax.transData.transform((pi.get_xdata()[-1], pi.get_ydata()[-1]))
+    assert box.x0 > end[0]
+    assert abs((box.y0 + box.y1) / 2 - end[1]) < 2 * box.height
+    assert max(ax.get_xticks()) <= pi.get_xdata().max()
+
+
+def test_curves_stay_clear_of_the_legend(imp):
+    ax = looked_at(imp["x0"].plot(ax=plt.subplots(figsize=(3.2, 4))[1]))
     bottom = ax.get_legend().get_window_extent().y0
     for artist in [*ax.lines, *ax.collections]:
         if artist.get_gid() == SINGLE:

@@ -7,6 +7,7 @@ from matplotlib import pyplot as plt
 
 import losslens as ll
 from losslens.plots.canvas import BAND, CAPTION
+from pictures import legend
 
 N = 240
 DAYS = np.datetime64("2024-01-01") + np.arange(N)
@@ -31,7 +32,7 @@ def test_points_are_at_the_mean_time_of_their_rows_with_a_band():
     for j, line in enumerate(lines):
         np.testing.assert_allclose(line.get_ydata(), over.importance[:, j])
         np.testing.assert_allclose(dates.date2num(over.middle), line.get_xdata())
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["x0", "x1"]
+    assert legend(ax) == ["x0", "x1"]
     assert sum(some.get_gid() == BAND for some in ax.collections) == 2
     assert "95% bands, for all stretches of time together; donors come from all times" in caption(ax)
     assert ax.get_ylabel() == "importance: increase in squared error"
@@ -56,7 +57,7 @@ def test_lines_are_broken_where_there_were_no_rows():
 
 def test_few_features_are_drawn_and_the_others_counted():
     ax = importances(9).over(DAYS, bins=3).plot()
-    assert len(ax.get_legend().get_texts()) == 5
+    assert len(legend(ax)) == 5
     assert "the most important: 5 of 9 features" in caption(ax)
 
 

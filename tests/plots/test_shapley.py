@@ -36,7 +36,7 @@ def test_bars_are_the_shares_of_the_error_the_largest_on_top():
     assert texts(ax.get_yticklabels()) == [result.features[j] for j in order]
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], result.sfimp[order])
     assert ax.yaxis_inverted()
-    assert ax.get_xlabel() == "decrease in squared error that each feature earns"
+    assert ax.get_xlabel() == "decrease in squared error by each feature"
     first = result.sfimp.max()
     assert texts(written(ax))[0] == f"{first:.3f} ({first / result.sfimp.sum():.0%})"
 
@@ -82,7 +82,7 @@ def test_negative_shares_are_explained():
 def test_scores_increase():
     result = importance(known=False, loss=None, title="r2", error_all=-0.9, error_none=0.1)
     ax = looked_at(result.plot())
-    assert ax.get_xlabel() == "increase in r2 that each feature earns"
+    assert ax.get_xlabel() == "increase in r2 by each feature"
     assert caption(ax).startswith("score −0.100 with all values from other rows, 0.900 with their own")
 
 
@@ -200,7 +200,7 @@ def test_few_values_are_a_curve_through_each():
 
 def test_the_curve_stays_clear_of_the_legend():
     for shown in (noisy(by="donor"), curve([1, 2, 3], [3, 1, 3])):
-        ax = looked_at(shown.plot())
+        ax = looked_at(shown.plot(ax=plt.subplots(figsize=(3.2, 4))[1]))
         bottom = ax.get_legend().get_window_extent().y0
         highest = max(line.get_ydata().max() for line in ax.lines if len(line.get_xdata()) > 2)
         assert ax.transData.transform((0, highest))[1] < bottom

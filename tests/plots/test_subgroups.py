@@ -26,7 +26,7 @@ def test_each_group_has_its_curve_its_importance_and_its_size(imp):
     for line, part in zip(ax.lines[::2], parts.values(), strict=False):
         np.testing.assert_array_equal(line.get_ydata(), part.pi)
         np.testing.assert_array_equal(line.get_xdata(), part.grid)
-    marks = [line.get_ydata()[0] for line in ax.lines if line.get_marker() == "<"]
+    marks = [line.get_ydata()[0] for line in ax.lines if line.get_marker() == ">"]
     np.testing.assert_allclose(marks, [part.pfi for part in parts.values()])
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x0", "increase in squared error")
 

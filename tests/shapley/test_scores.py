@@ -236,7 +236,7 @@ def test_no_row_has_a_score():
         with pytest.raises(ValueError, match="the scorer roc_auc_score gives one number for all rows together"):
             ask()
     assert found.loss is None
-    assert "increase in roc_auc_score that each feature earns" in repr(found)
+    assert "increase in roc_auc_score by each feature" in repr(found)
     frame = found.to_frame()
     assert np.isnan(frame["std_error"]).all()
     np.testing.assert_allclose(np.sort(frame["sfimp"])[::-1], np.sort(found.sfimp)[::-1])

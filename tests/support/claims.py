@@ -21,8 +21,8 @@ from sklearn.metrics import log_loss
 import losslens as ll
 from losslens.page.baseline import baseline
 from losslens.page.opening import how_well
-from losslens.page.ranking import Ranking, tested_features, what_matters
 from losslens.page.scored import how_score, score_dict
+from losslens.results.ranking import Ranking, tested_features, what_matters
 from losslens.text import CLAIMS, Sentence, share_in_words
 
 Floats = NDArray[np.float64]
@@ -227,6 +227,9 @@ def of_results(case: Case, seed: int = 0) -> dict[str, Any]:
     found = ll.feature_importance(case.kind.model, case.X, case.y, donors="all", **ask)
     shares = ll.shapley_importance(case.kind.model, case.X, case.y, random_state=seed, **ask)
     notes = [*found.notes, *shares.notes, shares.rank_rows().headline]
+    effects = ll.feature_effect(lambda X: _of_last_class(case.kind.model(X)), case.X, progress=False)
+    titled = [found, shares, shares.rank_rows(), *found.values(), *effects.values()]
+    notes += [result._message for result in titled if result._message]
     if len(case.y) >= ENOUGH:
         far = found.extrapolation
         notes += [*found.regions(case.X).sentences, far.note, *(one.sentence for one in far.values())]
@@ -286,6 +289,44 @@ def _headline(case: Case, text: str) -> bool:
     better, same = "which is better" in text, "about the same" in text
     direction = same == (abs(skill) < 0.005) and (same or better == (skill < 0))
     return _near(text, _unit(case, losses.mean())) and _near(text, _unit(case, constant)) and direction
+
+
+def _matters_most_at(case: Case, text: str) -> bool:
+    """The error with every row's feature replaced by one value is largest at a value with this label."""
+    after = [case.losses(case.kind.model(X)).mean() for X in _replaced(case, text)]
+    now, most = case.losses(case.kind.model(case.X)).mean(), int(np.argmax(after))
+    return _near(text, _unit(case, after[most])) and _near(text, _unit(case, now)) and _at(case, text, most)
+
+
+def _ranges(case: Case, text: str) -> bool:
+    """The mean prediction with every row's feature replaced by one value is smallest and largest at these values."""
+    values = [_of_last_class(case.kind.model(X)).mean() for X in _replaced(case, text)]
+    ends = int(np.argmin(values)), int(np.argmax(values))
+    between = [float(part) for part in re.findall(r"(-?[\d.]+) \(at", text)]
+    step = 0.51 * 10.0 ** -len(re.findall(r"(\d*) \(at", text)[0])
+    near = len(between) == 2 and all(abs(a - values[k]) <= step for a, k in zip(between, ends, strict=True))
+    return near and all(_at(case, text, k) for k in ends)
+
+
+def _of_last_class(prediction: Floats) -> Floats:
+    return prediction if prediction.ndim == 1 else prediction[:, -1]
+
+
+def _replaced(case: Case, text: str) -> Iterator[Floats]:
+    """The table with one feature replaced by the value of each row, one after the other."""
+    j = int(named(text)[0][1:])
+    for value in case.X[:, j]:
+        X = case.X.copy()
+        X[:, j] = value
+        yield X
+
+
+def _at(case: Case, text: str, row: int) -> bool:
+    """Whether the value of this row is among those that the sentence names."""
+    value = case.X[row, int(named(text)[0][1:])]
+    places = re.findall(r"at (−?[\d.]+(?:e[+-]\d+)?)", text)
+    numbers = [at.rstrip(".").replace("−", "-") for at in places]
+    return any(abs(float(at) - value) <= 0.51 * 10.0 ** -len(at.partition(".")[2]) for at in numbers)
 
 
 def _unit(case: Case, loss: float) -> float:
@@ -639,6 +680,8 @@ TRUTHS: dict[str, Truth] = {
     "at_the_bound": _at_the_bound,
     "from_other_rows": _from_other_rows,
     "largest_shares": _largest_shares,
+    "matters_most_at": _matters_most_at,
+    "ranges": _ranges,
     "negative_shares": lambda case, text: bool(named(text)) and not set(named(text)) & case.kind.unused,
     "surely_matter": _surely_matter,
     "uncertain": lambda case, text: not set(named(text)) & case.kind.unused,

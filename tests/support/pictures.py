@@ -21,8 +21,17 @@ def texts(labels):
 
 
 def legend(ax):
-    """The entries of the legend, each on one line."""
-    return [" ".join(text.split()) for text in texts(ax.get_legend().get_texts())]
+    """The names of what is drawn, each on one line: in a legend, or at the ends of curves and in the caption."""
+    if ax.get_legend() is not None:
+        return [" ".join(text.split()) for text in texts(ax.get_legend().get_texts())]
+    written = [" ".join(text.get_text().split()) for text in names_of_curves(ax)]
+    names = [" ".join(name.split()) for name in ax.get_legend_handles_labels()[1]]
+    return [name for name in names if name in written or f": {name}" in caption(ax)]
+
+
+def names_of_curves(ax):
+    """The texts at the ends of curves."""
+    return [text for text in ax.texts if text.get_gid() == "name of a curve"]
 
 
 def caption(ax):

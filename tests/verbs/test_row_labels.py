@@ -130,8 +130,8 @@ def test_plots_name_rows_by_label():
     assert [text.get_text() for text in rows.plot().texts if text.get_gid() == NUMBERED] == ["id7"]
     most = INDICES["words"][int(imp["a"].row_influence.ranking[0])]
     assert imp["a"].row_influence.plot().get_yticklabels()[0].get_text() == f"row {most}"
-    legend = [text.get_text() for text in imp["a"].plot().get_legend().get_texts()]
-    assert any(text.startswith("row id") for text in legend)
+    names = imp["a"].plot().get_legend_handles_labels()[1]
+    assert any(text.startswith("row id") for text in names)
     plt.close("all")
 
 

@@ -16,7 +16,8 @@ from itertools import pairwise
 from math import isfinite, nan
 from typing import Any
 
-from losslens.page.plain_error import PlainError, is_sure, leading, plain_of
+from losslens.page.leading import leading, plain_of
+from losslens.results.plain_error import PlainError, is_sure
 from losslens.text import in_digits, rounded, share_in_words
 
 EMPTY = ("area", "br", "col", "hr", "img", "input", "link", "meta")  # elements without an end

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from losslens.page.quality import against_constant
+from losslens.results.ranking import Baseline
 from losslens.results.scores import Scores
 from losslens.results.table import or_else
 from losslens.text import claim
@@ -15,15 +15,6 @@ from losslens.text import claim
 SAME = 0.005  # skills below it are shown as none
 IN_WORDS = {"the mean of y": "the average", "the median of y": "the median", "the share of each class":
             "the class frequencies"}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """The simplest alternative, and whether the model is better on these rows, and surely on new ones."""
-
-    words: str  # "always predicting the average"
-    here: bool
-    surely: bool
 
 
 def baseline(model: Any) -> Baseline | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from losslens.page.labels import cut
-from losslens.page.plain_error import LEVEL, PlainError, plain
 from losslens.results.importances import Importances
 from losslens.results.one_number import number_of
+from losslens.results.plain_error import LEVEL, PlainError, plain
 from losslens.results.together import Block, Together
-from losslens.text import claim, listed
+from losslens.text import claim, cut, listed
 
 NAMED = 3  # members of a block that a sentence names
 
@@ -51,8 +50,7 @@ def goes_together(found: GoingTogether | None, first: Importances, *, by_score: 
     block = None if found is None else found.first
     if block is None:
         return ""
-    error = plain(first)
-    assert isinstance(error, PlainError)  # blocks have losses
+    error = cast("PlainError", plain(first))  # blocks have losses
     one = block.balanced if block.case == "opposed" else block.largest.name
     alone, members = block.numbers[one].value, list(block.features)
     if len(members) > NAMED:  # the most important ones are named
@@ -84,8 +82,7 @@ def going_together_dict(found: GoingTogether, first: Importances) -> dict[str, A
     """The section of the page; None where nothing was computed and nothing is to be said."""
     if found.together is None and found.given is None and not found.how:
         return None
-    error = plain(first)
-    assert isinstance(error, PlainError)
+    error = cast("PlainError", plain(first))
     blocks = [] if found.together is None else found.together._ranked
     block_of = {name: block for block in blocks for name in block.features}
     return {

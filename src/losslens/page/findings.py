@@ -11,23 +11,28 @@ import numpy as np
 from losslens.page.blocks import GoingTogether
 from losslens.page.cells import PackedGrid
 from losslens.page.labels import condition_of
-from losslens.page.plain_error import PlainError
 from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import FADED, Extrapolation
 from losslens.results.importance import FeatureImportance
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
-from losslens.results.regions import CONFIRMED, Regions
-from losslens.results.segments import Segment, WeakSegments
+from losslens.results.plain_error import PlainError
+from losslens.results.regions import Regions
+from losslens.results.segments import WeakSegments
+from losslens.results.sentences import (
+    clusters_in_words,
+    error_is_larger,
+    helped_rows,
+    no_weak_segment,
+    pairs_in_order,
+    works_together,
+)
 from losslens.tables.columns import Distinct
-from losslens.text import claim, in_digits, rounded, share_in_words
+from losslens.text import claim, in_digits
 
-MOST_PAIRS = 15  # pairs listed
 MOST_ROWS = 20  # suspicious rows listed
 LEADING = 4  # features listed for each cluster
 SENTENCES = 2  # on regions, at the top of the page
-# How well the clusters of two halves of the rows agree: least stability, and words for it.
-ALIKE = ((0.95, "nearly the same"), (0.8, "much the same"), (0.6, "similar"), (-np.inf, "not the same"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,41 +109,13 @@ def segments_dict(
     return {"sentence": no_weak_segment(weak), "whole": all_rows, "segments": listed}
 
 
-@claim(level=0.05)
-def error_is_larger(one: Segment, plain: PlainError) -> str:
-    """A segment of `WeakSegments`: tested on rows that had no part in the search, for all segments together."""
-    ends = one.judged_low, one.judged_high
-    error, other, judged, elsewhere = (
-        plain.level(loss, *ends) for loss in (one.error, one.other, one.judged_error, one.judged_other)
-    )
-    return (
-        f"Where {one.rule} ({one.n:,} rows), the {plain.name} is {error}, against {other} elsewhere. On the "
-        f"{one.judged:,} of these rows that were not used to find the rule it is {judged} (95% interval "
-        f"{plain.between(*ends)}), against {elsewhere}."
-    )
-
-
-@claim(level=0)
-def no_weak_segment(weak: WeakSegments) -> str:
-    """Where none was confirmed: why. It does not say that the error is the same everywhere."""
-    return f"In no group of rows is the error surely larger: {weak.why}." if weak.why else ""
-
-
 def pairs_dict(findings: Findings) -> dict[str, Any] | None:
     """The strongest interactions of the model, in order; None where they were not computed."""
     if findings.pairs is None or not findings.pairs._is_split:
         return None
-    pairs, by = findings.pairs.interaction, "" if findings.pairs._adds_up else findings.pairs.interaction.title
-    error = np.full_like(pairs.index, np.nan) if pairs.std_error is None else pairs.std_error
-    low, high = pairs.interval()
-    numbers = {"value": pairs.index, "std_error": error, "low": low, "high": high, "p": pairs.p_adjusted}
-    listed = [
-        {"first": pairs.features[j], "second": pairs.features[k], **{key: float(m[j, k]) for key, m in numbers.items()}}
-        for j, k in sorted(pairs._pairs, key=lambda pair: -abs(pairs.index[pair]))[:MOST_PAIRS]
-    ]
-    return {
-        "features": list(pairs.features), "n_pairs": len(pairs._pairs), "pairs": listed, "how": findings.pairs_how,
-        "by": by,
+    pairs = findings.pairs.interaction
+    return pairs_in_order(findings.pairs) | {
+        "features": list(pairs.features), "n_pairs": len(pairs._pairs), "how": findings.pairs_how,
     }  # fmt: skip
 
 
@@ -162,15 +139,6 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
         "influence": influence,
         "influence_on": features,
     }
-
-
-@claim(level=0)
-def helped_rows(rows: Observations) -> str:
-    """How many rows have a smaller loss with their own values than with those of other rows, or a larger one."""
-    counted = rows.importance[rows.weight > 0]
-    helped, hurt = int(np.sum(counted > 0)), int(np.sum(counted < 0))
-    text = f"The features reduce the loss of {helped:,} of {len(counted):,} rows, compared with values from other rows"
-    return f"{text}, and increase that of {hurt:,}." if hurt else f"{text}."
 
 
 @claim(level=0)
@@ -219,22 +187,6 @@ def clusters_dict(clusters: Clusters | None) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-@claim(level=0)
-def clusters_in_words(clusters: Clusters) -> str:
-    """How the rows were divided, and how well that can be repeated; not that such groups of rows exist."""
-    if clusters.k == 1:
-        return "By local Shapley shares, no division of the rows is stable and well separated."
-    alike = next(words for least, words in ALIKE if not clusters.stability < least)
-    rules = "no rules describe them better than by always choosing the largest one"
-    if any(clusters.rules):
-        rules = f"the rules assign {share_in_words(clusters.described, 1)} of held-out rows to their own cluster, "
-        rules += f"against {share_in_words(clusters.chance, 1)} by always choosing the largest one"
-    return (
-        f"The rows were divided into {clusters.k} clusters by their local Shapley shares. Clusters found on "
-        f"two halves of the rows are {alike} (stability {clusters.stability:.2f}; 1: the same, 0: chance); {rules}."
-    )
-
-
 def finding_words(
     features: list[dict[str, Any]], pairs: dict[str, Any] | None, rows: Any, total: float | None = None
 ) -> list[str]:
@@ -255,27 +207,6 @@ def region(name: str, tree: list[dict[str, Any]], plain: PlainError) -> str:
     return (
         f"{name} matters more where {more['rule']} ({rows}): with it replaced the {plain.name} goes from {there}, "
         f"elsewhere from {elsewhere} ({more['contrast']} by leave-one-out)."
-    )
-
-
-@claim(level=0.05)
-def works_together(pairs: dict[str, Any] | None, total: float | None = None) -> str:
-    """The model's strongest interaction, where that is sure to reduce the loss (5%, Holm over all pairs).
-
-    The number is that of `Interactions.interaction`: of both features, the importance less what it would be if the
-    model added the two. A model that only adds them has none, however correlated they are.
-    """
-    sure = [] if pairs is None else [one for one in pairs["pairs"] if one["p"] <= CONFIRMED and one["value"] > 0]
-    if pairs is None or not sure:
-        return ""
-    best, by = sure[0], f" by the {pairs['by']}" if pairs["by"] else ""
-    numbers, of = [best[key] for key in ("value", "low", "high")], "their two importances"
-    texts = [rounded(number, *numbers[1:]) for number in numbers]
-    if total and total > 0 and not by:
-        texts, of = [share_in_words(number / total, 1) for number in numbers], "what all features achieve"
-    return (
-        f"{best['first']} and {best['second']} work together in the model: {texts[0]} of {of}{by} (95% interval "
-        f"{texts[1]} to {texts[2]}) comes from how it combines them."
     )
 
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from losslens.page.labels import as_numbers, condition_of, kind_of, labels, rough, rough_labels, texts
-from losslens.page.plain_error import plain_error
 from losslens.page.quality import LEVEL, error_ends, ranges
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.one_number import OneNumber, number_of
+from losslens.results.plain_error import plain_error
 from losslens.results.table import or_else
 from losslens.tables.columns import Distinct
 from losslens.text import claim

@@ -17,9 +17,6 @@ DAY = 24 * 3600 * 1000.0
 DIGITS = (6, 9, 12, 15, 17)  # as few as distinguish the values; 17 distinguish all
 
 
-LONGEST = 72  # letters of a name in a sentence
-
-
 def kind_of(column: Distinct) -> str:
     """The axis of the values: numbers, integers, dates or words (categories)."""
     values = column.values
@@ -115,12 +112,3 @@ def _text(value: Any, digits: int, signed: bool = False) -> str:
     if isinstance(value, (float, np.floating)):
         return f"{value if signed else value + 0.0:.{digits}g}"
     return str(value)
-
-
-def cut(name: str) -> str:
-    """A name of at most 72 letters; of longer ones both ends.
-
-    >>> cut("hr"), cut("a" * 60 + "b" * 60)
-    ('hr', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb')
-    """
-    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from losslens.page.baseline import SAME, always
-from losslens.page.labels import LONGEST, cut, labels
-from losslens.page.plain_error import plain, plain_kind, score_name
-from losslens.page.ranking import OTHERS
+from losslens.page.labels import labels
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
+from losslens.results.plain_error import plain, plain_kind, score_name
+from losslens.results.ranking import OTHERS
 from losslens.results.scores import FeatureScore, Scores
 from losslens.results.table import or_else
-from losslens.text import claim, in_digits, listed, shares_in_words
+from losslens.text import LONGEST, claim, cut, in_digits, listed, shares_in_words
 
 UNNAMED = "the target"
 FEW_CLASSES = 3  # that the question names

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from losslens.page import charts
+from losslens.page.leading import leading
 from losslens.page.packing import Box, safe_json
-from losslens.page.plain_error import leading
 from losslens.text import Sentence, in_digits, share_in_words
 
 # Each uses those before it; joined, they are one script.

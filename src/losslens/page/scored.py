@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from losslens.page.compared import smallest_error, smallest_is_uncertain
 from losslens.page.groups import Groups, difference_dict, importance_dict
-from losslens.page.plain_error import score_name
 from losslens.page.quality import LEVEL
-from losslens.page.ranking import Ranking
 from losslens.results.comparison import Comparison
+from losslens.results.plain_error import score_name
+from losslens.results.ranking import Ranking
 from losslens.results.scores import FeatureScore, Scores
+from losslens.results.sentences import smallest_error, smallest_is_uncertain
 from losslens.results.table import or_else
 from losslens.text import claim
 

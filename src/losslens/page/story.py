@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from losslens.page.baseline import no_better
-from losslens.page.labels import MISSING, cut
+from losslens.page.labels import MISSING
+from losslens.page.leading import leading
 from losslens.page.page import with_minus
-from losslens.page.plain_error import PlainError, leading
 from losslens.results.files import atomic_file
-from losslens.text import in_digits
+from losslens.results.plain_error import PlainError
+from losslens.results.sentences import matters_most_at, ranges
+from losslens.text import cut, in_digits
 from losslens.typing import Floats
 
 FORMATS = (".html", ".pdf", ".png")
@@ -40,7 +42,12 @@ class Curve:
     at: Floats | None
     height: Floats
     unit: str
-    level: float | None = None  # a line to compare with
+    error: PlainError | None = None  # of which it is a number
+
+    @property
+    def level(self) -> float | None:
+        """A line to compare with."""
+        return None if self.error is None else self.error.now
 
     @property
     def peaks(self) -> tuple[int, int]:
@@ -92,7 +99,7 @@ def _curves(summary: dict[str, Any]) -> list[Curve]:
         name, labels = cut(feature["name"]), [_written(k, feature, at) for k in range(len(pi))]
         if at is not None and feature["kind"] == "date":
             at = np.array([np.datetime64("NaT") if np.isnan(ms) else np.datetime64(int(ms), "ms") for ms in at])
-        found = [Curve(name, labels, at, pi, told.unit, told.now)]
+        found = [Curve(name, labels, at, pi, told.unit, told)]
         if entry["pd"] is not None:
             classes, shown = summary["target"]["classes"], summary["target"]["shown"]
             target = summary["target"]["name"]
@@ -112,15 +119,9 @@ def _written(k: int, feature: dict[str, Any], at: Floats | None) -> str:
 
 def _claim(curve: Curve) -> str:
     """Where the curve is highest, beside the model as it is, or between what it ranges."""
-    low, high = curve.peaks
-    text = [in_digits(float(curve.height[k]), float(curve.height[high]), digits=3) for k in (low, high)]
-    if curve.level is None:
-        ends = [f"{value} (at {curve.labels[k]})" for value, k in zip(text, (low, high), strict=True)]
-        return f"Along {curve.name}, the {curve.unit} ranges from {' to '.join(ends)}."
-    worst = low if "probability" in curve.unit else high
-    now = in_digits(curve.level, float(curve.height[high]), digits=3)
-    value = text[0] if worst == low else text[1]
-    return f"{curve.name} matters most at {curve.labels[worst]}: the {curve.unit} is {value} there, {now} as it is."
+    if curve.error is None:
+        return ranges(curve.name, curve.labels, curve.height, curve.unit)
+    return matters_most_at(curve.name, curve.labels, curve.height, curve.error)
 
 
 # Pictures.
@@ -144,7 +145,7 @@ def _draw_bars(ax: Any, story: Story) -> None:
 
 def _draw_curve(ax: Any, curve: Curve) -> None:
     low, high = curve.peaks
-    mark = low if curve.level is not None and "probability" in curve.unit else high
+    mark = low if curve.error is not None and curve.error.falls else high
     if curve.at is None:
         order = np.argsort(-np.nan_to_num(curve.height, nan=-np.inf), kind="stable")[:MOST_WORDS]
         ax.plot(curve.height[order], np.arange(len(order)), "o", color="#0072b2")
@@ -219,7 +220,7 @@ def _html(story: Story) -> str:
         out = StringIO()
         figure.savefig(out, format="svg")
         picture = out.getvalue()[out.getvalue().index("<svg") :]
-        parts.append(f"<h2>{escape(claim)}</h2>{picture}")
+        parts.append(f"<h2>{escape(claim)}</h2>{picture}" if claim else picture)
     parts.append(f"<p><strong>Be careful.</strong> {escape(story.caveat)}</p>")
     parts.append(f"<p><small>{escape(story.source)}</small></p>")
     head = f'<meta charset="utf-8"><title>{escape(story.headline)}</title><style>{STYLE}</style>'

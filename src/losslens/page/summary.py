@@ -32,9 +32,7 @@ from losslens.page.findings import (
 from losslens.page.groups import LEADING, FeatureByGroup, Groups, by_group, for_whom, groups_by
 from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
 from losslens.page.opening import on_rows, question, told
-from losslens.page.plain_error import plain_error
 from losslens.page.quality import error_ends, quality
-from losslens.page.ranking import Ranking
 from losslens.page.scored import how_score, score_dict
 from losslens.page.target import effect_of, predicted_labels, predictions, shown_class, target_dict, true_labels
 from losslens.page.words import words
@@ -43,6 +41,8 @@ from losslens.results.feature import MIN_CURVES
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.one_number import NUMBERS, number_of
+from losslens.results.plain_error import plain_error
+from losslens.results.ranking import Ranking
 from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else

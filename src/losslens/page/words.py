@@ -14,17 +14,16 @@ import numpy as np
 
 from losslens.page.baseline import SAME, always, no_better
 from losslens.page.blocks import GoingTogether, goes_together
-from losslens.page.labels import cut
 from losslens.page.opening import how_well
-from losslens.page.plain_error import LEVEL, plain_error
 from losslens.page.quality import at_the_bound
-from losslens.page.ranking import OTHERS, Ranking, tested_features, what_matters
-from losslens.results.extrapolation import Extrapolations
 from losslens.results.importances import Importances
+from losslens.results.plain_error import plain_error
+from losslens.results.ranking import Ranking, tested_features, what_matters
 from losslens.results.scores import Scores
+from losslens.results.sentences import hardly_occurring, largest_shares
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
-from losslens.text import Sentence, claim, listed, share_in_words
+from losslens.text import Sentence, claim, cut
 from losslens.uncertainty.cautions import sentences
 
 FEW_ROWS = 100  # with fewer, the page warns of wide intervals
@@ -101,19 +100,6 @@ def from_other_rows(share: ShapleyImportance, first: Importances, ends: tuple[fl
 
 
 @claim(level=0)
-def largest_shares(share: ShapleyImportance) -> str:
-    """The features with the largest shares of that difference on these rows, where it is above 0."""
-    if not share._total > 0:
-        return ""
-    parts = sorted(zip(share.share.tolist(), share.features, strict=True), reverse=True)
-    most = [(part, name) for part, name in parts if part >= 0.05][:4] or parts[:1]
-    named = listed([f"{name} ({share_in_words(part, 1)})" for part, name in most])
-    return (
-        f"Of the difference to the model's error, the largest share{'s go' if len(most) > 1 else ' goes'} to {named}."
-    )
-
-
-@claim(level=0)
 def negative_shares(share: ShapleyImportance) -> str:
     """The meaning of shares below 0, and of those above 100% that come with them."""
     return f"{_capital(share.negative_in_words)}." if share.negative_in_words else ""
@@ -187,17 +173,6 @@ def _doubts_of_shares(share: ShapleyImportance) -> list[Sentence]:
     order = share._order.tolist()
     names, cautions = [share.features[j] for j in order], [share.caution[j] for j in order]
     return [*map(doubtful, sentences(names, cautions, "Shapley share of"))]
-
-
-@claim(level=LEVEL)
-def hardly_occurring(extrapolations: Extrapolations) -> str:
-    """The features that warn: a classifier tells their shuffled rows from real ones, and some of these are far."""
-    warned = [extrapolations[name] for name in extrapolations.warned]
-    warned.sort(key=lambda one: -one.share)
-    if not warned:
-        return ""
-    shares = listed([f"{cut(one.name)} {one.percent}" for one in warned], OTHERS)
-    return f"Shuffling creates unrealistic rows, on which the numbers rest in part: {shares} of the shuffled rows."
 
 
 def _capital(text: str) -> str:

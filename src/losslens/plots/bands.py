@@ -42,8 +42,8 @@ def plot_over_time(result: OverTime, ax: Axes | None, look: Look) -> Axes:
     notes, limits = [*_mark_step(ax, result, at), *_time_notes(result, len(shown))], _limits(numbers[0, shown])
     if np.any((numbers[1:, shown] < limits[0]) | (numbers[1:, shown] > limits[1])):
         notes.insert(0, "the axis is cut: bands run beyond it")
-    dress_curves(ax, places, "time", f"importance: increase in {result.title}", limits)
-    canvas.caption(ax, notes)
+    named = dress_curves(ax, places, "time", f"importance: increase in {result.title}", limits)
+    canvas.caption(ax, [*named, *notes])
     return ax
 
 

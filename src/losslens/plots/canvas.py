@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Sequence
@@ -20,8 +21,8 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import Transform
 from numpy.typing import NDArray
 
-from losslens.plots.wording import number
-from losslens.typing import Indices
+from losslens.plots.wording import MINUS, number, renamed
+from losslens.typing import FeatureLabels, Indices
 
 # Okabe and Ito's colours: distinct with every kind of colour vision. Shapes and dashes differ, too, for print.
 BLUE, SKY, GREEN, VERMILLION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
@@ -173,6 +174,14 @@ def caption(ax: Axes, sentences: Sequence[str], share: float = 1.15) -> None:
         textcoords="offset points", ha="right", va="top", fontsize="small", color=QUIET, gid=CAPTION,
         annotation_clip=False, parse_math=False,
     )  # fmt: skip
+
+
+def write_title(ax: Axes, text: str, labels: FeatureLabels) -> None:
+    """A sentence over the whole width of the figure, or of axes of the user's, with the names that are shown."""
+    names = {name: shown if isinstance(shown, str) else shown[0] for name, shown in labels.items()}
+    letters = int(max(20, 1.1 * size_in_points(ax)[0] / (LETTER * font_size("medium"))))
+    written = textwrap.fill(re.sub(r"(?<!\w)-(?=\d)", MINUS, renamed(text, names)), letters)
+    ax.set_title(written, loc="left", fontsize="medium", color=INK, parse_math=False)
 
 
 def folded(text: str, points: float) -> str:

@@ -119,7 +119,7 @@ def plot_local(
         ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
     values = [_value_ranks(importances, name) for name in features] if color and look.colors is None else None
     dots, out = _draw_local(ax, [local for _, _, local in lines], means, fill, values)
-    headline = importances.headline.split(";")[0].removesuffix(" that each feature earns")
+    headline = importances.headline.split(";")[0].removesuffix(" by each feature")
     bar = values is not None and any(np.isfinite(ranks).any() for ranks in values)
     named_rows.dress_rows(ax, _names(ax, lines, names), own, f"{headline}, per row", taken=BAR if bar else 0.0)
     notes = [dots_note(max(int(np.isfinite(local).sum()) for _, _, local in lines)), "diamonds: mean"]

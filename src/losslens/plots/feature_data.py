@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import curves
-from losslens.donors.layout import CommonGrid, OwnDonors
+from losslens.donors.layout import CommonGrid
 from losslens.plots.canvas import BLUE, evenly
 from losslens.plots.importance_axis import EVERYTHING, extent
 from losslens.plots.look import Look
@@ -221,7 +221,7 @@ def of_importance(result: FeatureImportance, look: Look) -> FeaturePicture:
         f"increase in {result.loss.title}", look,
         level=None if local is None else result.pfi,
         singles=Singles(result, result.cells.changes, integral, name, "ICI"),
-        scattered=_scattered(result),
+        scattered=result._is_scattered,
         design=repr(result.design),
         extrapolation=result.computed_extrapolation,
         caution=result.caution or _few(result),
@@ -237,7 +237,7 @@ def of_effect(result: FeatureEffect, look: Look) -> FeaturePicture:
         look,
         from_zero=False,
         singles=Singles(result, cells, _row_means(result, cells), "mean prediction", "ICE"),
-        scattered=_scattered(result),
+        scattered=result._is_scattered,
         design=repr(result.design),
         extrapolation=result.computed_extrapolation,
         caution=_few(result),
@@ -247,10 +247,6 @@ def of_effect(result: FeatureEffect, look: Look) -> FeaturePicture:
 def _few(result: FeatureResult) -> str:
     """The caution on a band where rows, or groups of rows, are few."""
     return few_units(result.sample.effective_units(result.at), grouped=result.sample.block is not None)
-
-
-def _scattered(result: FeatureResult) -> bool:
-    return isinstance(result.layout, OwnDonors) and not result.layout.binned
 
 
 def _cell_weights(result: FeatureResult, rows: Indices) -> Floats:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from losslens.plots import canvas
 from losslens.plots.canvas import BAND, DASHED, GREEN, INK, PALE, SINGLE, VERMILLION, evenly, folded, paler
+from losslens.plots.curve_names import name_ends, room_for_names
 from losslens.plots.feature_data import MOST_VALUES, FeaturePicture
 from losslens.plots.importance_axis import EVERYTHING, bend, beyond, importance_ticks
 from losslens.plots.scale import Scale, dress, scale
@@ -40,22 +41,29 @@ def draw_lines(shown: FeaturePicture, ax: Axes) -> None:
     drawn = _draw_singles(ax, shown, places)
     limits = shown.limits(drawn)
     zero = shown.from_zero or bool(shown.centred)
-    dress_curves(ax, places, shown.title, shown.axis, limits, strip=strip, zero=zero, legend=not shown.look.panel)
-    canvas.caption(ax, _notes(shown, drawn, limits))
+    named = dress_curves(
+        ax, places, shown.title, shown.axis, limits, strip=strip, zero=zero, names=not shown.look.panel
+    )
+    canvas.caption(ax, [*named, *_notes(shown, drawn, limits)])
 
 
 def dress_curves(
     ax: Axes, places: Scale, title: str, what: str, limits: tuple[float, float] = EVERYTHING, *, strip: float = 0.0,
-    zero: bool = True, legend: bool = True,
-) -> None:  # fmt: skip
-    """Names of both axes, a line at 0, the legend, and limits that leave space for it and for the strip."""
+    zero: bool = True, names: bool = True,
+) -> list[str]:  # fmt: skip
+    """Names of both axes and of the curves, a line at 0, and limits that leave space for names and for the strip.
+
+    Curves have their names at their ends, or where these don't fit in a legend; returns what the caption names.
+    """
+    share = room_for_names(ax) if names else 0.0
     if zero and ax.get_yscale() != "log":
         ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
-    dress(ax, places, title)
+    dress(ax, places, title, 1 - share)
     ax.set_ylabel(folded(what, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
-    canvas.make_room(ax, strip, canvas.legend(ax) if legend else 0.0, limits)
+    canvas.make_room(ax, strip, canvas.legend(ax) if names and not share else 0.0, limits)
     importance_ticks(ax.yaxis)
+    return name_ends(ax, share) if share else []
 
 
 def _notes(shown: FeaturePicture, drawn: Floats, limits: tuple[float, float]) -> list[str]:

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Literal, ParamSpec
+from typing import Any, Literal, ParamSpec
 
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Limits, Sort
 
@@ -25,6 +25,7 @@ ROWS = {
     "scale": 'Axis of the importances: ``"linear"``, ``"log"``, or ``"symlog"``, which also shows those up to 0.',
     "colors": "One colour for all features, a list from top to bottom, or a mapping from features to colours.",
     "labels": "Names to show instead of those of the features: a mapping to a name, or to a name and a unit.",
+    "title": 'A title, none by default; ``"auto"`` writes what the picture shows, where one sentence can claim it.',
     "ax": "Where to draw; a new figure by default, as high as the names need.",
 }
 CURVE = ROWS | {
@@ -111,11 +112,16 @@ def draws(kind: Kind) -> Callable[[Callable[P, Axes]], Callable[P, Axes]]:
 
         @wraps(method)
         def drawn(*arguments: P.args, **options: P.kwargs) -> Axes:
+            from losslens.plots.canvas import write_title
             from losslens.plots.letters import find_fonts
             from losslens.plots.options import check
 
-            check(signature.bind(*arguments, **options).arguments)
+            bound = signature.bind(*arguments, **options).arguments
+            check(bound)
             ax = method(*arguments, **options)
+            if title := bound.get("title"):
+                result: Any = arguments[0]
+                write_title(ax, result._message if title == "auto" else title, bound.get("labels") or {})
             find_fonts(ax)
             return ax
 

@@ -70,11 +70,17 @@ def _check_labels(labels: Any) -> None:
             raise TypeError(f"{what}; got {shown!r} for {feature!r}")
 
 
+def _check_title(title: Any) -> None:
+    if not (title is None or isinstance(title, str)):
+        raise TypeError(f"title is a text, 'auto' or None; got {title!r}")
+
+
 CHECKS: dict[str, Callable[[Any], None]] = {
     "ax": _check_ax,
     "top": _check_top,
     "curves": _check_curves,
     "labels": _check_labels,
+    "title": _check_title,
 }
 
 

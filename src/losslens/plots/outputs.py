@@ -57,8 +57,8 @@ def plot_output_lines(outputs: Outputs, ax: Axes | None, look: Look) -> Axes:
     ax, shown = draw_bands(ax, look, features, ranked, places.at, numbers)
     if words:
         _separate(ax, places.at, numbers[:, shown])
-    dress_curves(ax, places, outputs.noun, f"increase in {outputs.what}")
-    notes = [f"{'lines' if words else 'bands'}: 95% intervals, each for one {outputs.noun}"]
+    named = dress_curves(ax, places, outputs.noun, f"increase in {outputs.what}")
+    notes = [*named, f"{'lines' if words else 'bands'}: 95% intervals, each for one {outputs.noun}"]
     canvas.caption(ax, [*notes, *not_shown(len(features) - len(shown))])
     return ax
 

@@ -39,8 +39,8 @@ def plot_refit_curve(curve: RefitCurve, ax: Axes | None, look: Look) -> Axes:
     fill_band(ax, places, mean - curve.reach, mean + curve.reach, colour, name, joined=joined)
     style = {"color": colour, "linewidth": 2.4, "linestyle": "-" if joined else "none", "label": "mean", "zorder": 5}
     trace(ax, places, mean, marker="o", **style)
-    dress_curves(ax, places, shorten(names.title(curve.name), 60), curve.what)
-    notes = ["intervals: for each value separately"]
+    named = dress_curves(ax, places, shorten(names.title(curve.name), 60), curve.what)
+    notes = [*named, "intervals: for each value separately"]
     notes += ["folds are drawn over the values of their test rows"] if look.curves else []
     canvas.caption(ax, notes + noted([names.of(curve.name)], [curve.caution]))
     return ax

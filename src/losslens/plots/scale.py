@@ -90,22 +90,22 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def dress(ax: Axes, places: Scale, title: str) -> None:
-    """Ticks and label of the x axis."""
+def dress(ax: Axes, places: Scale, title: str, share: float = 1.0) -> None:
+    """Ticks and label of the x axis, of which values have this share."""
     label = f"{title} ({places.unit})" if places.unit else title
     ax.set_xlabel(canvas.folded(label, 1.1 * canvas.size_left(ax)[0]), parse_math=False)
     if places.kind == "word":
-        word_ticks(ax.xaxis, places.at, [*places.words, *places.missing], size_in_points(ax)[0])
+        word_ticks(ax.xaxis, places.at, [*places.words, *places.missing], share * size_in_points(ax)[0])
         ax.set_xlim(places.at.min() - 0.5, places.at.max() + 0.5)
     else:
-        _number_ticks(ax, places)
+        _number_ticks(ax, places, share)
     first = places.absent.start
     if places.missing and first:
         ax.axvline((places.at[first] + places.at[first - 1]) / 2, color=PALE, linewidth=0.6, linestyle=":")
 
 
-def _number_ticks(ax: Axes, places: Scale) -> None:
-    points, integers, at = SHRUNK * size_in_points(ax)[0], places.kind == "whole", places.at[places.present]
+def _number_ticks(ax: Axes, places: Scale, share: float) -> None:
+    points, integers, at = share * SHRUNK * size_in_points(ax)[0], places.kind == "whole", places.at[places.present]
     at = at[np.isfinite(at)]
     ends = (float(at.min()), float(at.max())) if len(at) else (0.0, 1.0)
     locator: ticker.Locator = ticker.MaxNLocator(

@@ -62,8 +62,8 @@ def _draw_ordered(ax: Axes, curve: ShapleyCurve, names: Names, colour: str, bent
     strong = [*trace[1], *curve.importance[places.present.stop :], curve.sfimp]  # everything that is not pale
     limits = extent(np.array(strong), curve.importance) if many and not show_all else EVERYTHING
     title = shorten(names.title(curve.name), 60)
-    dress_curves(ax, places, title, f"decrease in {curve.title}", limits, strip=strip)
-    notes = ["points are sized by weight"] if np.ptp(curve.weights) > 1e-9 else []
+    named = dress_curves(ax, places, title, f"decrease in {curve.title}", limits, strip=strip)
+    notes = [*named, "points are sized by weight"] if np.ptp(curve.weights) > 1e-9 else named
     out = beyond(limits, curve.importance)
     cut = f"the axis follows the running mean: {out:,} of {count(len(places.at), 'point')} lie beyond it"
     canvas.caption(ax, [*notes, cut] if out else notes)

@@ -185,14 +185,14 @@ def _draw_curves(ax: Axes, common: FeaturePicture, groups: Sequence[Group], own:
         look = (group.colour, dashes, marker)
         _trace(ax, places, group, name, look, scattered, marked=len(groups) <= MOST_MARKS)
     strip = draw_strip(ax, places, common.weights, common.distribution)
-    dress_curves(ax, places, common.title, common.axis, strip=strip, zero=common.from_zero)
-    return notes
+    named = dress_curves(ax, places, common.title, common.axis, strip=strip, zero=common.from_zero)
+    return [*named, *notes]
 
 
 def _trace(
     ax: Axes, places: Scale, group: Group, name: str, look: tuple[str, Any, str], scattered: bool, marked: bool
 ) -> None:
-    """One group; its importance is marked at the right end of the axes."""
+    """One group; its importance is marked at the left end of the axes."""
     colour, dashes, marker = look
     style: dict[str, Any] = {"color": colour, "linewidth": 1.8, "zorder": 4, "label": name, "marker": marker}
     weak = {"linewidth": 0.9, "alpha": 0.55}
@@ -202,7 +202,7 @@ def _trace(
     line = style | {"linestyle": "none" if scattered else dashes}
     faded_line(ax, own, group.curve[known], group.faded[known], weak, **line)
     if group.level is not None and marked:
-        ax.plot(1, group.level, "<", transform=ax.get_yaxis_transform(), clip_on=False, color=colour, markersize=6)
+        ax.plot(0, group.level, ">", transform=ax.get_yaxis_transform(), clip_on=False, color=colour, markersize=6)
 
 
 def _draw_dots(
@@ -251,7 +251,7 @@ def _dots(ax: Axes, groups: Sequence[Group], names: Sequence[str], order: Indice
 def _notes(ax: Axes, parts: int, shown: int, groups: Sequence[Group], common: FeaturePicture) -> list[str]:
     curves = common.ordered and not is_flag(common.values[0])
     if curves:
-        notes = ["triangles at the right: PFI"] if groups[0].level is not None and len(groups) <= MOST_MARKS else []
+        notes = ["triangles at the left: PFI"] if groups[0].level is not None and len(groups) <= MOST_MARKS else []
     else:
         notes = ["in brackets: how often a value occurs"] if common.weights is not None else []
     lines = len(ax.get_yticks())

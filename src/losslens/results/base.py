@@ -18,6 +18,7 @@ from losslens.tables.checks import is_one_of
 from losslens.tables.features import pair_name, unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.tables.frozen import Frozen
+from losslens.text import Sentence
 from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Mask, Sort
 
@@ -81,6 +82,11 @@ class Displayed(Stored):
 
     _panels: ClassVar[int] = 0  # how many small plots it has at most; 0: it has one
     _plotted: ClassVar[tuple[str, ...]] = ()  # which part of it that one is of
+
+    @property
+    def _message(self) -> Sentence:
+        """What its picture says as a title, a claim; "" where there is none to make."""
+        return Sentence("")
 
     def _rows_drawn(self, lines: int) -> int:
         """How many rows of text the picture has, if its table has so many lines; 0: it is no list of rows."""
@@ -174,6 +180,7 @@ class Ranked(Result):
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+        title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw the importances, the largest on top.
 

@@ -14,7 +14,7 @@ from losslens.results.base import Result, Stored
 from losslens.results.table import ResultTable
 from losslens.tables.checks import is_one_of
 from losslens.tables.row_labels import Labels, row_names
-from losslens.text import in_digits, shares_in_words
+from losslens.text import Sentence, in_digits, shares_in_words
 from losslens.typing import Axes, Colors, FeatureLabels, Floats, Indices, Sort
 
 LEADING = 3  # features with the largest means that text shows for each cluster
@@ -99,6 +99,12 @@ class Clusters(Result):
             raise ValueError(f"cluster is a whole number from 0 to {self.k - 1}; got {cluster!r}")
         return row_names(self.row_labels, np.flatnonzero(self.labels == cluster))
 
+    @property
+    def _message(self) -> Sentence:
+        from losslens.results.sentences import clusters_in_words
+
+        return clusters_in_words(self)
+
     def _table(self) -> ResultTable:
         columns: dict[str, Any] = {
             "cluster": np.arange(self.k),
@@ -127,7 +133,7 @@ class Clusters(Result):
     @draws("map")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        colors: Colors | None = None, labels: FeatureLabels | None = None,
+        colors: Colors | None = None, labels: FeatureLabels | None = None, title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw each feature's mean Shapley importance in each cluster as a heat map, with sizes and rules of clusters.
 

@@ -21,6 +21,7 @@ from losslens.results.table import ResultTable, or_else
 from losslens.tables.checks import is_one_of
 from losslens.tables.distribution_shift import DistributionShift
 from losslens.tables.features import unknown_feature
+from losslens.text import Sentence
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Sort
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Adjustment, Difference, between, columns_of_differences
@@ -233,6 +234,12 @@ class Comparison(Result):
                 data.setdefault(column, []).extend(values)
         return self._frame(data)
 
+    @property
+    def _message(self) -> Sentence:
+        from losslens.results.sentences import smallest_error, smallest_is_uncertain
+
+        return smallest_error(self) or smallest_is_uncertain(self)
+
     def _rows_drawn(self, lines: int) -> int:
         return lines * (1 + len(self.names) // 2)
 
@@ -240,6 +247,7 @@ class Comparison(Result):
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+        title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw the importances of each feature below each other, with 95% intervals; the legend has each model's error.
 

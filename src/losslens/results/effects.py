@@ -21,7 +21,7 @@ from losslens.results.selection import Numbers
 from losslens.results.table import ResultTable, facts, grid_size, or_else, why_not
 from losslens.tables.columns import count_missing, is_missing, missing_name, places_of
 from losslens.tables.frozen import deferred
-from losslens.text import rounding_error
+from losslens.text import Sentence, rounding_error
 from losslens.typing import Axes, Colors, FeatureLabels, Floats
 from losslens.uncertainty.bands import Band
 
@@ -74,10 +74,16 @@ class FeatureEffect(FeatureResult, Tabular):
         """The PD curve as a data frame: value, weight, effect."""
         return self._frame(curve_columns(self, {"effect": self.pd}))
 
+    @property
+    def _message(self) -> Sentence:
+        from losslens.results.sentences import effect_ranges
+
+        return effect_ranges(self)
+
     @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, curves: bool = True, center: Any = False, colors: Colors | None = None,
-        labels: FeatureLabels | None = None,
+        labels: FeatureLabels | None = None, title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw how predictions change with a feature: the PD curve over the ICE curves of single rows.
 

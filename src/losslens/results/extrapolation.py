@@ -15,7 +15,7 @@ from losslens.results.base import Result, Stored
 from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.columns import places_of
 from losslens.tables.features import position_of
-from losslens.text import claim, percent, share_in_words
+from losslens.text import Sentence, claim, percent, share_in_words
 from losslens.typing import Axes, Colors, FeatureLabels, Floats, Sort
 
 WARNING = 0.6  # AUC above which replaced rows differ from real ones enough to warn
@@ -186,6 +186,12 @@ class Extrapolations(Result, Mapping[str, Extrapolation]):
         more = f" and {len(warned) - NAMED_IN_NOTE} more" if len(warned) > NAMED_IN_NOTE else ""
         return f"unrealistic rows created by replacing values: {some}{more}; see .extrapolation" if warned else ""
 
+    @property
+    def _message(self) -> Sentence:
+        from losslens.results.sentences import hardly_occurring
+
+        return hardly_occurring(self)
+
     def _table(self) -> ResultTable:
         order = sorted(self.features.values(), key=lambda one: -np.nan_to_num(one.auc))
         columns = {
@@ -205,7 +211,7 @@ class Extrapolations(Result, Mapping[str, Extrapolation]):
     @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        colors: Colors | None = None, labels: FeatureLabels | None = None,
+        colors: Colors | None = None, labels: FeatureLabels | None = None, title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw the share of each feature's replaced rows that are unlike any real one, the largest on top.
 

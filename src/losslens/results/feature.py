@@ -76,6 +76,11 @@ class FeatureResult(OneFeature):
         return self.declined if self.declined != self.design.declined else ""
 
     @property
+    def _is_scattered(self) -> bool:
+        """Whether few rows are paired with each value: separate estimates, not a curve."""
+        return isinstance(self.layout, OwnDonors) and not self.layout.binned
+
+    @property
     def weights(self) -> Floats:
         """The share of the donors at each grid value."""
         if self.means.weights is None:

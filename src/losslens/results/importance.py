@@ -26,7 +26,7 @@ from losslens.results.selection import all_but, positions
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.constant import BestConstant, best_constant, skill
 from losslens.tables.sample import Sample, cell_changes
-from losslens.text import how_computed, in_digits, rounding_error
+from losslens.text import Sentence, how_computed, in_digits, rounding_error
 from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices, Limits
 from losslens.uncertainty import cautions, standard_errors
@@ -321,10 +321,16 @@ class FeatureImportance(FeatureResult, OneNumber):
         """The curves as a data frame: value, weight, importance."""
         return self._frame(curve_columns(self, {"importance": self.pi}))
 
+    @property
+    def _message(self) -> Sentence:
+        from losslens.results.sentences import most_at
+
+        return most_at(self)
+
     @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, curves: bool = True, scale: AxisScale = "linear", limits: Limits = "pi",
-        colors: Colors | None = None, labels: FeatureLabels | None = None,
+        colors: Colors | None = None, labels: FeatureLabels | None = None, title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw where in a feature's range its importance comes from: the PI curve over the ICI curves of single rows.
 

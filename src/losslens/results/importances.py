@@ -26,7 +26,7 @@ from losslens.results.sufficient import Sufficient
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, named, or_else, why_not
 from losslens.results.together import Together
 from losslens.tables.sample import Sample
-from losslens.text import claim, how_computed, in_digits, listed, share_in_words, size_in_words
+from losslens.text import Sentence, claim, how_computed, in_digits, listed, share_in_words, size_in_words
 from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
@@ -525,6 +525,14 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
     def _cautions_of(self, names: Sequence[str]) -> list[str]:
         return [self.features[name].caution for name in names]
 
+    @property
+    def _message(self) -> Sentence:
+        from losslens.results.ranking import Ranking, what_matters
+
+        none: list[Sentence] = []
+        made = or_else(lambda: what_matters(Ranking.of(self, subject="the model")), none)
+        return made[0] if made else Sentence("")
+
     def _table(self) -> ResultTable:
         order = self._ranked
         block_of = {member: name for name, members in self.blocks.items() for member in members}
@@ -551,7 +559,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
     def plot(
         self, ax: Axes | None = None, *, ratio: bool = False, blocks: Together | None = None, top: int | None = None,
         sort: Sort = "importance", scale: AxisScale = "linear", colors: Colors | None = None,
-        labels: FeatureLabels | None = None,
+        labels: FeatureLabels | None = None, title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw the importances, the largest on top.
 

@@ -15,7 +15,7 @@ from losslens.results.base import Result
 from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.checks import is_one_of
 from losslens.tables.features import pair_name, position_of
-from losslens.text import how_computed, rounding_error
+from losslens.text import Sentence, how_computed, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Sort
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Adjustment, Estimated, Estimates, adjusted
@@ -156,6 +156,12 @@ class Interactions(Result, Estimated):
         data = names | {self._column: [self.index[pair] for pair in pairs], "p": p}
         return self._frame(data if adjust is None else data | {"p_adjusted": adjusted(p, adjust)})
 
+    @property
+    def _message(self) -> Sentence:
+        from losslens.results.sentences import pairs_in_order, works_together
+
+        return works_together(pairs_in_order(self) if self._is_split else None)
+
     def _table(self) -> ResultTable:
         lead, pairs = self._leading, self._pairs
         first, second = np.array(pairs, np.intp).reshape(-1, 2).T
@@ -247,7 +253,7 @@ class Interactions(Result, Estimated):
     @draws("map")
     def plot(
         self, part: Part | None = None, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        colors: Colors | None = None, labels: FeatureLabels | None = None,
+        colors: Colors | None = None, labels: FeatureLabels | None = None, title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw the interaction of each pair of features as a heat map; the features that interact most come first.
 
@@ -276,6 +282,7 @@ class Interactions(Result, Estimated):
     def plot_ranking(
         self, top: int | None = 10, part: Part | None = None, ax: Axes | None = None, *, sort: Sort = "importance",
         scale: AxisScale = "linear", colors: Colors | None = None, labels: FeatureLabels | None = None,
+        title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw the leading pairs, each a dot with its 95% interval; filled where the interval excludes 0.
 

@@ -14,7 +14,7 @@ from losslens.plots.look import Look, draws
 from losslens.results.base import Result
 from losslens.results.table import IMPORTANCE, ResultTable
 from losslens.tables.row_labels import Labels, label_text, row_names
-from losslens.text import claim
+from losslens.text import Sentence, claim
 from losslens.typing import Axes, AxisScale, Colors, Floats, Indices
 
 FENCE = 7.0  # distance of the fence from the median, in distances of the lower quartile: 4.7 normal standard deviations
@@ -92,6 +92,12 @@ class Observations(Result):
         rows = np.flatnonzero((self.weight > 0) & (self.importance < self.fence))
         return rows[np.argsort(self.importance[rows], kind="stable")]
 
+    @property
+    def _message(self) -> Sentence:
+        from losslens.results.sentences import helped_rows
+
+        return helped_rows(self)
+
     def _table(self) -> ResultTable:
         order = np.argsort(self.importance, kind="stable")
         flagged = np.zeros(len(order), bool)
@@ -120,7 +126,10 @@ class Observations(Result):
         return 0
 
     @draws("rows")
-    def plot(self, ax: Axes | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None) -> Axes:
+    def plot(
+        self, ax: Axes | None = None, *, scale: AxisScale = "linear", colors: Colors | None = None,
+        title: str | None = None,
+    ) -> Axes:  # fmt: skip
         """Draw each row's importance (decrease in loss by all features) over its loss; suspicious rows are numbered.
 
         Parameters

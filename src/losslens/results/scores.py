@@ -17,7 +17,7 @@ from losslens.results.importances import Importances
 from losslens.results.one_number import OneNumber, number_of
 from losslens.results.selection import positions
 from losslens.results.table import ResultTable, facts, grid_size, or_else
-from losslens.text import how_computed, in_digits, measured, rounding_error
+from losslens.text import Sentence, how_computed, in_digits, measured, rounding_error
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Floats, Indices
 from losslens.uncertainty.standard_errors import Influence, interval
 
@@ -307,6 +307,14 @@ class Scores(Importances):
         first = self._first
         base = "not defined for these rows" if first.undefined else f"{in_digits(first.base)} with nothing replaced"
         return f"{first.change}; {base}"
+
+    @property
+    def _message(self) -> Sentence:
+        from losslens.results.ranking import Ranking, what_matters
+
+        none: list[Sentence] = []
+        made = or_else(lambda: what_matters(Ranking.of(self, subject="the model")), none)
+        return made[0] if made else Sentence("")
 
     def _table(self) -> ResultTable:
         table = super()._table()

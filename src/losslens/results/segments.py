@@ -14,7 +14,7 @@ from losslens.results.base import Result, Stored
 from losslens.results.selection import positions
 from losslens.results.table import ResultTable
 from losslens.tables.row_labels import Labels
-from losslens.text import in_digits, share_in_words
+from losslens.text import Sentence, in_digits, share_in_words
 from losslens.typing import Axes, AxisScale, Colors, Mask
 from losslens.uncertainty.inference import Estimated, Estimates
 
@@ -151,6 +151,15 @@ class WeakSegments(Result, Estimated):
         error, other = in_digits(one.error), in_digits(one.other, one.error)
         return f"The {self.title} is {error} {rule}, and {other} elsewhere. {one.judgement}"
 
+    @property
+    def _message(self) -> Sentence:
+        from losslens.results.plain_error import PlainError
+        from losslens.results.sentences import error_is_larger, no_weak_segment
+
+        if not self.segments:
+            return no_weak_segment(self)
+        return error_is_larger(self.segments[0], PlainError("loss", self.title, self.error))
+
     def _table(self) -> ResultTable:
         ends = ("", "_low", "_high")
         contrasts = [name + end for name in ("difference", "ratio") for end in ends]
@@ -176,7 +185,7 @@ class WeakSegments(Result, Estimated):
     @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, scale: AxisScale = "linear",
-        colors: Colors | None = None,
+        colors: Colors | None = None, title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw the error of all rows and of each segment, with 95% intervals.
 

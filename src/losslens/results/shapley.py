@@ -30,6 +30,7 @@ from losslens.tables.constant import best_constant, skill
 from losslens.tables.features import position_of
 from losslens.tables.sample import Sample, Totals
 from losslens.text import (
+    Sentence,
     claim,
     how_computed,
     in_digits,
@@ -702,6 +703,12 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         order = self._order.tolist()
         return cautions.noted([self.features[j] for j in order], [self.caution[j] for j in order])
 
+    @property
+    def _message(self) -> Sentence:
+        from losslens.results.sentences import largest_shares
+
+        return largest_shares(self)
+
     def _table(self) -> ResultTable:
         none, total = np.full(len(self.features), np.nan), self._total
         error = or_else(lambda: self.std_error, none)
@@ -733,7 +740,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
     @draws("rows")
     def plot_waterfall(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        colors: Colors | None = None, labels: FeatureLabels | None = None,
+        colors: Colors | None = None, labels: FeatureLabels | None = None, title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw the steps from the error with all values from other rows to that with their own, the largest first.
 

@@ -1,4 +1,4 @@
-// Mean losses in the reader's unit, as page/plain_error.py defines it: roots of squared errors, the typical probability of
+// Mean losses in the reader's unit, as results/plain_error.py defines it: roots of squared errors, the typical probability of
 // the true class, a share of wrong answers, a multiple of the model's error. What adds up (shares, differences) is no such
 // mean, and stays as it is. The losses themselves are in data-value, titles and CSV files.
 

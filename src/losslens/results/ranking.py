@@ -12,18 +12,25 @@ from typing import Self
 
 import numpy as np
 
-from losslens.page.baseline import Baseline
-from losslens.page.labels import cut
-from losslens.page.plain_error import LEVEL, PlainError, PlainScore, is_sure, plain
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importances import Importances
+from losslens.results.plain_error import LEVEL, PlainError, PlainScore, is_sure, plain
 from losslens.results.scores import Scores
 from losslens.results.table import or_else
-from losslens.text import Sentence, claim, listed
+from losslens.text import Sentence, claim, cut, listed
 from losslens.uncertainty.inference import Estimates, adjusted
 
 TESTED = "one-sided tests at 5%, Holm"
 OTHERS = 3  # features or models that a sentence names beside the first
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The simplest alternative, and whether the model is better on these rows, and surely on new ones."""
+
+    words: str  # "always predicting the average"
+    here: bool
+    surely: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +46,13 @@ class Ranking:
     far: Mapping[str, str] = field(default_factory=dict)  # large shares of shuffled rows unlike real ones
     baseline: Baseline | None = None  # the simplest alternative to the model
     joint: str = ""  # a sentence on features that go together
+    subject: str = "it"  # what sentences call the model
 
     @classmethod
     def of(
-        cls, model: Importances | Scores, far: Extrapolations | None = None, baseline: Baseline | None = None
-    ) -> Self:
+        cls, model: Importances | Scores, far: Extrapolations | None = None, baseline: Baseline | None = None,
+        subject: str = "it",
+    ) -> Self:  # fmt: skip
         """The ranking of a result."""
         found = {} if far is None else far
         large = {name: one.percent for name, one in found.items() if one.remark}
@@ -51,7 +60,7 @@ class Ranking:
         return cls(
             tuple(one.name for one in model._ranked), {one.name: one.pfi for one in model._ranked}, plain(model),
             or_else(model.estimates, None), frozenset(unused),
-            frozenset(name for name in unused if not model[name].exact), large, baseline,
+            frozenset(name for name in unused if not model[name].exact), large, baseline, subject=subject,
         )  # fmt: skip
 
     @cached_property
@@ -152,8 +161,9 @@ def leads_surely(ranking: Ranking) -> str:
     """Where the simultaneous 95% interval of a feature's rank among all of several features is 1 to 1."""
     if not ranking.first_for_sure:
         return ""
-    name = cut(ranking.names[0])
-    return f"It depends most on {name}: {ranking.shuffled()}, and no other feature matters as much (95% confidence)."
+    it, name = ranking.subject, cut(ranking.names[0])
+    text = f"{it[0].upper()}{it[1:]} depends most on {name}: {ranking.shuffled()}"
+    return f"{text}, and no other feature matters as much (95% confidence)."
 
 
 @claim(level=LEVEL)
@@ -172,7 +182,7 @@ def no_single_feature(ranking: Ranking) -> str:
 def leads_here(ranking: Ranking) -> str:
     """Otherwise: the first on these rows, whether it surely matters, and which others used may matter more."""
     name = ranking.names[0]
-    text = f"On these rows it depends most on {cut(name)}: {ranking.shuffled()}"
+    text = f"On these rows {ranking.subject} depends most on {cut(name)}: {ranking.shuffled()}"
     if not ranking.all_tested:
         return f"{text}; how surely is not known."
     may = [cut(other) for other in ranking.may_be_first if other != name]

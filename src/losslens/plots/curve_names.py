@@ -1,0 +1,157 @@
+"""Names of curves at their ends, in their colours: there is no legend to look up, and the caption names the rest."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator
+
+from losslens.plots import canvas
+from losslens.plots.canvas import BAND, LETTER, SINGLE, font_size, text_width
+from losslens.typing import Floats
+
+MOST = 0.34  # share of the width that names may take
+SHORTEST, LONGEST = 11, 26  # letters of a line of a name
+LONG = 4  # lines of a name that are too many
+LINE = 1.25  # height of a line, in font sizes
+NARROWEST = 150.0  # points that are left to the curves
+BESIDE = 7.0  # points from a curve to its name
+DARKER = 0.8  # of a curve's colour, so that its name can be read
+NAME = "name of a curve"  # gid of artists, to find them again
+
+
+def room_for_names(ax: Axes) -> float:
+    """The share of the width that the names of curves take at the right; 0 where they don't fit, or none has one."""
+    named = _named(ax)
+    width, height = canvas.size_left(ax)
+    size, texts = font_size("small"), [_folded(str(line.get_label()), width) for line in named]
+    lines = [text.count("\n") + 1 for text in texts]
+    if not named or max(lines) > LONG or sum(lines) * LINE * size > 0.9 * height:
+        return 0.0
+    share = (max(text_width(text, size) for text in texts) + 2 * BESIDE) / width
+    return share if share <= MOST + 0.1 and (1 - share) * width > NARROWEST else 0.0
+
+
+def _named(ax: Axes) -> list[Line2D]:
+    """The curves with a name; none where points have names, too: a legend shows their shapes."""
+    handles, _ = ax.get_legend_handles_labels()
+    strong = [one for one in handles if not (isinstance(one, Line2D) and one.get_gid() == SINGLE and _is_dots(one))]
+    lines = [one for one in strong if isinstance(one, Line2D)]
+    others = [one for one in strong if not isinstance(one, (Line2D, PolyCollection, LineCollection))]
+    plain = all(one.get_gid() == SINGLE or _is_strip(ax, one) for one in others)
+    return lines if plain and not any(map(_is_dots, lines)) else []
+
+
+def _is_dots(line: Line2D) -> bool:
+    return str(line.get_linestyle()) == "None"
+
+
+def _is_strip(ax: Axes, one: Any) -> bool:
+    return isinstance(one, Artist) and one.get_transform() == ax.get_xaxis_transform()
+
+
+def _folded(name: str, width: float) -> str:
+    letters = int(np.clip(MOST * width / (LETTER * font_size("small")), SHORTEST, LONGEST))
+    return textwrap.fill(name.strip().replace("(n = ", "(n\xa0=\xa0").replace("≤ ", "≤\xa0"), letters)
+
+
+def name_ends(ax: Axes, share: float) -> list[str]:
+    """Write the names right of the curves, on an axis that is longer by this share; what the caption says of others.
+
+    A curve that leaves the axis before has its name where it does.
+    """
+    _lengthen(ax, share)
+    (width, height), size = canvas.size_left(ax), font_size("small")
+    at_end: list[tuple[float, float, Line2D, str]] = []
+    for line in _named(ax):
+        text = _folded(str(line.get_label()), width)
+        (x, y), inside = _last_visible(ax, line)
+        if inside:
+            at_end.append((y, x, line, text))
+        elif np.isfinite(x):
+            beside = {"ha": "left" if x < (1 - share) / 2 else "right", "va": "top" if y > 0.5 else "bottom"}
+            offset = (4 if beside["ha"] == "left" else -4, -2 if y > 0.5 else 2)
+            _write(ax, text, (x, y), offset, line, textcoords="offset points", **beside)
+    at_end.sort(key=lambda one: one[0])
+    tall = [(text.count("\n") + 1) * LINE * size / height for *_, text in at_end]
+    for (y, x, line, text), place in zip(at_end, _spread(np.array([y for y, *_ in at_end]), tall), strict=True):
+        moved: dict[str, Any] = {}
+        if abs(place - y) > 0.6 * size / height:
+            moved = {
+                "arrowprops": {"arrowstyle": "-", "color": _ink(line), "linewidth": 0.5, "shrinkA": 1, "shrinkB": 2}
+            }
+        start = 1 - share + BESIDE / width
+        _write(ax, text, (x, y), (start, place), line, textcoords=ax.transAxes, va="center", ha="left", **moved)
+    return _others(ax)
+
+
+def _lengthen(ax: Axes, share: float) -> None:
+    """A longer x axis, without ticks behind the names; lines across the axes end where the names begin."""
+    low, high = ax.get_xlim()
+    locator, bounds = ax.xaxis.get_major_locator(), (low, high)
+    if not isinstance(locator, FixedLocator):
+        ticks = [tick for tick in np.asarray(locator(), float).tolist() if low <= tick <= high]
+        ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.set_xlim(low, low + (high - low) / (1 - share))
+    ax.spines["bottom"].set_bounds(*bounds)
+    for line in ax.lines:
+        if line.get_transform() == ax.get_yaxis_transform() and len(line.get_xdata()) == 2:  # type: ignore[arg-type]
+            line.set_xdata((0, 1 - share))
+
+
+def _last_visible(ax: Axes, line: Line2D) -> tuple[tuple[float, float], bool]:
+    """In shares of the axes: the end of a curve, or where it leaves them before that; NaN if it is outside."""
+    points = line.get_transform().transform(np.column_stack(line.get_data()).astype(float))
+    x, y = ax.transAxes.inverted().transform(points[np.isfinite(points).all(axis=1)]).T.reshape(2, -1)
+    seen = np.flatnonzero((y >= 0) & (y <= 1))
+    if not len(seen):
+        return (np.nan, np.nan), False
+    k = int(seen[-1])
+    if k == len(y) - 1:
+        return (float(x[k]), float(y[k])), True
+    edge = 1.0 if y[k + 1] > 1 else 0.0
+    part = (edge - y[k]) / (y[k + 1] - y[k])
+    return (float(x[k] + part * (x[k + 1] - x[k])), edge), False
+
+
+def _spread(places: Floats, tall: list[float]) -> Floats:
+    """Middles of texts of these heights, in ascending order, as near their places as they can be without overlap."""
+    at = places.copy()
+    for k in range(len(at)):
+        least = tall[k] / 2 if k == 0 else at[k - 1] + (tall[k - 1] + tall[k]) / 2
+        at[k] = max(at[k], least)
+    for k in reversed(range(len(at))):
+        most = 1 - tall[k] / 2 if k == len(at) - 1 else at[k + 1] - (tall[k] + tall[k + 1]) / 2
+        at[k] = min(at[k], most)
+    return at
+
+
+def _write(ax: Axes, text: str, place: tuple[float, float], at: Any, line: Line2D, **style: Any) -> None:
+    ax.annotate(
+        text, place, at, xycoords=ax.transAxes, fontsize="small", color=_ink(line), zorder=6, linespacing=LINE - 0.15,
+        annotation_clip=False, parse_math=False, gid=NAME, **style,
+    )  # fmt: skip
+
+
+def _ink(line: Line2D) -> str:
+    return to_hex(tuple((DARKER * np.array(to_rgb(line.get_color()))).tolist()))
+
+
+def _others(ax: Axes) -> list[str]:
+    """The caption's names of bands, pale rows and the distribution."""
+    notes = []
+    for one, name in zip(*ax.get_legend_handles_labels(), strict=True):
+        if _is_strip(ax, one):
+            notes.append(f"below: {name}")
+        elif one.get_gid() in (SINGLE, BAND) and not (isinstance(one, Line2D) and not _is_dots(one)):
+            kinds = ((PolyCollection, "shaded"), (LineCollection, "bars" if one.get_gid() == BAND else "grey"))
+            look = next((word for kind, word in kinds if isinstance(one, kind)), "dots")
+            notes.append(f"{look}: {name}")
+    return notes
