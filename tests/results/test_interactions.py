@@ -80,10 +80,10 @@ def test_notes_of_notebooks_are_about_columns_that_are_there():
     for found in (made(), with_parts(), with_parts().interaction):
         page = found._repr_html_()
         assert ("±: standard error" in page) == ("± 0." in page)
-        assert ("p: it is 0" in page) == ("<th>p</th>" in page)
+        assert ("p: test of 0" in page) == ("<th>p</th>" in page)
     plain = Interactions(NAMES, INDEX, "Shapley interaction index", "squared error", "pandas")._repr_html_()
     assert "±" not in plain
-    assert "p: it" not in plain
+    assert "p: test" not in plain
     assert "even if the model only adds them" in plain
 
 

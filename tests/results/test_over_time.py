@@ -112,7 +112,7 @@ def test_there_are_as_many_stretches_as_rows_or_groups_allow():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: IMP.over(DAYS, 4, "30D"), ValueError, "bins, .* and width, .* exclude each other"),
+        (lambda: IMP.over(DAYS, 4, "30D"), ValueError, "pass either bins, .* or width, .* not both"),
         (lambda: IMP.over(DAYS, 1), ValueError, "bins is a whole number from 2 on; got 1"),
         (lambda: IMP.over(DAYS, 2.5), ValueError, "bins is a whole number"),
         (lambda: IMP.over(DAYS, width=30), ValueError, "width is a duration above 0"),

@@ -315,7 +315,7 @@ def test_text_and_notebook_show_what_is_sure():
     listed = [line for line in lines[1:] if "n = " in line]
     assert len(listed) == sum(len(found._shown(name)) for name in found._sentences)
     assert not any("x3: all rows" in line for line in lines)
-    assert any("no region of" in line and "is sure" in line for line in lines)
+    assert any("no region of" in line and "surely differs" in line for line in lines)
     assert len(found._table().lines()) == len(listed)
     assert len(found.to_frame()) == len(found.regions) > len(listed)
 

@@ -256,7 +256,7 @@ def test_what_has_no_blocks_says_so(rng):
     with pytest.raises(ValueError, match="of some rows"):
         imp.given(np.arange(50)).together(opposed, X, X[:, 0])
     drawn = ll.feature_importance(opposed, X, X[:, 0], loss="squared_error", donors=ll.Within(), progress=False)
-    with pytest.raises(ValueError, match="drawn given the other columns"):
+    with pytest.raises(ValueError, match="drawn given other columns"):
         drawn.together(opposed, X, X[:, 0], blocks={"b": ["x0", "x1"]})
 
 
