@@ -77,3 +77,14 @@ def test_styles_and_scripts_are_read(check, site, name, text):
 def test_a_folder_without_pages_is_no_site(check, tmp_path):
     assert list(check.problems(tmp_path)) == [f"no page in {tmp_path}"]
     assert check.main(tmp_path) == 1
+
+
+def test_code_behind_the_pages_is_run_by_one():
+    """As a hidden cell: `exec` raises what the checks of a page raise, and stops the build."""
+    docs = ROOT / "docs"
+    pages = [path.read_text("utf-8") for path in (*docs.glob("*.md"), *docs.glob("tutorials/*.md"))]
+    behind = [path.name for path in (docs / "behind").glob("*.py")]
+    for name in behind:
+        run = [page for page in pages if f'behind/{name}").read()' in page]
+        assert len(run) == 1 or name == "shell.py"  # which its first cell reads, before it changes the folder
+    assert len(behind) >= 10
