@@ -227,7 +227,8 @@ PAGES += [*DOCS, PACKAGE / "page" / "README.md"]
 
 
 MODULES = [path.relative_to(ROOT).as_posix() for folder in (PACKAGE, ROOT / "tests") for path in folder.rglob("*.py")]
-MODULES += [path.relative_to(ROOT).as_posix() for path in (ROOT / "benchmarks").glob("*.py")]
+OTHERS = (*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "docs" / "behind").glob("*.py"))
+MODULES += [path.relative_to(ROOT).as_posix() for path in OTHERS]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
