@@ -118,6 +118,18 @@ class BlackBox:
             self.repeats.compare_unchanged(rows[block], store.answer().base[block], some)
         return store.answer()
 
+    @property
+    def jobs(self) -> int:
+        """Batches that are predicted at the same time."""
+        workers: Any = choose_workers(self.n_jobs)
+        return int(getattr(workers, "n_jobs", getattr(workers, "threads", 1)))
+
+    def predictions(self, asks: Sequence[Ask], batches: Sequence[list[Cut]], tick: Tick) -> NDArray[Any]:
+        """Predictions of batches of all rows, one batch after the other, each a task of the workers."""
+        runs = ((np.arange(self.table.n), [batch]) for batch in batches)
+        answers = choose_workers(self.n_jobs).map(_predict_run, (self, asks), runs, tick)
+        return np.concatenate([predictions for run in answers for _, predictions in run])
+
     def count(self, rows: Indices, ask: Ask) -> int:
         """The predictions that `fill` makes of these rows in the cells of an ask."""
         blocks = np.array_split(rows, ceil(len(rows) / self.batch_rows))

@@ -60,10 +60,14 @@ class Budget:
             )
 
     def kept_rows(self, widths: Sequence[int], n: int) -> int:
-        """Rows whose cells are kept: they fit into half of the memory that is left, at least a sixteenth of all."""
+        """Rows whose cells are kept."""
         widths = (*widths, *self.other_widths)
-        free = max((self.memory - besides_cells(n, len(widths) * self.losses)) // 2, self.memory // 16)
-        return int(min(n, free // (self.cell_bytes * sum(widths))))
+        return int(min(n, self.cells(len(widths), n) // sum(widths)))
+
+    def cells(self, features: int, n: int) -> int:
+        """Cells that are kept: they fit into half of the memory that is left, at least a sixteenth of all."""
+        free = max((self.memory - besides_cells(n, features * self.losses)) // 2, self.memory // 16)
+        return free // self.cell_bytes
 
     def rows_at_a_time(self, questions: Sequence[Question]) -> int:
         """Rows that a streamed pass processes at a time: a small part of the memory, as the loss makes copies."""

@@ -34,6 +34,7 @@ from losslens.losses import (
 )
 from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, Responder, as_model, has_survival_curves, one_output
+from losslens.passes.allowance import Limits
 from losslens.passes.memory import Budget
 from losslens.tables import checks, loading
 from losslens.tables.column_scores import CodedRows
@@ -70,11 +71,17 @@ class Options:
     n_jobs: int | None = None
     memory: Any = "1 GiB"  # bytes, once checked
     progress: bool | None = None
+    limits: Limits | None = None  # of the predictions of the model, or of the time
 
     def __post_init__(self) -> None:
         checks.check_workers(self.n_jobs, self.progress)
         object.__setattr__(self, "random_state", checks.entropy(self.random_state))
         object.__setattr__(self, "memory", checks.memory_bytes(self.memory))
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """As arguments of a verb that makes a call of its own, without limits."""
+        return {name: value for name, value in vars(self).items() if name != "limits"}
 
 
 def picked(kind: type[Kind], arguments: Mapping[str, Any]) -> Kind:
@@ -121,6 +128,18 @@ class Task:
     def every(self) -> NDArray[np.intp]:
         """All rows, as one array that all results share."""
         return all_rows(self.n)
+
+    def of_rows(self, rows: Indices) -> Task:
+        """The task of some of the rows, by the model."""
+        table, engine = self.table.at(rows), self.engine
+        sample = replace(self.sample, prediction=np.empty(self.n)).at(rows)
+        subjects = Subjects(table)
+        return replace(
+            self, table=table, sample=replace(sample, prediction=np.empty(0)), exact=None, outputs=(),
+            subjects=tuple(subjects.subject(one.feature) for one in self.subjects),
+            engine=BlackBox(table, engine.respond, engine.batch_rows, engine.n_jobs, engine.repeats),
+            real_rows=Deferred(_real_rows, table, sample.weight),
+        )  # fmt: skip
 
     @cached_property
     def games(self) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from losslens.donors.conditional import common_condition
 from losslens.losses import Loss, OutputsLoss, same_outputs
 from losslens.losses import resolve as resolve_loss
 from losslens.plots.look import Look, draws
+from losslens.results.afforded import Afforded
 from losslens.results.base import WITH_MODEL, ResultMapping, WithLocal
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import CURVES_ONLY, FeatureImportance
@@ -58,6 +59,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
 
     by_output: dict[str | float, Importances] = field(default_factory=dict)  # of a loss of several outputs
     remarks: tuple[str, ...] = ()  #: what is said of the rows, such as that they are a sample
+    afforded: Afforded | None = None  #: rows, donors and seconds that a budget afforded; None without a budget
 
     _internal = ("by_output",)
 
@@ -275,6 +277,41 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         return result
 
     @brief
+    def more(
+        self, model: Any, X: Any, y: Any, budget: str | int | None = None, *,
+        precision: Literal["ranks"] | None = None, n_jobs: int | None = None, memory: str | int = "1 GiB",
+        progress: bool | None = None,
+    ) -> Importances:  # fmt: skip
+        """The result with more donors: a call with a budget goes on where it stopped, also after `save` and `load`.
+
+        The rows stay those that were drawn at first; where they are few, a new call with a larger budget has more.
+
+        Parameters
+        ----------
+        model, X, y
+            Those of this result, which holds none of them; that they are the same is checked on some rows.
+        budget
+            A further time, such as ``"10 min"``, or number of predictions.
+        precision
+            ``"ranks"`` ends it once the leading five ranks are settled, as in `feature_importance`.
+        n_jobs, memory, progress
+            As in `feature_importance`.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(500, 3))
+        >>> f = lambda X: X[:, 0] * X[:, 1]
+        >>> first = ll.feature_importance(f, X, f(X), loss="squared_error", budget=6_000, random_state=0)
+        >>> second = first.more(f, X, f(X), 4_000)
+        >>> bool(second["x0"].std_error < first["x0"].std_error)
+        True
+        """
+        running = {"n_jobs": n_jobs, "memory": memory, "progress": progress}
+        result: Importances = WITH_MODEL["more"](self, model, X, y, budget, precision, running)
+        return result
+
+    @brief
     def sufficient(
         self, model: Any, X: Any, y: Any, keep: float = 0.98, *, blocks: bool = False, random_state: Any = None,
         n_jobs: int | None = None, memory: str | int = "1 GiB", progress: bool | None = None,
@@ -488,6 +525,8 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
             notes.append(f"to save memory, curves of single rows are kept for {len(first.rows):,} of {len(first.at):,}")
         if len(self.by_output) > 1:
             notes.append(f"importances for each of the {len(self.by_output)} outputs: .outputs")
+        if self.afforded is not None:
+            notes += filter(None, [self.afforded.sentence, self.afforded.order])
         return [*notes, *self.remarks, *filter(None, [self._no_error(), self._clipped_cells()])]
 
     @claim(level=0)

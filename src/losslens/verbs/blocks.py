@@ -140,11 +140,12 @@ def check_result(imp: Importances) -> None:
 
 
 def same_task(
-    imp: Importances, model: Any, X: Any, y: Any, features: Mapping[str, Any], options: Options, sampler: Any = None
-) -> Task:
+    imp: Importances, model: Any, X: Any, y: Any, features: Mapping[str, Any], options: Options, sampler: Any = None,
+    compared: int = COMPARED,
+) -> Task:  # fmt: skip
     """The task of further features with the rows, weights and groups of a result, and its donors or a sampler.
 
-    After a check that the model and the rows are those of the result.
+    After a check, on so many rows, that the model and the rows are those of the result.
     """
     first = imp._first
     given = in_own_words({"model": model, "X": X, "y": y}, "model")
@@ -167,7 +168,7 @@ def same_task(
         raise ValueError(f"X lacks the column {unknown[0]!r}, which the result explains: pass the same table")
     named = {name: [label[column] for column in columns] for name, columns in features.items()}
     task = prepare(wrapped, X, y, replace(options, features=named), loss=imp.loss, response=imp.loss.reads)
-    some = np.unique(np.linspace(0, task.n - 1, COMPARED).astype(np.intp))
+    some = np.unique(np.linspace(0, task.n - 1, compared).astype(np.intp))
     predicted, before = task.engine.respond(Batch(task.table).fill(some, [])), first.sample.prediction
     if predicted.shape != before[some].shape or differ(before[some], predicted, before):
         raise ValueError("the model's predictions differ from those of the result: pass the same model and rows")

@@ -16,17 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subjects
 from losslens.losses import Loss, OutputsLoss, is_scorer, names_of
 from losslens.models import Model, as_model
+from losslens.passes.allowance import Limits, limits_of
 from losslens.passes.outputs import tasks_by_response
 from losslens.passes.parts import call
 from losslens.passes.scored import by_scores, mean_score
 from losslens.passes.task import Options, Task, class_of, default_loss, effect_of, opened, picked, prepare
-from losslens.passes.ways import effect_designs, evaluate, evaluate_until_precise, first_designs
+from losslens.passes.ways import ByFeature, effect_designs, evaluate, evaluate_until_precise, first_designs
+from losslens.results.afforded import Afforded
 from losslens.results.effects import Effects, of_class
 from losslens.results.importances import Importances
 from losslens.tables.leakage import training_rows, warn_of_target
@@ -50,6 +52,8 @@ def feature_importance(
     loss: str | Loss | Callable[..., Any] | None = None,
     features: Any = None,
     donors: str | Design = "auto",
+    budget: str | int | None = None,
+    precision: Literal["ranks"] | None = None,
     sample_weight: Any = None,
     groups: Any = None,
     random_state: Any = None,
@@ -69,6 +73,8 @@ def feature_importance(
     loss: Any = None,
     features: Any = None,
     donors: str | Design = "auto",
+    budget: str | int | None = None,
+    precision: Literal["ranks"] | None = None,
     sample_weight: Any = None,
     groups: Any = None,
     random_state: Any = None,
@@ -115,6 +121,16 @@ def feature_importance(
         feature, otherwise systematic shifts, as many as the sampling error requires; Latin shifts of three and more
         columns of trees together, unless all pairs are as fast; ``"all"``; a design; or a sampler that draws values
         given the other columns: `Within`, `Residual`, or a function.
+    budget
+        For models that take long: a time, such as ``"10 min"``, or a number of predictions. Calls of the model are
+        timed; rows are drawn at random, all of them if there is time, and get donors where these reduce the error most,
+        so that features which are surely unimportant get few. What is done when the time ends, at Ctrl-C, or when the
+        model fails four times in a row is the result, which says what was afforded (`afforded`); `Importances.more`
+        goes on. It ends early if more donors would hardly help. A number of predictions gives the same result on every
+        machine. Where an exact engine reads the model nothing is sampled, and the budget does not matter.
+    precision
+        ``"ranks"`` ends the call once the leading five ranks are settled, each at 95%; this counts that one looks again
+        and again.
     sample_weight
         Weights of the rows, as observations and as donors.
     groups
@@ -129,7 +145,7 @@ def feature_importance(
     >>> imp["x1"].pfi
     0.0
     """
-    options = picked(Options, locals())
+    options = replace(picked(Options, locals()), limits=limits_of(budget, precision))
     warn_of_target(X, y)
     if isinstance(loss, (list, tuple)):
         return importances_by_loss(model, X, y, names_of(loss), options)
@@ -152,6 +168,8 @@ def importances_by_loss(
     """
     model = as_model(model)
     scorers = {name: loss for name, loss in losses.items() if is_scorer(loss)}
+    if scorers and options.limits is not None:
+        raise ValueError(f"budget and precision are for losses, and {next(iter(scorers))!r} is a score: leave them out")
     means = {name: mean for name, scorer in scorers.items() if (mean := mean_score(model, scorer, y)) is not None}
     of_rows = {name: default_loss(model, loss, y) for name, loss in losses.items() if name not in scorers}
     of_rows |= {name: loss for name, (loss, _) in means.items()}
@@ -168,7 +186,12 @@ def _by_losses_of_rows(
     X, y, options, files = opened(model, X, y, options)
     if files is None:
         tasks = tasks_by_response(model, X, y, losses, options, subjects)
-        return {name: one for names, task in tasks for name, one in zip(names, importances_of(task), strict=True)}
+        if len(tasks) > 1 and options.limits is not None:
+            raise ValueError("budget is for losses that share predictions: make one call for each of these losses")
+        lists = ((names, importances_of(task, options.limits)) for names, task in tasks)
+        return {name: one for names, several in lists for name, one in zip(names, several, strict=True)}
+    if options.limits is not None:
+        raise ValueError("budget is for rows in memory, and these are read in parts: pass some of them as a table")
     results = call.importances(model, files, losses, options)
     if others := {name: loss for name, loss in losses.items() if name not in results}:
         X, y, options, remarks = call.some_rows(files, options)
@@ -177,14 +200,25 @@ def _by_losses_of_rows(
     return results
 
 
-def importances_of(task: Task) -> list[Importances]:
+def importances_of(task: Task, limits: Limits | None = None) -> list[Importances]:
     """The features of a checked call, by each of its losses; those of several outputs also by each of these."""
+    if limits is not None:
+        from losslens.passes.spending import spend  # most calls have no limits
+
+        return as_importances(task, *spend(task, limits))
     donors = first_designs(task)
-    by_feature, n_predictions = evaluate_until_precise(task, donors)
+    return as_importances(task, *evaluate_until_precise(task, donors))
+
+
+def as_importances(
+    task: Task, by_feature: ByFeature, n_predictions: int, afforded: Afforded | None = None
+) -> list[Importances]:
+    """Results of features as those of each loss, and of each output."""
     every_loss = with_parts(task.losses)  # each followed by those of its outputs
-    by_loss = iter(
-        [Importances({name: one[k] for name, one in by_feature.items()}, n_predictions) for k in range(len(every_loss))]
-    )
+    by_loss = iter([
+        Importances({name: one[k] for name, one in by_feature.items()}, n_predictions, afforded=afforded)
+        for k in range(len(every_loss))
+    ])  # fmt: skip
     outputs = [loss.outputs if isinstance(loss, OutputsLoss) else () for loss in task.losses]
     return [replace(next(by_loss), by_output=dict(zip(names, by_loss, strict=False))) for names in outputs]
 

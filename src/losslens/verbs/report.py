@@ -408,7 +408,7 @@ def _pairs(model: Any, data: ExplainedRows, first: Importances, most: int) -> tu
         allowed = max(first.n_predictions, PAIR_PREDICTIONS)
         return None, f"Pairs of features were not computed: they take more than {allowed:,} predictions."
     count, donors = len(options.features), options.donors
-    compute = partial(pair_interactions, model, data.X, data.y, loss=data.loss, **vars(options))
+    compute = partial(pair_interactions, model, data.X, data.y, loss=data.loss, **options.arguments)
     interactions: Interactions | None = or_else(compute, None)
     design = "exact over all pairs of rows" if donors == "auto" else f"sampled with {donors}"
     subject = f"The {count} most important features" if count < len(first) else f"The {count} features"
