@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class Means(Frozen):
         """Whether there are weights, without computing them."""
         return self.__dict__["weights"] is not None
 
-    @property
+    @cached_property
     def pfi(self) -> float:
         """The mean over all cells."""
         if self.total is not None:

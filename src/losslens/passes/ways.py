@@ -235,6 +235,8 @@ def evaluate_until_precise(task: Task, designs: Sequence[FeatureDesign]) -> tupl
             by_feature[name] += importances[0].n_predictions
             if (more := _more_donors(task, subject, importances)) is not None:
                 again.append((subject, more))
+            elif importances[0].design.common and by_feature[name] == importances[0].n_predictions:
+                results[name] = importances
             else:  # new results, without the influences that were computed for the decision
                 results[name] = [replace(one, n_predictions=by_feature[name]) for one in importances]
         designs = again

@@ -170,7 +170,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         results = {name: feature.extrapolation for name, feature in self.features.items()}
         return Extrapolations({name: one for name, one in results.items() if one is not None}, self._first.backend)
 
-    @property
+    @cached_property
     def blocks(self) -> dict[str, tuple[str, ...]]:
         """Features that go together in X, by the name of the block: an average rank correlation of 0.7 or more.
 
