@@ -594,7 +594,7 @@ def _gap(case: cases.TwoGroups, seed: int, **how: Any) -> Any:
     X, y, first, cluster = case.draw(np.random.default_rng([seed, case.n]))
     model = replace(LINEAR, b=case.b).estimator
     groups = None if case.cluster == 1 else cluster
-    shares = ll.shapley_importance(model, X, y, rows=True, groups=groups, **(HOW | how))
+    shares = ll.shapley_importance(model, X, y, method="rows", groups=groups, **(HOW | how))
     gap = shares.gap(first)
     assert bool(gap.remarks) == ("memory" in how)  # whether single pairs were kept
     return gap

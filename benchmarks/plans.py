@@ -260,7 +260,7 @@ def table(folder: Path) -> list[Call]:
         shares("function, n = 5,000, p = 20", function, 5_000, 20, **squared),
         shares("function, n = 500, p = 100", function, 500, 100, **squared),
         shares("function, precision, n = 1,000, p = 13", function, 1_000, 13, precision=0.02, **squared),
-        shares("function, averaged predictions, n = 200, p = 10", function, 200, 10, aggregate="prediction", **squared),
+        shares("function, averaged predictions, n = 200, p = 10", function, 200, 10, method=ll.Sage(), **squared),
         shares("function, the paper's, n = 200, p = 6", function, 200, 6, method=ll.Paper(20, 10),
                **squared),
         shares("function, residuals, n = 200, p = 5", function, 200, 5, donors=ll.Residual(), **squared),

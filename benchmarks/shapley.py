@@ -110,7 +110,7 @@ def exact_seconds(quick: bool) -> Iterator[Line]:
             yield Line(f"exact SFIMP and its error, boosting 100 x 31, p = {p}, n = {n:,}", "", took, bar, unit="s")
     for (n, p), bar in WITH_ROWS.items():
         if not quick or p <= 10:
-            took = _second_call(boosted("squared_error", n, p), rows=True)
+            took = _second_call(boosted("squared_error", n, p), method="rows")
             yield Line(f"the same with rows and donors, p = {p}, n = {n:,}", "", took, bar, unit="s")
     for n, bar in FOREST.items():
         if not quick:
@@ -136,11 +136,13 @@ def exact_ratio(quick: bool, some: int = 100_000) -> Iterator[Line]:
     """All coalitions of all pairs against predicting them: a batch at the same moment, and extrapolated."""
     for loss in ("squared_error", "log_loss"):
         case = boosted(loss, 200, 13)
-        case.exact(rows=True)
+        case.exact(method="rows")
         n, p = case.X.shape
         many, function = np.tile(case.X, (some // n, 1)), case.function
         scale = 2**p * n * n / some
-        found = interleaved(partial(case.exact, rows=True, n_jobs=1), partial(function, many), 1 if quick else 3, scale)
+        found = interleaved(
+            partial(case.exact, method="rows", n_jobs=1), partial(function, many), 1 if quick else 3, scale
+        )
         against = "2^p n^2 rows through predict"
         note = f"{found.note} ({some:,} rows, x {scale:,.0f}: extrapolated)"
         yield Line(f"exact SFIMP, {named(case)}, n = {n}", against, found.ratio, 500, note, "x", at_least=True)

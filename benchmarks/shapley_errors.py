@@ -97,10 +97,10 @@ def _against_sage(case: Case, seeds: int, sweeps: tuple[int, ...]) -> Iterator[L
         yield Line(f"SAGE, {named(case)}", "sage-importance", bar=HALF, missing=NOT_INSTALLED)
         return
     n, p = case.X.shape
-    truth = case.exact(aggregate="prediction").sfimp
+    truth = case.exact(method=ll.Sage()).sfimp
     for count in sweeps:
         budget = n + count * n * n * (p - 1)
-        asked = {"method": "walk", "aggregate": "prediction", "budget": budget}
+        asked = {"method": ll.Sage("walk"), "budget": budget}
         ours = [case.share(random_state=seed, **asked) for seed in range(seeds)]
         error = relative([one.sfimp for one in ours], truth)
         for name in SAGE:

@@ -103,7 +103,7 @@ def asked(readme, tmp_path_factory):
     }
     names |= {"groups": X["workingday"], "rows": (X["workingday"] == 1).to_numpy(), "times": np.arange(300)}
     names |= {"G": names["rows"], "A": names["rows"], "B": ~names["rows"]}
-    names |= {"imp": ll.feature_importance(model, X, y), "shares": ll.shapley_importance(model, X, y, rows=True)}
+    names |= {"imp": ll.feature_importance(model, X, y), "shares": ll.shapley_importance(model, X, y, method="rows")}
     names |= {"one": names["imp"]["hr"], "refits": ll.feature_importance_cv(learner, X, y)}
     with chdir(tmp_path_factory.mktemp("asked")):
         names["imp"].save("bikeshare.losslens")

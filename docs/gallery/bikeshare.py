@@ -98,7 +98,7 @@ def explain():
 
 @cache
 def share_out():
-    return ll.shapley_importance(*fit(), rows=True, random_state=0)  # interactions need more than a covariance
+    return ll.shapley_importance(*fit(), method="rows", random_state=0)  # interactions need more than a covariance
 
 
 @cache

@@ -6,7 +6,7 @@ from losslens import datasets, losses
 from losslens.donors.designs import All, Derangements, Grid, Latin, Permutations, Systematic
 from losslens.donors.samplers import Residual, Within
 from losslens.results.storage import load
-from losslens.shapley.stopping import Absolute, Paper
+from losslens.shapley.stopping import Absolute, Paper, Sage
 from losslens.verbs.blocks import feature_groups
 from losslens.verbs.compare import compare
 from losslens.verbs.conditional import conditional_predictive_impact
@@ -34,6 +34,7 @@ __all__ = [
     "Paper",
     "Permutations",
     "Residual",
+    "Sage",
     "Systematic",
     "Within",
     "compare",

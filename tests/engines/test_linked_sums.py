@@ -137,7 +137,7 @@ def test_sums_of_several_classes_are_asked_for(name):
         assert (found.engine, set(found.declined.values())) == ("blackbox", {SEVERAL_CLASSES})
     assert ll.feature_effect(model, X, target=THREE[0]).engine == "blackbox" or name == "ridge"
     if name in ("logistic", "discriminant", "Gaussian"):
-        shares = ll.shapley_importance(model, X, THREE, loss="log_loss", rows=False)
+        shares = ll.shapley_importance(model, X, THREE, loss="log_loss", method="totals")
         assert (shares.engine, shares.method, shares.exact) == ("link", "covariance", True)
 
 

@@ -82,8 +82,8 @@ def every_kind():
                 run = call(ll.feature_importance, situation, loss=OBJECTS.get(judge, judge), donors=DESIGNS[donors])
                 add(f"feature_importance/{of}/{judge}/{situation}/{donors}", here, run)
             for situation in ("plain", next(turns(["weights", "groups"], of))):
-                judge, rows = next(loss), True if situation == "weights" else "auto"
-                run = call(ll.shapley_importance, situation, loss=OBJECTS.get(judge, judge), rows=rows)
+                judge, method = next(loss), "rows" if situation == "weights" else "auto"
+                run = call(ll.shapley_importance, situation, loss=OBJECTS.get(judge, judge), method=method)
                 add(f"shapley_importance/{of}/{judge}/{situation}", here, run)
             if target == "values" or (kind != "function" and "log_loss" in losses(kind, target)):
                 add(f"feature_effect/{of}", here, effect(target))
@@ -129,14 +129,14 @@ WAYS = {  # model, size, options
     "walks of many columns": ("function", MANY, {}),
     "walks of trees": ("boosting", MANY, {"loss": "absolute_error"}),
     "walks of a line": ("line", MANY, {"loss": "absolute_error"}),
-    "walks of averages": ("function", {"columns": 12}, {"aggregate": "prediction", "method": "walk"}),
-    "averages": ("function", {}, {"aggregate": "prediction"}),
-    "averages on a grid": ("function", {}, {"aggregate": "prediction", "donors": ll.Grid(8)}),
-    "averages of leaves": ("boosting", {}, {"aggregate": "prediction"}),
-    "averages of classes": ("forest of classes", {}, {"aggregate": "prediction"}),
-    "averages of trees in a link": ("boosted odds", {}, {"aggregate": "prediction"}),
-    "averages of sums": ("line", {}, {"aggregate": "prediction"}),
-    "averages of odds": ("odds", {}, {"aggregate": "prediction"}),
+    "walks of averages": ("function", {"columns": 12}, {"method": ll.Sage("walk")}),
+    "averages": ("function", {}, {"method": ll.Sage()}),
+    "averages on a grid": ("function", {}, {"method": ll.Sage(), "donors": ll.Grid(8)}),
+    "averages of leaves": ("boosting", {}, {"method": ll.Sage()}),
+    "averages of classes": ("forest of classes", {}, {"method": ll.Sage()}),
+    "averages of trees in a link": ("boosted odds", {}, {"method": ll.Sage()}),
+    "averages of sums": ("line", {}, {"method": ll.Sage()}),
+    "averages of odds": ("odds", {}, {"method": ll.Sage()}),
     "the paper's": ("function", {}, {"method": ll.Paper(m_feat=8, m_obs=4)}),
     "closed form": ("line", MANY, {}),
     "tree pairs": ("boosting", {"rows": 150}, {"loss": "absolute_error"}),
@@ -144,14 +144,14 @@ WAYS = {  # model, size, options
     "walks of some columns of a forest": ("forest", {"columns": 13, "rows": 1500}, {"features": SOME}),
     "walks of some columns of a tree": ("tree", {"columns": 13, "rows": 1500}, {"features": SOME}),
     "coalitions of some columns": ("machine", {}, {"features": ["x0", "x1", "x2"], "method": "exact"}),
-    "covariance of trees": ("boosting", MANY, {"rows": False}),
+    "covariance of trees": ("boosting", MANY, {"method": "totals"}),
     "covariance of odds": ("odds", MANY, {}),
     "covariance of boosted odds": ("boosted odds", MANY, {}),
     "coalitions of a machine": ("machine", {"columns": 10}, {}),
-    "covariance and walks of trees": ("boosting", MANY, {"rows": True}),
-    "covariance and walks of odds": ("odds", MANY, {"rows": True}),
-    "covariance and walks of boosted odds": ("boosted odds", MANY, {"rows": True}),
-    "walks of a machine": ("machine", {"columns": 14}, {"rows": True}),
+    "covariance and walks of trees": ("boosting", MANY, {"method": "rows"}),
+    "covariance and walks of odds": ("odds", MANY, {"method": "rows"}),
+    "covariance and walks of boosted odds": ("boosted odds", MANY, {"method": "rows"}),
+    "walks of a machine": ("machine", {"columns": 14}, {"method": "rows"}),
     "players of several columns": ("boosting", {}, {"features": {"a": ["x0", "x3"], "b": ["x1"], "c": ["x2", "x4"]}}),
     "columns that nobody plays": ("forest", {}, {"features": ["x0", "x1"]}),
     "draws within leaves": ("function", {"rows": 30}, {"donors": ll.Within(), "features": ["x0", "x1", "x2"]}),
@@ -266,7 +266,7 @@ def derived():
         for what, change in OF_IMPORTANCES.items():
             add(f"importances/{what}/{model}", partial(made, model, N), then(change, ll.feature_importance))
         for what, change in OF_SHARES.items():
-            add(f"shares/{what}/{model}", partial(made, model, N), then(change, ll.shapley_importance, rows=True))
+            add(f"shares/{what}/{model}", partial(made, model, N), then(change, ll.shapley_importance, method="rows"))
     here = partial(made, "forest", N)
     add("importances/leaves", here, then(leaves, ll.feature_importance, donors=ll.Within()))
     add("interactions/parts", here, then(parts, ll.pair_interactions))

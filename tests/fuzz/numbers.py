@@ -204,12 +204,11 @@ class Checks(World):
         averaged = not apart and rng.random() < 0.25
         if averaged and reads == "labels":
             averaged = False
-        n, w = self.n, np.ones(self.n) if weight is None else weight
+        n, w, method = self.n, np.ones(self.n) if weight is None else weight, pick(rng, ["auto", "exact"])
         found = ll.shapley_importance(
             self.model, self.table, self.y, loss=asked, donors=ll.Derangements() if apart else "all",
             sample_weight=weight, random_state=0,
-            aggregate="prediction" if averaged else "loss", method=pick(rng, ["auto", "exact"]), progress=False,
-            n_jobs=1,
+            method=ll.Sage(method) if averaged else method, progress=False, n_jobs=1,
         )  # fmt: skip
         more = ("weights, " if weight is not None else "") + ("Derangements" if apart else "all")
         said = f"Shapley {loss}, {more}, {found.method}"

@@ -302,7 +302,7 @@ def draw_local(data, design, part):
 def draw_shapley(data, design, part):
     yield _restricted(shares(data), part).plot()
     if part == "subset":
-        yield shares(data, aggregate="prediction").plot()
+        yield shares(data, method=ll.Sage()).plot()
 
 
 def _restricted(result, part):

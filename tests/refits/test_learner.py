@@ -140,10 +140,10 @@ def test_shapley_folds_are_shares_of_all_coalitions(weight):
 
 
 def test_shapley_options_reach_every_fold():
-    found = share(SVR(), method="walk", budget=2000, aggregate="prediction")
+    found = share(SVR(), method=ll.Sage("walk"), budget=2000)
     assert {fold.aggregate for fold in found.folds} == {"prediction"}
     assert not any(fold.exact for fold in found.folds)
-    again = share(SVR(), method="walk", budget=2000, aggregate="prediction")
+    again = share(SVR(), method=ll.Sage("walk"), budget=2000)
     np.testing.assert_array_equal(again.per_fold, found.per_fold)
 
 

@@ -32,7 +32,7 @@ def importances(**options: Any) -> Importances:
 
 
 def shares(**options: Any) -> ShapleyImportance:
-    return ll.shapley_importance(model, X, Y, loss="squared_error", rows=True, progress=False, **options)
+    return ll.shapley_importance(model, X, Y, loss="squared_error", method="rows", progress=False, **options)
 
 
 KINDS = {

@@ -33,7 +33,7 @@ def model(X):
 
 
 def share(model=model, loss="squared_error", **options):
-    return ll.shapley_importance(model, X, Y, loss=loss, **({"random_state": 0, "rows": True} | options))
+    return ll.shapley_importance(model, X, Y, loss=loss, **({"random_state": 0, "method": "rows"} | options))
 
 
 KINDS = {
@@ -44,7 +44,7 @@ KINDS = {
     "drawn": lambda **more: share(donors=ll.Latin(8), **more),
     "walks": lambda **more: share(method="walk", **more),
     "some columns": lambda **more: share(features=["x0", "x1"], **more),
-    "SAGE": lambda **more: share(aggregate="prediction", **more),
+    "SAGE": lambda **more: share(method=ll.Sage(), **more),
     "within leaves": lambda **more: share(donors=ll.Within(), **more),
 }
 
@@ -166,7 +166,7 @@ def test_without_pairs_the_donors_are_taken_as_they_are():
 def test_rows_by_label_of_some_rows_and_of_a_classifier():
     frame = pd.DataFrame(X, columns=["a", "b", "c"], index=[f"row {i}" for i in range(N)])
     classifier = LogisticRegression().fit(frame, Y > 1)
-    shares = ll.shapley_importance(classifier, frame, Y > 1, rows=True)
+    shares = ll.shapley_importance(classifier, frame, Y > 1, method="rows")
     by_mask, by_label = shares.gap(frame["c"] > 0), shares.gap(frame.index[FIRST].tolist())
     np.testing.assert_array_equal(by_mask.parts, by_label.parts)
     some = shares.given(frame["a"] > -1)
@@ -236,8 +236,8 @@ def test_bad_input(call, kind, words):
 
 
 def test_what_has_no_shares_of_rows_says_how_to_get_them():
-    with pytest.raises(ValueError, match="rows=True"):
-        ll.shapley_importance(TREES, X, Y, rows=False).gap(FIRST)
+    with pytest.raises(ValueError, match="method='rows'"):
+        ll.shapley_importance(TREES, X, Y, method="totals").gap(FIRST)
     with pytest.raises(ValueError, match="single rows"):
         ll.shapley_importance(LINEAR, X, Y, loss=get_scorer("r2")).gap(FIRST)
     weight = np.where(FIRST, 0.0, 1.0)

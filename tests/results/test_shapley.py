@@ -46,8 +46,8 @@ RESULTS = {
     "drawn": lambda **more: share(donors=ll.Latin(8), **more),
     "walks": lambda **more: share(method="walk", **more),
     "walks of some": lambda **more: share(method="walk", features=["x0", "x1"], **more),
-    "SAGE": lambda **more: share(aggregate="prediction", **more),
-    "SAGE, walks": lambda **more: share(aggregate="prediction", method="walk", **more),
+    "SAGE": lambda **more: share(method=ll.Sage(), **more),
+    "SAGE, walks": lambda **more: share(method=ll.Sage("walk"), **more),
 }
 EXACT = ("exact", "closed form", "trees", "apart", "SAGE")
 
@@ -244,7 +244,7 @@ def test_what_a_result_says_of_itself():
     assert text.startswith(f"ShapleyImportance: decrease in squared error by each feature; {ends}")
     assert "exact over all pairs of rows (all coalitions); the model predicted" in text
     assert all(name in text for name in found.features)
-    assert "SAGE: predictions averaged over donors before the loss" in repr(share(aggregate="prediction"))
+    assert "SAGE: predictions averaged over donors before the loss" in repr(share(method=ll.Sage()))
     assert "Shapley interaction index" in repr(found.interactions)
     assert "'x0': 30 values, means over rows" in repr(found.curve("x0"))
 
@@ -306,8 +306,8 @@ def test_loaded_results_go_on_working(tmp_path):
 
 
 def test_totals_are_saved_with_the_reason_why_rows_are_missing(tmp_path):
-    loaded = again(share(FOREST, rows=False), tmp_path)
-    with pytest.raises(ValueError, match="without shares of single rows; use rows=True"):
+    loaded = again(share(FOREST, method="totals"), tmp_path)
+    with pytest.raises(ValueError, match="without shares of single rows; use method='rows'"):
         _ = loaded.local
 
 

@@ -48,8 +48,8 @@ METHODS = {
     "walks": {"method": "walk", "budget": 5000},
     "walks, apart": {"method": "walk", "donors": ll.Derangements(), "budget": 5000},
     "walks, drawn": {"method": "walk", "donors": ll.Permutations(5)},
-    "SAGE": {"aggregate": "prediction"},
-    "SAGE, walks": {"aggregate": "prediction", "method": "walk"},
+    "SAGE": {"method": ll.Sage()},
+    "SAGE, walks": {"method": ll.Sage("walk")},
     "scorer": {"loss": get_scorer("neg_mean_squared_error")},
     "scorer, orders": {"loss": get_scorer("neg_mean_squared_error"), "method": "walk"},
 }
@@ -190,17 +190,16 @@ def test_the_papers_second_simulation(options):
         ({"donors": ll.Systematic(4)}, r"Systematic\(4\) orders donors by one feature's values.* use Latin\(m\)"),
         ({"donors": ll.Grid(4, at="quantiles")}, "orders donors by one feature's values"),
         ({"donors": ll.Grid(values=[0.0, 1.0])}, "holds the values of one feature, but a Shapley game"),
-        ({"method": "exhaustive"}, r"'auto', 'exact', 'walk' or Paper\(m_feat, m_obs\); got 'exhaustive'"),
-        ({"aggregate": "rows"}, r"aggregate is 'loss' \(SFIMP\) or 'prediction' \(SAGE\); got 'rows'"),
+        ({"method": "exhaustive"}, r"'auto', .* 'walk', Paper\(m_feat, m_obs\) or Sage\(\); got 'exhaustive'"),
         ({"method": "walk", "budget": 50}, "budget=50 is too small: one sweep of walks takes up to 72 predictions"),
         ({"budget": 0}, "budget is a whole number of predictions"),
         ({"method": ll.Paper(), "budget": 100}, "leave out precision and budget"),
-        ({"method": ll.Paper(), "aggregate": "prediction"}, "the paper's algorithm averages losses"),
-        ({"method": "exact", "precision": 0.1}, "has no Monte-Carlo error"),
+        ({"method": ll.Sage("exact"), "precision": 0.1}, "have no Monte-Carlo error"),
+        ({"method": "exact", "precision": 0.1}, "have no Monte-Carlo error"),
         ({"precision": 1.5}, r"between 0 and 1, or Absolute\(value\)"),
         ({"method": "walk", "donors": ll.Latin(4), "budget": 500}, "fixes the number of sweeps"),
-        ({"aggregate": "prediction", "donors": ll.Derangements()}, "need donors that all rows share"),
-        ({"aggregate": "prediction", "donors": ll.Latin(3), "method": "walk"}, "donors that all rows share"),
+        ({"method": ll.Sage(), "donors": ll.Derangements()}, "need donors that all rows share"),
+        ({"method": ll.Sage("walk"), "donors": ll.Latin(3)}, "donors that all rows share"),
         ({"y": None}, "y, the true values, is missing"),
         ({"loss": None}, "loss must be named"),
         ({"features": ["x9"]}, "unknown feature 'x9'"),
@@ -242,7 +241,7 @@ def test_labels_have_no_mean():
 
     asked = DecisionTreeClassifier().fit(X, Y > 0)
     with pytest.raises(ValueError, match="reads labels, which have no mean"):
-        share(asked, y=Y > 0, loss="zero_one", aggregate="prediction")
+        share(asked, y=Y > 0, loss="zero_one", method=ll.Sage())
 
 
 def test_unknown_columns_of_a_frame_are_suggested():

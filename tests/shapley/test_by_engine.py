@@ -37,9 +37,9 @@ def test_sage_is_that_of_all_coalitions(name, loss, features):
     table, y = X.fillna(0.0) if name in ("line", "tree") else X, CLASSES if name == "classes" else Y
     model.fit(table, y)
     ask = model.predict_proba if y is CLASSES else model.predict
-    options = {"aggregate": "prediction", "features": features, "loss": loss, "sample_weight": WEIGHT}
-    found = ll.shapley_importance(model, table, y, **options)
-    expected = ll.shapley_importance(ask, table, y, donors="all", method="exact", **options)
+    options = {"features": features, "loss": loss, "sample_weight": WEIGHT}
+    found = ll.shapley_importance(model, table, y, method=ll.Sage(), **options)
+    expected = ll.shapley_importance(ask, table, y, donors="all", method=ll.Sage("exact"), **options)
     assert (found.exact, found.engine == "blackbox", expected.engine) == (True, False, "blackbox")
     for of in ("sfimp", "local", "error_none", "gains", "std_error"):
         np.testing.assert_allclose(getattr(found, of), getattr(expected, of), rtol=1e-9, atol=1e-12, err_msg=of)
@@ -49,7 +49,7 @@ def test_sage_is_that_of_all_coalitions(name, loss, features):
 
 def test_unused_columns_have_no_share_to_the_last_bit():
     model = ensemble.RandomForestRegressor(4, random_state=0, max_features=None).fit(X.assign(b=0.0), Y)
-    found = ll.shapley_importance(model, X, Y, aggregate="prediction")
+    found = ll.shapley_importance(model, X, Y, method=ll.Sage())
     assert found.engine == "trees"
     np.testing.assert_array_equal(found.local[:, 1], 0.0)
 
@@ -92,7 +92,7 @@ def test_orders_of_mean_predictions_are_right_on_average(name, players, monkeypa
     named = None if players is None else {f"g{k}": columns for k, columns in enumerate(players)}
     found = [
         ll.shapley_importance(
-            native, table, y, loss=loss, features=named, aggregate="prediction", sample_weight=weight, random_state=s
+            native, table, y, loss=loss, features=named, method=ll.Sage(), sample_weight=weight, random_state=s
         )
         for s in range(30)
     ]  # fmt: skip

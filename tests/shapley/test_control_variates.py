@@ -235,7 +235,7 @@ def test_rows_without_orders_terms_keep_their_gain(monkeypatch):
     without = control_variates.without_order_terms
     monkeypatch.setattr(mean_walks.control_variates, "without_order_terms", record)
     ll.shapley_importance(
-        lambda X: X[:, 0] + X[:, 2], X, Y, loss="squared_error", aggregate="prediction", method="walk", random_state=0
+        lambda X: X[:, 0] + X[:, 2], X, Y, loss="squared_error", method=ll.Sage("walk"), random_state=0
     )
     before, after = seen[-1]
     np.testing.assert_allclose(after.sum(axis=2), before.sum(axis=2), atol=1e-9)

@@ -143,7 +143,7 @@ def agree(found, expected, weight=None, *, apart=False, slack=1e-9):
 
 
 def share(native, X, y, loss, **options):
-    return ll.shapley_importance(native, X, y, loss=loss, rows=False, **options)
+    return ll.shapley_importance(native, X, y, loss=loss, method="totals", **options)
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
@@ -257,7 +257,7 @@ def test_shares_of_rows_without_donors_of_their_own_group(case, weight):
     native, respond, y, judge = fitted("linear" if case == "a function" else case)
     model, loss = (respond, "absolute_error") if case == "a function" else (native, "squared_error")
     judge = brute.LOSSES[loss]
-    found = ll.shapley_importance(model, X, y, loss=loss, rows=True, sample_weight=weight, groups=BLOCKS)
+    found = ll.shapley_importance(model, X, y, loss=loss, method="rows", sample_weight=weight, groups=BLOCKS)
     w = np.ones(N) if weight is None else weight
     cells = coalitions.shares(respond, X, y, judge).cells
     mass = np.outer(w, w) * (BLOCKS[:, None] != BLOCKS)
@@ -286,7 +286,7 @@ def test_groups_need_a_covariance_or_all_pairs():
     native, _, y, _ = fitted("boosting")
     rows, blocks = np.vstack([X, X]), np.tile(BLOCKS, 2)
     many = {"loss": "absolute_error", "memory": 80_000}  # all pairs of 26 rows take more
-    for options in (many, {"method": "walk"}, {"aggregate": "prediction"}, {"donors": ll.Latin(5)}):
+    for options in (many, {"method": "walk"}, {"method": ll.Sage()}, {"donors": ll.Latin(5)}):
         with pytest.raises(ValueError, match=r"with groups= importances .* or from the shares of all pairs"):
             ll.shapley_importance(native, rows, np.tile(y, 2), **({"loss": "squared_error"} | options), groups=blocks)
 
@@ -308,7 +308,7 @@ def test_rows_come_where_they_are_cheap_or_wanted():
         lambda: found.local, lambda: found.given([0]), lambda: found.by(Z[:, 2]), lambda: found.curve("x0"),
         lambda: found.interactions,
     ):  # fmt: skip
-        with pytest.raises(ValueError, match="rows=True"):
+        with pytest.raises(ValueError, match="method='rows'"):
             ask()
 
 
@@ -319,7 +319,7 @@ def test_rows_by_walks_agree_with_the_covariance(monkeypatch):
     exact = share(native, X, y, "log_loss")
     for donors in ("all", ll.Derangements()):
         exact = share(native, X, y, "log_loss", donors=donors)
-        found = ll.shapley_importance(native, X, y, loss="log_loss", rows=True, donors=donors, random_state=0)
+        found = ll.shapley_importance(native, X, y, loss="log_loss", method="rows", donors=donors, random_state=0)
         assert (found.method, found.exact) == ("covariance", True)
         assert "single rows by" in repr(found)
         for name in ("sfimp", "std_error", "both", "error_none"):
@@ -342,7 +342,7 @@ def test_errors_of_rows_by_walks_are_as_large_as_their_deviations(weight, donors
     rng = np.random.default_rng(2)
     Z = columns(200, 4, rng)
     y = mean(Z) + 0.4 * rng.normal(size=len(Z))
-    native, options = fitted("boosting")[0], {"rows": True, "sample_weight": weight, "donors": donors}
+    native, options = fitted("boosting")[0], {"method": "rows", "sample_weight": weight, "donors": donors}
     truth = ll.shapley_importance(native, Z, y, **options).local
     monkeypatch.setattr(ways, "WAYS", (ways.COVARIANCE, ways.WALKS_FOR_ROWS, ways.WALKS))
     squares = []
@@ -362,7 +362,7 @@ def test_rows_of_more_columns_than_coalitions_allow():
     y = Z[:, 0] + (Z[:, 1] - 1000) * (Z[:, 2] - 1000)
     native = HistGradientBoostingRegressor(max_iter=8, min_samples_leaf=4).fit(Z, y)
     options = {"loss": "squared_error", "random_state": 0}
-    found, alone = (ll.shapley_importance(native, Z, y, rows=rows, **options) for rows in (True, False))
+    found, alone = (ll.shapley_importance(native, Z, y, method=method, **options) for method in ("rows", "totals"))
     np.testing.assert_allclose(found.sfimp, alone.sfimp, rtol=1e-12)
     np.testing.assert_allclose(found.std_error, alone.std_error, rtol=1e-9)
     f = native.predict(Z)
@@ -370,14 +370,15 @@ def test_rows_of_more_columns_than_coalitions_allow():
     np.testing.assert_allclose(found.local.sum(axis=1), gain, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.local[:, alone.sfimp == 0], 0.0, atol=1e-12)
     assert np.isfinite(found.local_error).all()
-    assert "single rows by walks" in ll.plan(ll.shapley_importance, native, Z, y, rows=True, **options).way
+    assert "single rows by walks" in ll.plan(ll.shapley_importance, native, Z, y, method="rows", **options).way
 
 
 def test_what_a_covariance_does_not_cover():
     """Columns of no player, other losses, averaged predictions."""
     native, _, y, _ = fitted("boosting")
-    for options in ({"features": ["x0", "x1"]}, {"loss": "absolute_error"}, {"aggregate": "prediction"}):
-        assert ll.shapley_importance(native, X, y, rows=False, random_state=0, **options).method != "covariance"
+    for options in ({"features": ["x0", "x1"]}, {"loss": "absolute_error"}, {"method": ll.Sage()}):
+        asked = {"method": "totals", "random_state": 0} | options
+        assert ll.shapley_importance(native, X, y, **asked).method != "covariance"
 
 
 def test_log_losses_at_the_clipping_bound_are_left_to_coalitions():
@@ -397,15 +398,10 @@ def test_log_losses_at_the_clipping_bound_are_left_to_coalitions():
     assert share(native, Z, y, "log_loss").method == "all coalitions"
 
 
-def test_rows_is_checked():
+def test_a_scorer_has_no_rows():
     native, _, y, _ = fitted("linear")
-    for rows in ("yes", None, 1):
-        with pytest.raises(ValueError, match="rows is 'auto', True"):
-            ll.shapley_importance(native, X, y, rows=rows)
-    with pytest.raises(ValueError, match="has no shares of single rows"):
-        ll.shapley_importance(native, X, y, method=ll.Paper(), rows=True)
     with pytest.raises(ValueError, match="judges all rows at once"):
-        ll.shapley_importance(native, X, y, loss=get_scorer("r2"), rows=True)
+        ll.shapley_importance(native, X, y, loss=get_scorer("r2"), method="rows")
 
 
 def test_a_file_brings_back_both_roles(tmp_path):

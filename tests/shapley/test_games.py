@@ -259,10 +259,10 @@ def test_complements_share_their_predictions(case, weight, together, monkeypatch
         np.testing.assert_array_equal(one.by_row, other.by_row)
 
 
-@pytest.mark.parametrize("aggregate", ["loss", "prediction"])
-def test_all_coalitions_take_half_of_the_predictions(aggregate):
+@pytest.mark.parametrize("method", ["exact", ll.Sage("exact")], ids=str)
+def test_all_coalitions_take_half_of_the_predictions(method):
     """Distinct values in every column; columns that nobody plays stay the row's, so that nothing can be swapped."""
-    n, asked = 90, {"loss": "absolute_error", "method": "exact", "aggregate": aggregate}
+    n, asked = 90, {"loss": "absolute_error", "method": method}
     Z = np.random.default_rng(1).normal(size=(n, 4))
 
     def shares(**options):
@@ -288,8 +288,8 @@ def test_all_coalitions_take_half_of_the_predictions(aggregate):
         {"method": "walk", "features": ["x0", "x2"]},
         {"method": "walk", "budget": 300},
         {"method": ll.Paper(3, 2)},
-        {"aggregate": "prediction"},
-        {"aggregate": "prediction", "method": "walk"},
+        {"method": ll.Sage()},
+        {"method": ll.Sage("walk")},
     ],
     ids=str,
 )

@@ -42,7 +42,7 @@ def test_walks_of_several_outputs_keep_the_total(outputs):
     assert found.method == "walks"
 
 
-@pytest.mark.parametrize("options", [{}, {"rows": False}, {"aggregate": "prediction"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"method": "totals"}, {"method": ll.Sage()}], ids=str)
 @pytest.mark.parametrize(
     ("model", "engine"),
     [
@@ -59,7 +59,7 @@ def test_exact_engines_take_one_output_after_another(model, engine, options, tmp
     assert (found.engine, found.declined, found.exact) == (engine, "", True)
     for name in ("sfimp", "std_error", "error_none", "error_all"):
         np.testing.assert_allclose(getattr(found, name), getattr(asked, name), rtol=1e-9, atol=1e-12, err_msg=name)
-    if options.get("rows") is not False:
+    if options.get("method") != "totals":
         np.testing.assert_allclose(found.local, asked.local, rtol=1e-9, atol=1e-12)
     found.save(tmp_path / "shares.ll")
     assert repr(ll.load(tmp_path / "shares.ll")) == repr(found)

@@ -47,7 +47,7 @@ CASES = {
 
 def sage(case="function", **options):
     native, _, y, loss = CASES[case]
-    asked = {"loss": loss, "aggregate": "prediction", "random_state": 0}
+    asked = {"loss": loss, "method": ll.Sage(), "random_state": 0}
     return ll.shapley_importance(native, X, y, **(asked | options))
 
 
@@ -91,7 +91,7 @@ def test_sage_values_of_groups_and_of_some_columns(case):
 @pytest.mark.parametrize("case", ["function", "function, absolute", "classes", "three classes"])
 def test_walks_to_sage_values(case, weight):
     """Every row's ends are known, so that rows sum exactly; orders alone are drawn."""
-    found, expected = sage(case, method="walk", sample_weight=weight), truth(case, weight=weight)
+    found, expected = sage(case, method=ll.Sage("walk"), sample_weight=weight), truth(case, weight=weight)
     assert not found.exact
     np.testing.assert_allclose(found.local.sum(axis=1), expected.gains, atol=1e-9)
     np.testing.assert_allclose(found.observations, expected.gains, atol=1e-9)
@@ -102,7 +102,7 @@ def test_walks_to_sage_values(case, weight):
 @pytest.mark.parametrize("options", [{}, {"features": ["x0", "x1"]}], ids=["all", "some"])
 def test_walks_to_sage_values_are_right_on_average(options):
     players = None if not options else [[0], [1]]
-    found = [sage(method="walk", budget=8000, random_state=seed, **options) for seed in range(40)]
+    found = [sage(method=ll.Sage("walk"), budget=8000, random_state=seed, **options) for seed in range(40)]
     shares = np.array([one.sfimp for one in found])
     spread = shares.std(axis=0, ddof=1)
     assert (np.abs(shares.mean(axis=0) - truth(players=players).sfimp) <= 4 * spread / np.sqrt(40) + 1e-9).all()
@@ -115,10 +115,10 @@ def test_walks_to_sage_values_are_right_on_average(options):
 
 def test_averaging_first_takes_the_variance_off_a_squared_loss():
     """(y - f_k)^2 averages to (y - mean f)^2 + var f: what SFIMP's error without features has on top of SAGE's."""
-    loss, prediction = (sage(aggregate=aggregate) for aggregate in ("loss", "prediction"))
+    loss, prediction = (sage(method=method) for method in ("auto", ll.Sage()))
     assert loss.error_none - prediction.error_none == pytest.approx(np.var(signal(X)))
     assert loss.error_all == prediction.error_all
-    some = [sage(aggregate=aggregate, features=["x0", "x2"]) for aggregate in ("loss", "prediction")]
+    some = [sage(method=method, features=["x0", "x2"]) for method in ("auto", ll.Sage())]
     said = coalitions.pair_predictions(signal, X, [[0, 2]])[0]
     assert some[0].error_none - some[1].error_none == pytest.approx(said.var(axis=1).mean())
 
@@ -130,7 +130,7 @@ def test_a_grid_of_donors_is_a_background():
         for one in coalitions.pair_predictions(signal, X, [[0], [1], [2], [3]])
     ]
     np.testing.assert_allclose(found.table, table, atol=1e-9)
-    walked = sage(donors=ll.Grid(5), method="walk")
+    walked = sage(donors=ll.Grid(5), method=ll.Sage("walk"))
     assert (np.abs(walked.sfimp - found.sfimp) <= 5 * walked.monte_carlo_error + 1e-9).all()
 
 
@@ -245,7 +245,7 @@ def test_no_row_has_a_score():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"aggregate": "prediction"}, "aggregate='prediction' needs a loss of each row"),
+        ({"method": ll.Sage()}, "needs a loss of each row"),
         ({"method": ll.Paper()}, "the paper's algorithm needs a loss of each row"),
         ({"donors": ll.Grid(4)}, r"a scorer needs a design with one donor of each row per column"),
         ({"features": {"a": [0, 1], "b": [1]}}, "players must not overlap"),

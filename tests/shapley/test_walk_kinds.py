@@ -367,7 +367,7 @@ def test_walks_from_all_donors_say_how_far_off_they_are(weight):
 
     def ask(seed):
         found = ll.shapley_importance(
-            model, X, Y, loss="squared_error", aggregate="prediction", method="walk", budget=N + 6 * N * N * 3,
+            model, X, Y, loss="squared_error", method=ll.Sage("walk"), budget=N + 6 * N * N * 3,
             random_state=seed, sample_weight=weight,
         )  # fmt: skip
         return found.sfimp, found.monte_carlo_error
@@ -443,8 +443,8 @@ def test_walks_to_rows_within_budget_and_memory(monkeypatch):
 def test_walks_from_all_donors_take_512_of_them_unless_all_are_asked_for(donors, many):
     table = np.random.default_rng(0).normal(size=(513, 2))
     found = ll.shapley_importance(
-        lambda X: X[:, 0] + X[:, 1], table, table[:, 0] + 1, loss="squared_error", aggregate="prediction",
-        method="walk", budget=300_000, donors=donors, random_state=0,
+        lambda X: X[:, 0] + X[:, 1], table, table[:, 0] + 1, loss="squared_error", method=ll.Sage("walk"),
+        budget=300_000, donors=donors, random_state=0,
     )  # fmt: skip
     assert f"from {many} donors" in found.design
 

@@ -227,10 +227,10 @@ def test_containers_of_the_same_values_walk_the_same_way():
         np.testing.assert_array_equal(found.local, expected.local)
 
 
-@pytest.mark.parametrize("aggregate", ["loss", "prediction"])
-def test_trees_may_be_walked_too(aggregate):
+@pytest.mark.parametrize("methods", [("exact", "walk"), (ll.Sage("exact"), ll.Sage("walk"))], ids=["SFIMP", "SAGE"])
+def test_trees_may_be_walked_too(methods):
     native = HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=3).fit(X, Y)
-    exact, walked = (walk(native, method=m, aggregate=aggregate) for m in ("exact", "walk"))
+    exact, walked = (walk(native, method=method) for method in methods)
     assert (walked.engine, exact.engine) == ("blackbox", "trees")
     assert (np.abs(walked.sfimp - exact.sfimp) <= 5 * walked.monte_carlo_error + 1e-9).all()
 
@@ -299,19 +299,17 @@ class Impatient:
         return model(X)
 
 
-@pytest.mark.parametrize("aggregate", ["loss", "prediction"])
-def test_walks_stopped_by_hand_are_an_estimate(aggregate):
-    found = walk(Impatient(8), precision=ll.Absolute(0.002), aggregate=aggregate)
+@pytest.mark.parametrize("method", ["walk", ll.Sage("walk")], ids=str)
+def test_walks_stopped_by_hand_are_an_estimate(method):
+    found = walk(Impatient(8), precision=ll.Absolute(0.002), method=method)
     assert not found.complete
     assert "interrupted: a valid estimate with the stated error" in repr(found)
     assert found.sfimp.sum() == pytest.approx(found.error_none - found.error_all, abs=1e-9)
-    expected = truth() if aggregate == "loss" else coalitions.mean_shares(model, X, Y, brute.LOSSES["squared_error"])
+    expected = truth() if method == "walk" else coalitions.mean_shares(model, X, Y, brute.LOSSES["squared_error"])
     assert (np.abs(found.sfimp - expected.sfimp) <= 6 * found.monte_carlo_error).all()
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"method": "exact"}, {"method": ll.Paper()}, {"aggregate": "prediction"}], ids=str
-)
+@pytest.mark.parametrize("options", [{}, {"method": "exact"}, {"method": ll.Paper()}, {"method": ll.Sage()}], ids=str)
 def test_an_interruption_before_there_is_an_answer_is_one(options):
     with pytest.raises(KeyboardInterrupt):
         walk(Impatient(1), **options)

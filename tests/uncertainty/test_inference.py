@@ -205,7 +205,7 @@ def test_what_is_not_known_is_no_finding():
 
     assert np.isnan(standard_errors.p_value(1.0, np.nan, 10))
     assert np.isnan(difference(("a", "b"), 1.0, np.nan, 9, 0.95).p_value)
-    sage = ll.shapley_importance(model, X, Y, loss="squared_error", aggregate="prediction", donors=ll.Grid(10))
+    sage = ll.shapley_importance(model, X, Y, loss="squared_error", method=ll.Sage(), donors=ll.Grid(10))
     assert np.isnan(sage.std_error).all()
     with pytest.raises(ValueError, match="Monte-Carlo error of the shares is unknown"):
         sage.test()

@@ -43,9 +43,8 @@ def shares(method, seed=0, **options):
         options.setdefault("budget", 1900)
     else:
         options.pop("budget", None)
-    return ll.shapley_importance(
-        model, X, y, loss=loss, method=method, rows=True, random_state=seed, progress=False, **options
-    )
+    method = "rows" if method == "exact" else method
+    return ll.shapley_importance(model, X, y, loss=loss, method=method, random_state=seed, progress=False, **options)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -72,10 +71,10 @@ def test_a_feature_that_is_not_used_has_no_error():
 def test_without_sampling_the_error_is_0_and_of_averaged_predictions_it_is_unknown():
     assert not shares("exact").local_error.any()
     averaged = ll.shapley_importance(
-        function, X, Y, loss="squared_error", aggregate="prediction", method="walk", budget=200_000, progress=False
+        function, X, Y, loss="squared_error", method=ll.Sage("walk"), budget=200_000, progress=False
     )
     assert np.isnan(averaged.local_error).all()
-    without_rows = ll.shapley_importance(LinearRegression().fit(X, Y), X, Y, rows=False, progress=False)
+    without_rows = ll.shapley_importance(LinearRegression().fit(X, Y), X, Y, method="totals", progress=False)
     if without_rows.shares is None:
         with pytest.raises(ValueError, match="single rows"):
             _ = without_rows.local_error

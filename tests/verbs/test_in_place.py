@@ -56,7 +56,7 @@ VERBS = {
     "coalitions": lambda m, X, y, **k: ll.shapley_importance(m, X, y, method="exact", **k),
     "walks": lambda m, X, y, **k: ll.shapley_importance(m, X, y, method="walk", budget=2000, **k),
     "paper": lambda m, X, y, **k: ll.shapley_importance(m, X, y, method=ll.Paper(3, 3), **k),
-    "sage": lambda m, X, y, **k: ll.shapley_importance(m, X, y, aggregate="prediction", **k),
+    "sage": lambda m, X, y, **k: ll.shapley_importance(m, X, y, method=ll.Sage(), **k),
     "conditional": lambda m, X, y, **k: ll.conditional_predictive_impact(m, X, y, ll.Residual(), **k),
     "weak_segments": ll.weak_segments,
     "compare": lambda m, X, y, **k: ll.compare({"a": m, "b": m}, X, y, **k),

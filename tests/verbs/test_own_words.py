@@ -122,7 +122,7 @@ RESULTS = {
     "importances": lambda: ll.feature_importance(MODEL, X, Y),
     "one": lambda: ll.feature_importance(MODEL, X, Y)["sex"],
     "effects": lambda: ll.feature_effect(MODEL, X),
-    "shapley": lambda: ll.shapley_importance(MODEL, X, Y, rows=True),
+    "shapley": lambda: ll.shapley_importance(MODEL, X, Y, method="rows"),
     "shapley_effect": lambda: ll.shapley_effect(MODEL, X, np.arange(20, 50)),
     "some rows": lambda: ll.feature_importance(MODEL, X, Y).given(np.arange(20, 50)),
     "sampled": lambda: ll.feature_importance(MODEL, X, Y, donors=ll.Latin(5), random_state=0),

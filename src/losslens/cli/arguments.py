@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens import Paper, losses
+from losslens import Paper, Sage, losses
 from losslens.cli.errors import note, suggestion
 from losslens.cli.model_files import PICKLES, from_python, read_model
 from losslens.cli.options import Arguments, Method
@@ -190,10 +190,8 @@ SET_BY: dict[str, Callable[[Arguments], Any]] = {
     "loss": lambda args: loss_of(args.loss),
     "features": features_of,
     "donors": lambda args: donors_of(args.donors),
-    "method": lambda args: Paper() if args.method is Method.paper else args.method.value,
-    "aggregate": attrgetter("aggregate.value"),
+    "method": lambda args: {Method.paper: Paper(), Method.sage: Sage()}.get(args.method, args.method.value),
     "embed": attrgetter("embed.value"),
-    "rows": lambda args: args.local or "auto",
     "random_state": attrgetter("seed"),
     "n_jobs": attrgetter("jobs"),
     "progress": lambda args: False if args.quiet else None,

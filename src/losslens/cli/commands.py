@@ -100,7 +100,7 @@ def curves(args: Arguments) -> Output:
     return Output([headline, *texts], notes, notes, entries, facts, result)
 
 
-@takes(ll.shapley_importance, *SOURCE, "local", "gap", *TABLE, "save")
+@takes(ll.shapley_importance, *SOURCE, "gap", *TABLE, "save")
 def shapley(args: Arguments) -> Output:
     """Distribute the performance among the features.
 
@@ -110,7 +110,7 @@ def shapley(args: Arguments) -> Output:
     rows = rows_of(args, [model], args.data)
     chosen = None if args.gap is None else rows_with(rows, args.gap)
     options = options_for(ll.shapley_importance, args, sample_weight=rows.weight)
-    shap = ll.shapley_importance(model, rows.X, rows.y, **options | ({} if chosen is None else {"rows": True}))
+    shap = ll.shapley_importance(model, rows.X, rows.y, **options | ({} if chosen is None else {"method": "rows"}))
     texts, notes = [in_full(shap._table())], [*sampled(rows), *shap.notes, *shap.cautions]
     facts = _facts(shap, loss="title", error_all="error_all", error_none="error_none", method="method")
     facts |= {"n_rows": len(rows.y)}
@@ -193,7 +193,7 @@ def _good(args: Arguments, models: dict[str, Any], rows: LoadedRows) -> Output:
     return Output([in_full(table)], notes, [*notes, *table.notes], records(good.to_frame()), facts, good)
 
 
-@takes(ll.shapley_importance, *SOURCE, "local", "verb", *TABLE)
+@takes(ll.shapley_importance, *SOURCE, "verb", *TABLE)
 def plan(args: Arguments) -> Output:
     """What a command would cost, before it runs.
 

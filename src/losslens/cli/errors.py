@@ -22,7 +22,7 @@ UNEXPECTED, WRONG_CALL, CONDITION_HOLDS, INTERRUPTED = 1, 2, 3, 130
 HOME = Path(__file__).parents[1]
 # Arguments in the library's messages, and the options that set them.
 OPTIONS = {"n_jobs": "jobs", "random_state": "seed", "sample_weight": "weight"} | {
-    name: name for name in ("loss", "features", "donors", "memory", "budget", "method", "precision", "aggregate")
+    name: name for name in ("loss", "features", "donors", "memory", "budget", "method", "precision")
 }
 
 

@@ -18,15 +18,11 @@ class Method(StrEnum):
 
     auto = "auto"
     exact = "exact"
+    rows = "rows"
+    totals = "totals"
     walk = "walk"
     paper = "paper"
-
-
-class Aggregate(StrEnum):
-    """What is averaged over donors."""
-
-    loss = "loss"
-    prediction = "prediction"
+    sage = "sage"
 
 
 class Embed(StrEnum):
@@ -119,11 +115,9 @@ class Arguments:
     interactions: int | None = _option(
         ASK, "Pairs among the N most important features; default 6, 0: none.", "N", min=0
     )
-    method: Method = _option(ASK, "How Shapley values are computed; default: auto.", default=Method.auto)
-    aggregate: Aggregate = _option(
-        ASK, "What is averaged over donors; prediction: SAGE values.", default=Aggregate.loss
+    method: Method = _option(
+        ASK, "How Shapley values are computed; rows: those of single rows, too; default: auto.", default=Method.auto
     )
-    local: bool = _flag(ASK, "Shares of single rows, too, however long they take.", "--local")
     gap: str | None = _option(
         ASK, "Also by feature: the error of rows with a value less that of others.", "COLUMN=VALUE"
     )
@@ -163,7 +157,7 @@ SETS |= dict.fromkeys(("config", "quiet", "debug"), "progress")  # of every verb
 SETS |= {
     name: name
     for name in (
-        "loss", "features", "donors", "level", "depth", "method", "aggregate", "precision", "budget", "memory", "embed",
+        "loss", "features", "donors", "level", "depth", "method", "precision", "budget", "memory", "embed",
         "title", "target_name",
     )
 }  # fmt: skip

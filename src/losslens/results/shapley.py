@@ -382,7 +382,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         if self.table is None and self.index is None:
             raise ValueError(
                 "interactions need the error of every coalition, which this result has not: with all rows, pass "
-                "method='exact' and rows=True for few features; or use pair_interactions, PFI_j + PFI_l - PFI_jl"
+                "method='rows' for few features; or use pair_interactions, PFI_j + PFI_l - PFI_jl"
             )
         index = self.index if self.table is None else game_theory.interactions(self.table)
         assert index is not None

@@ -19,9 +19,7 @@ def rank_rows(shapley: ShapleyImportance, importances: Importances | None) -> Ob
     if shapley.loss is None or shapley.sample.loss is None:
         raise ValueError(f"{shapley.title} is a score of all rows together, which single rows do not have; use a loss")
     if shapley.aggregate == "prediction":
-        raise ValueError(
-            "with averaged predictions rows have another gain than with single donors; use aggregate='loss'"
-        )
+        raise ValueError("with averaged predictions rows have another gain than with single donors; leave out Sage()")
     at, sample = shapley.at, shapley.sample
     assert sample.y is not None  # a loss has read it
     importance, loss = shapley.observations, shapley.sample.loss[at]

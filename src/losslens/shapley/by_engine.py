@@ -33,7 +33,7 @@ def engine_cost(
         work = request.engine_work.get(name)
         if work is None or request.p > players:
             return None
-        return Cost(work, operations, (EXACT_FACTOR if request.settings.method == "exact" else 1) * limit)
+        return Cost(work, operations, (EXACT_FACTOR if request.settings.algorithm == "exact" else 1) * limit)
 
     return cost
 

@@ -51,7 +51,7 @@ def coalition_cost(request: Request) -> Cost:
     settings = request.settings
     return cost_by_model(
         request.players, request.n, request.donors_a_row, request.covers_table, settings.budget,
-        wants_exact=settings.method == "exact", mirrors=request.mirrors,
+        wants_exact=settings.algorithm == "exact", mirrors=request.mirrors,
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from losslens.typing import Floats
 
 FEW_LOSSES = 1e7  # distinct targets times predictions, up to which each row's gain is computed, too
 ROUNDING = 1e-13  # of the largest effect: a feature that moves no sum by more has no effect
-ABSENT = "totals and standard errors were computed without shares of single rows; use rows=True"
+ABSENT = "totals and standard errors were computed without shares of single rows; use method='rows'"
 _PAIRS = ("all pairs", "all pairs of different rows")
 UNCLIPPED = "log losses follow from raw scores, so those of mixed rows are not clipped"
 
@@ -62,7 +62,7 @@ def totals(request: Request, setup: GameSetup, progress: ProgressBar) -> Shapley
 
 def row_walk_cost(request: Request) -> Cost | None:
     """That of walks, where rows are wanted and the totals are known."""
-    if request.settings.rows is not True or request.p < 2 or cost(request) is None:
+    if request.settings.method != "rows" or request.p < 2 or cost(request) is None:
         return None
     return as_predicted(walk_predictions)(request)
 

@@ -335,11 +335,11 @@ def shares(model: Model, data: Opened, loss: Loss, settings: ShapleySettings, op
 
 def share_stream(model: Model, data: Opened, loss: Loss, settings: ShapleySettings, options: Options) -> Stream:
     """A checked call of `shapley_importance`: importances that are covariances, over all pairs."""
-    if settings.rows is True:
-        raise ValueError(f"rows=True: {ABSENT}")
+    if settings.method == "rows":
+        raise ValueError(f"method='rows': {ABSENT}")
     stream = prepare(model, data, loss, loss.reads, options, for_games=True)
     all_pairs = stream.design is None or stream.design.all_pairs
-    plain = settings.method in ("auto", "exact") and settings.aggregate == "loss" and all_pairs
+    plain = settings.method in ("auto", "totals", "exact") and all_pairs
     covers = (
         stream.read is None
         or stream.read.donor_sums == "moments"

@@ -12,7 +12,7 @@ from losslens.donors.questions import Subject
 from losslens.losses import Loss
 from losslens.models import as_model
 from losslens.passes.task import Options, Task, default_loss, prepare
-from losslens.shapley.stopping import Paper, ShapleySettings
+from losslens.shapley.stopping import Paper, Sage, ShapleySettings
 from losslens.typing import Indices
 
 BACKGROUND = 512  # at most so many donors, by default, where predictions are averaged before the loss
@@ -50,7 +50,7 @@ class Request:
     @property
     def averages_predictions(self) -> bool:
         """Whether predictions are averaged over the donors before the loss: SAGE."""
-        return self.settings.aggregate == "prediction"
+        return self.settings.averages_predictions
 
     @property
     def all_pairs(self) -> bool:
@@ -115,8 +115,8 @@ def check_request(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettin
     """Check every argument of a call with a loss."""
     model = as_model(model)
     chosen = default_loss(model, loss, y)
-    if settings.aggregate == "prediction" and chosen.reads == "labels":
-        raise ValueError(f"{chosen.name} reads labels, which have no mean; aggregate='prediction' needs numbers")
+    if settings.averages_predictions and chosen.reads == "labels":
+        raise ValueError(f"{chosen.name} reads labels, which have no mean; Sage() needs numbers")
     task = prepare(model, X, y, options, loss=chosen, response=chosen.reads, all_pairs=True)
     check_players(task)
     assert task.loss is not None  # the chosen one, with the outputs of a custom function
@@ -159,16 +159,14 @@ def _check_design(request: Request) -> None:
     if design is None:
         return
     if design.conditional:
-        if settings.method not in ("auto", "exact") or settings.aggregate != "loss" or settings.precision is not None:
-            raise ValueError(
-                f"{design!r} draws values given those of each coalition; leave out method, aggregate and precision"
-            )
+        if settings.method == "walk" or isinstance(settings.method, Paper | Sage) or settings.precision is not None:
+            raise ValueError(f"{design!r} draws values given those of each coalition; leave out method and precision")
         return
     if isinstance(settings.method, Paper):
         raise ValueError("the paper's algorithm draws its own permutations, m_obs of them; leave out donors=")
     if settings.precision is not None and not request.all_pairs:
         raise ValueError(f"donors={design!r} fixes the number of draws; leave out precision=")
-    if settings.aggregate == "prediction" and (not design.common or design.leaves_out_own):
+    if settings.averages_predictions and (not design.common or design.leaves_out_own):
         raise ValueError(f"averaged predictions need donors that all rows share: 'all' or Grid(m); got {design!r}")
-    if settings.aggregate == "loss" and design.sampled_grid:
+    if not settings.averages_predictions and design.sampled_grid:
         raise ValueError(f"with {design!r} all rows have the same few donors, whose effects don't cancel; use Latin(m)")

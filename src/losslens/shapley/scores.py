@@ -77,7 +77,7 @@ def check_scores(
     model: Model, X: Any, y: Any, scorer: Any, settings: ShapleySettings, options: Options
 ) -> ScoreRequest:
     """Check all arguments."""
-    wants_exact = settings.method == "exact"
+    wants_exact = settings.algorithm == "exact"
     _check(settings)
     method, task = scored.prepare_scored(model, X, y, scorer, options, exact=False)
     check_players(task)
@@ -89,8 +89,8 @@ def check_scores(
 
 
 def _check(settings: ShapleySettings) -> None:
-    if settings.aggregate == "prediction":
-        raise ValueError("aggregate='prediction' needs a loss of each row; a scorer gives one number for all rows")
+    if settings.averages_predictions:
+        raise ValueError("Sage() needs a loss of each row; a scorer gives one number for all rows")
     if settings.precision is not None:
         raise ValueError("precision needs a loss of each row; with a scorer use budget=, or Latin(m) for more donors")
     if isinstance(settings.method, Paper):

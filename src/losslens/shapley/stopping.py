@@ -15,8 +15,7 @@ from losslens.typing import Floats
 NOISE_SHARE = 0.1  # of the sampling variance: with less Monte-Carlo variance more draws hardly help
 NEGLIGIBLE = 0.005  # of the total: a Monte-Carlo error too small to matter
 MOST_PREDICTIONS = 10_000_000  # where no budget is given
-METHODS = ("auto", "exact", "walk")
-Rows = Literal["auto"] | bool  # whether shares of single rows are computed
+METHODS = ("auto", "rows", "totals", "exact", "walk")
 LEVEL = 0.95  # simultaneous coverage of the intervals of all features
 
 
@@ -66,7 +65,28 @@ class Paper:
         check_count(self.m_obs, "m_obs")
 
 
-Method = Literal["auto", "exact", "walk"] | Paper
+@dataclass(frozen=True)
+class Sage:
+    """SAGE values: predictions are averaged over the donors before the loss, by ``"exact"`` or by ``"walk"``.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> f = lambda X: X[:, 0] * X[:, 1]
+    >>> shares = ll.shapley_importance(f, X, f(X), loss="squared_error", method=ll.Sage())
+    >>> shares.aggregate, shares.exact
+    ('prediction', True)
+    """
+
+    method: Literal["auto", "exact", "walk"] = "auto"  # "auto": exact where that is cheap
+
+    def __post_init__(self) -> None:
+        if not is_one_of(self.method, ("auto", "exact", "walk")):
+            raise ValueError(f"Sage takes 'auto', 'exact' or 'walk'; got {self.method!r}")
+
+
+Method = Literal["auto", "rows", "totals", "exact", "walk"] | Paper | Sage
 
 
 @dataclass(frozen=True)
@@ -74,30 +94,31 @@ class ShapleySettings:
     """The checked settings of `shapley_importance`."""
 
     method: Method = "auto"
-    aggregate: Literal["loss", "prediction"] = "loss"
     precision: float | Absolute | None = None
     budget: int | None = None
-    rows: Rows = "auto"
 
     def __post_init__(self) -> None:
         paper = isinstance(self.method, Paper)
-        if not paper and not is_one_of(self.method, METHODS):
-            raise ValueError(f"method is 'auto', 'exact', 'walk' or Paper(m_feat, m_obs); got {self.method!r}")
-        if not is_one_of(self.aggregate, ("loss", "prediction")):
-            raise ValueError(f"aggregate is 'loss' (SFIMP) or 'prediction' (SAGE); got {self.aggregate!r}")
-        if not isinstance(self.rows, bool) and not is_one_of(self.rows, ("auto",)):
-            raise ValueError(
-                f"rows is 'auto', True (shares of single rows, too) or False (totals alone); got {self.rows!r}"
-            )
-        if self.rows is True and paper:
-            raise ValueError("the paper's algorithm has no shares of single rows; for rows=True use method='walk'")
+        if not isinstance(self.method, Paper | Sage) and not is_one_of(self.method, METHODS):
+            names = ", ".join(map(repr, METHODS))
+            raise ValueError(f"method is {names}, Paper(m_feat, m_obs) or Sage(); got {self.method!r}")
         check(self.precision, self.budget)
-        if self.method == "exact" and self.precision is not None:
-            raise ValueError("method='exact' has no Monte-Carlo error; leave out precision")
+        if self.algorithm == "exact" and self.precision is not None:
+            raise ValueError("'exact' shares have no Monte-Carlo error; leave out precision")
         if paper and (self.precision is not None or self.budget is not None):
             raise ValueError("the paper's algorithm is controlled by m_feat and m_obs; leave out precision and budget")
-        if paper and self.aggregate == "prediction":
-            raise ValueError("the paper's algorithm averages losses; use another method for aggregate='prediction'")
+
+    @property
+    def averages_predictions(self) -> bool:
+        """Whether predictions are averaged over the donors before the loss."""
+        return isinstance(self.method, Sage)
+
+    @property
+    def algorithm(self) -> Any:
+        """``"auto"``, ``"exact"``, ``"walk"``, or the paper's."""
+        if isinstance(self.method, Sage):
+            return self.method.method
+        return "auto" if self.method in ("rows", "totals") else self.method
 
     def half_width(self, total: float | None, total_error: float) -> float | None:
         """The requested half-width of all intervals, in units of the loss."""

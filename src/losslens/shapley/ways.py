@@ -78,13 +78,13 @@ def choose(request: Request) -> tuple[Way, Cost]:
     """The first of the possible ways that is within its limit, and its cost; ValueError if there is none.
 
     Where the covariance gives totals and standard errors in no time, a way before it must take no more than about a
-    second (`Way.quick`), and with rows=False there is none before it.
+    second (`Way.quick`), and with method="totals" there is none before it.
     """
-    rows = request.settings.rows
+    totals = request.settings.method == "totals"
     offers = [(way, cost) for way in _possible(request) if (cost := way.cost(request)) is not None]
     has_totals = any(way is COVARIANCE for way, _ in offers)
     for way, cost in offers:
-        if has_totals and not rows and way is not COVARIANCE:
+        if has_totals and totals and way is not COVARIANCE:
             continue
         if cost.amount <= (min(cost.limit, way.quick) if has_totals else cost.limit):
             return way, cost
@@ -97,17 +97,17 @@ def _possible(request: Request) -> Sequence[Way]:
     ways = WAYS
     if request.task.blocked:  # from the shares of all pairs those inside groups are left out
         keeps = request.all_pairs and request.keeps_pairs(request.n)
-        usual = settings.method in ("auto", "exact")
+        usual = settings.algorithm in ("auto", "exact")
         ways = tuple(way for way in WAYS if usual and (way is COVARIANCE or (way.pairs and keeps)))
     elif design is not None and design.conditional:
         ways = (CONDITIONAL,)
     elif isinstance(settings.method, Paper):
         ways = (PAPER,)
-    elif settings.method == "walk" and request.p > 1:
+    elif settings.algorithm == "walk" and request.p > 1:
         ways = (WALKS,)
-    elif settings.method == "exact":
+    elif settings.algorithm == "exact":
         ways = tuple(way for way in WAYS if way.exact)
-    return [way for way in ways if way.rows or settings.rows is not True]
+    return [way for way in ways if way.rows or settings.method != "rows"]
 
 
 def _refusal(request: Request, offers: Sequence[tuple[Way, Cost]]) -> str:
@@ -118,8 +118,7 @@ def _refusal(request: Request, offers: Sequence[tuple[Way, Cost]]) -> str:
             "with groups= importances are computed as covariances, without single rows (of trees, linear models and "
             "logistic or log links of them, for the squared error, the Brier score, the log loss or the Poisson "
             "deviance, with every column in a feature), or from the shares of all pairs, which take "
-            f"memory='{needs}' and are computed for few features; leave out groups=, or method=, donors=, aggregate= "
-            "and rows="
+            f"memory='{needs}' and are computed for few features; leave out groups=, or method= and donors="
         )
     by_model, budget = dict(offers)[COALITIONS], request.settings.budget
     limit = f"budget={budget:,}" if budget else f"{by_model.limit:,.0f}"
@@ -144,7 +143,7 @@ def why_by_model(request: Request, way: Way) -> str:
     task, method = request.task, request.settings.method
     if not way.by_model or task.declined:
         return str(task.declined) if way.by_model else ""
-    if method == "walk" or isinstance(method, Paper):
+    if request.settings.algorithm == "walk" or isinstance(method, Paper):
         return f"method={method!r} asks the model"
     what = "shares of single rows" if way is WALKS_FOR_ROWS else "these shares"
     return f"the engine {task.exact.name!r} has no closed form of {what}, or only one that is slower or gives less"
@@ -177,6 +176,6 @@ def result_by(way: Way, request: Request) -> ShapleyImportance:
     if not importance.exact and declined and declined == task.declined and not _by_design(request):
         remarks = (*remarks, f"no exact engine: {declined}")
     return stated(
-        importance, setup, declined=declined, engine=engine_name(request, way), aggregate=request.settings.aggregate,
-        leaves_out_own=request.leaves_out_own, remarks=remarks,
+        importance, setup, declined=declined, engine=engine_name(request, way), leaves_out_own=request.leaves_out_own,
+        aggregate="prediction" if request.averages_predictions else "loss", remarks=remarks,
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from losslens.donors.designs import Design
 from losslens.losses import Loss
@@ -15,7 +15,7 @@ from losslens.refits.permuted_target import tested
 from losslens.results.permuted_target import PermutedTarget
 from losslens.results.refits import Refits, Variance
 from losslens.results.row_changes import How, LeftOut
-from losslens.shapley.stopping import Absolute, Method, Rows, ShapleySettings
+from losslens.shapley.stopping import Absolute, Method, ShapleySettings
 from losslens.tables import checks
 from losslens.verbs.features import importances
 from losslens.verbs.running import verb
@@ -94,8 +94,6 @@ def shapley_importance_cv(
     features: Any = None,
     method: Method = "auto",
     donors: str | Design = "auto",
-    aggregate: Literal["loss", "prediction"] = "loss",
-    rows: Rows = "auto",
     precision: float | Absolute | None = None,
     budget: int | None = None,
     sample_weight: Any = None,
@@ -112,7 +110,7 @@ def shapley_importance_cv(
     ----------
     estimator, X, y, cv, groups, fit_params, sample_weight, variance
         As in `feature_importance_cv`.
-    loss, features, method, donors, aggregate, rows, precision, budget
+    loss, features, method, donors, precision, budget
         As in `shapley_importance`; `budget` is that of each fold.
 
     Examples
@@ -124,7 +122,7 @@ def shapley_importance_cv(
     1
     """
     options = picked(Options, locals())
-    settings = ShapleySettings(method, aggregate, precision, budget, rows=rows)
+    settings = ShapleySettings(method, precision, budget)
     explain = partial(share_out, loss=for_folds(estimator, loss, y), settings=settings)
     return checked_learner(estimator, X, y, cv, fit_params, options, variance).explained(explain)
 

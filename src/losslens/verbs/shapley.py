@@ -20,7 +20,7 @@ from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import effects, outputs, scores, stopping
 from losslens.shapley.request import check_request
-from losslens.shapley.stopping import Absolute, Method, Rows, ShapleySettings
+from losslens.shapley.stopping import Absolute, Method, ShapleySettings
 from losslens.shapley.ways import choose, result_by
 from losslens.tables.checks import is_one_of
 from losslens.tables.leakage import warn_of_target
@@ -37,8 +37,6 @@ def shapley_importance(
     features: Any = None,
     method: Method = "auto",
     donors: str | Design = "auto",
-    aggregate: Literal["loss", "prediction"] = "loss",
-    rows: Rows = "auto",
     precision: float | Absolute | None = None,
     budget: int | None = None,
     groups: Any = None,
@@ -66,22 +64,19 @@ def shapley_importance(
         them, importances are covariances, exact for any number of features, where the loss is linear in y on the scale
         of their sums (squared error, Brier score, log loss, Poisson deviance). Otherwise all coalitions are cheap
         inside trees, and of any model where they take at most a million predictions a feature, or `budget`.
-        ``"exact"``: exact, or an error that states the cost. ``"walk"``: random walks from donors to rows.
+        Shares of single rows and donors come with the importances where that takes about a second more; without them
+        `local`, `given`, `by`, `curve` and `interactions` raise an error.
+        ``"rows"``: the same, and shares of single rows however long they take; beyond about 12 features they come from
+        walks, with a Monte-Carlo error (`local_error`) and exact totals, and `interactions`, which need every
+        coalition, raise. ``"totals"``: single rows only where they come anyway. ``"exact"``: exact, or an error that
+        states the cost. ``"walk"``: random walks from donors to rows.
         ``Paper(m_feat, m_obs)``: the paper's own algorithm, with so many orders of features and permutations of rows.
+        ``Sage()``: SAGE values, of predictions that are averaged over the donors before the loss.
     donors
         ``"auto"`` or ``"all"``: every pair of rows; ``Derangements()``: pairs of different rows; ``Latin(m)``,
-        ``Permutations(m)``, ``Derangements(m)``: a sample of donors, for walks m sweeps. Averaged predictions: all rows
+        ``Permutations(m)``, ``Derangements(m)``: a sample of donors, for walks m sweeps. ``Sage()``: all rows
         (walks with ``"auto"``: 512 of them, where there are more), or ``Grid(m)``. A sampler (`Within`, `Residual`, a
         function): features outside a coalition are drawn given those inside.
-    aggregate
-        ``"loss"``: losses are averaged over donors. ``"prediction"``: predictions are averaged before the loss (SAGE
-        values).
-    rows
-        Whether shares of single rows and donors are computed, which the importances and their standard errors don't
-        always need: ``True`` always, ``False`` only where they come anyway, ``"auto"`` also where they take about a
-        second. Without them `local`, `given`, `by`, `curve` and `interactions` raise an error. Beyond about 12 features
-        they come from walks, with a Monte-Carlo error (`local_error`) and exact totals; `interactions` need every
-        coalition and raise then.
     precision
         Walk until simultaneous 95% confidence intervals of all features have at most this half-width: a share of the
         total such as 0.02, or ``Absolute(value)``.
@@ -91,7 +86,8 @@ def shapley_importance(
     groups
         A label for each row: rows of the same group are not donors of each other, and standard errors are those of
         independent groups, as in `feature_importance`. Where importances are covariances (see `method`), or where the
-        shares of all pairs are computed and fit into a fourth of `memory`: then also single rows, with ``rows=True``.
+        shares of all pairs are computed and fit into a fourth of `memory`: then also single rows, with
+        ``method="rows"``.
 
     Examples
     --------
@@ -103,7 +99,7 @@ def shapley_importance(
     """
     options = picked(Options, locals())
     warn_of_target(X, y)
-    settings = ShapleySettings(method, aggregate, precision, budget, rows)
+    settings = ShapleySettings(method, precision, budget)
     if isinstance(loss, (list, tuple)):
         by_loss: Any = {name: _shares(model, X, y, one, settings, options) for name, one in names_of(loss).items()}
         return by_loss  # type: ignore[no-any-return]  # most calls have one loss
@@ -124,8 +120,8 @@ def _shares(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, op
     if is_scorer(loss):
         if options.groups is not None:
             raise ValueError("groups= needs a loss; a scorer judges all rows at once")
-        if settings.rows is True:
-            raise ValueError(f"rows=True: the scorer {loss!r} judges all rows at once; use a loss")
+        if settings.method == "rows":
+            raise ValueError(f"method='rows': the scorer {loss!r} judges all rows at once; use a loss")
         return scores.score_shapley(wrapped, X, y, loss, settings, options)
     X, y, options, files = opened(wrapped, X, y, options)
     if files is not None:

@@ -191,7 +191,7 @@ def test_shapley_importances_that_are_covariances(folder, tmp_path, name, weight
     y = TARGETS[target]
     model, weights = learner.fit(X[columns], y), None if weight is None else W
     found = ll.shapley_importance(model, folder, target, loss=loss, sample_weight=weight, memory=SMALL)
-    whole = ll.shapley_importance(model, X[columns], y, loss=loss, sample_weight=weights, rows=False)
+    whole = ll.shapley_importance(model, X[columns], y, loss=loss, sample_weight=weights, method="totals")
     assert found.method == whole.method == "covariance"
     for what in ("sfimp", "error_all", "error_none", "std_error", "unbiased"):
         np.testing.assert_allclose(getattr(found, what), getattr(whole, what), rtol=1e-9, err_msg=what)
@@ -221,7 +221,7 @@ def test_log_losses_beyond_the_clipping_bound_are_no_covariances(folder):
     added = X[["many", "few"]].to_numpy() * model.coef_
     own, mixed = np.abs(added.sum(axis=1)).max(), np.abs([added.min(axis=0).sum(), added.max(axis=0).sum()]).max()
     model.coef_ = model.coef_ * (2 * 36.05 / (own + mixed))  # mixed rows only; -log(eps) = 36.04
-    whole = ll.shapley_importance(model, X[["many", "few"]], Y > 0, rows=False)
+    whole = ll.shapley_importance(model, X[["many", "few"]], Y > 0, method="totals")
     found = ll.shapley_importance(model, folder, "label", memory=SMALL)
     assert whole.remarks[-1] == found.remarks[-1]
 
@@ -364,7 +364,7 @@ def test_arguments_that_parts_do_not_have(folder):
         ask(sample_weight=W)
     with pytest.raises(TypeError, match=r"files are read by feature_importance.*load a sample"):
         ll.shapley_effect(model, folder, [0], memory=SMALL)
-    for refused in ({"loss": "absolute_error"}, {"features": ["few"]}, {"method": "walk"}, {"aggregate": "prediction"}):
+    for refused in ({"loss": "absolute_error"}, {"features": ["few"]}, {"method": "walk"}, {"method": ll.Sage()}):
         with pytest.raises(ValueError, match=r"2,600 rows read in parts need all pairs.*pass a sample"):
             ll.shapley_importance(model, folder, "y", memory=SMALL, **refused)
 
