@@ -3,7 +3,7 @@
 from losslens.datasets import bikeshare_times
 
 times = bikeshare_times()[X_test.index]
-shares = ll.shapley_importance(model, X_test[:400], y_test[:400], rows=True)
+shares = ll.shapley_importance(model, X_test[:400], y_test[:400], method="rows")
 refits = ll.feature_importance_cv(
     HistGradientBoostingRegressor(max_iter=40, categorical_features="from_dtype", random_state=0),
     X_test,
