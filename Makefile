@@ -153,6 +153,7 @@ paper:
 docs:
 	@$(MAKE) --no-print-directory --jobs=2 kernels .venv/installed-docs
 	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory --jobs=2 paper examples
+	@$(BIN)/python -m docs.reference.complete
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --jobs 2 --fail-on-warning --keep-going --quiet docs docs/build
 	@$(BIN)/python -m docs.check docs/build
 

@@ -7,7 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for docs.*: gallery, reference
 
 from docs.gallery import page
-from docs.reference import commands, members
+from docs.reference import commands, complete, members
 
 import losslens
 
@@ -89,3 +89,4 @@ def setup(app):
         page.main([])
     app.connect("builder-inited", lambda app: commands.write(Path(app.srcdir) / "reference" / "generated"))
     app.connect("autodoc-process-signature", without_signature)
+    app.connect("autodoc-process-docstring", complete.of_autodoc, priority=400)  # before numpydoc

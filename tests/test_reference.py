@@ -24,6 +24,11 @@ NOT_FOR_USERS = {
     "same_outputs", "title_of",
 }  # fmt: skip
 
+# Data with a line each, not functions with a docstring.
+NAMED_LOSSES = {
+    "absolute_error", "brier", "gamma_deviance", "hinge", "log_loss", "poisson_deviance", "squared_error", "zero_one",
+}  # fmt: skip
+
 
 def documented():
     """The full names in the lists of the reference, and of what it documents one by one."""
@@ -165,3 +170,11 @@ def test_every_parameter_is_described_where_it_stands(members):
         if parameter not in ("self", "cls") and not is_described(parameter, inspect.getdoc(one))
     ]
     assert not missing, ", ".join(missing)
+
+
+def test_numpydoc_finds_nothing_missing(members):
+    """In docstrings as the site shows them: parameters with types, what is returned, an example, "see also"."""
+    pytest.importorskip("numpydoc")
+    complete = importlib.import_module("docs.reference.complete")
+    assert list(complete.errors()) == []
+    assert set(public()) - set(complete.names()) == {f"losslens.losses.{name}" for name in NAMED_LOSSES}

@@ -24,7 +24,7 @@ def load_bikeshare() -> tuple[pd.DataFrame, NDArray[np.float64]]:
     Returns
     -------
     X : pandas.DataFrame
-        season, mnth, hr, holiday, weekday, workingday, weathersit, temp, atemp, hum, windspeed.
+        Columns season, mnth, hr, holiday, weekday, workingday, weathersit, temp, atemp, hum, windspeed.
         mnth and weathersit are ordered categories (calendar, severity).
     y : numpy.ndarray
         Bikes hired in that hour.

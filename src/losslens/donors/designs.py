@@ -318,7 +318,12 @@ class _Columns(Design):
 
 @dataclass(frozen=True, repr=False)
 class Permutations(_Columns):
-    """m independent random permutations: the paper's approximation, and scikit-learn's ``n_repeats``.
+    """Independent random permutations: the paper's approximation, and scikit-learn's ``n_repeats``.
+
+    Parameters
+    ----------
+    m
+        How many permutations: donors of each row.
 
     Examples
     --------
@@ -349,10 +354,15 @@ class Permutations(_Columns):
 
 @dataclass(frozen=True, repr=False)
 class Latin(_Columns):
-    """m distinct cyclic shifts after two random relabellings: no pair occurs twice.
+    """Distinct cyclic shifts after two random relabellings: no pair occurs twice.
 
     Its variance is ``(1 - (m-1)/(n-1))`` times that of m independent permutations. A longer draw from the same
     seed extends a shorter one.
+
+    Parameters
+    ----------
+    m
+        How many shifts: donors of each row.
 
     Examples
     --------
@@ -371,10 +381,15 @@ class Latin(_Columns):
 
 @dataclass(frozen=True, repr=False)
 class Systematic(_Columns):
-    """m evenly spaced shifts along the feature's own order, with a random start: the most precise sample.
+    """Evenly spaced shifts along the feature's own order, with a random start: the most precise sample.
 
     Each row has one donor in each of the m rank bins of the feature, so curves are defined on these bins.
     A draw of 2m from the same seed contains the draw of m.
+
+    Parameters
+    ----------
+    m
+        How many shifts: donors of each row.
 
     Examples
     --------
@@ -399,7 +414,12 @@ class Systematic(_Columns):
 
 @dataclass(frozen=True, repr=False)
 class Derangements(Design):
-    """Non-zero shifts, so that no row is its own donor: the U-statistic, exact with all n - 1 of them (m=None).
+    """Non-zero shifts, so that no row is its own donor: the U-statistic, exact with all n - 1 of them.
+
+    Parameters
+    ----------
+    m
+        How many random shifts; None: all.
 
     Examples
     --------

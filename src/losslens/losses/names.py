@@ -193,8 +193,15 @@ class FunctionScorer:
 
 
 def scorer(function: Callable[..., Any]) -> FunctionScorer:
-    """A score for ``loss=``: `function` is (estimator, X, y) -> one number, the larger the better.
+    """A score for ``loss=``, from a function of your own.
 
+    Parameters
+    ----------
+    function
+        ``(estimator, X, y) -> one number``, the larger the better.
+
+    Examples
+    --------
     >>> half = scorer(lambda estimator, X, y: -abs(y - estimator.predict(X)).mean() / 2)
     >>> is_scorer(half), half.__name__
     (True, 'custom score')

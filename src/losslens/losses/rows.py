@@ -70,6 +70,8 @@ class Loss:
     probabilities, (N,) or (N, K) for scores. `parameters` are passed to `function` as keywords. A custom
     function gets read-only arrays, and copies what it changes; loaded from a file, a custom loss has no function.
 
+    Examples
+    --------
     >>> squared_error([1.0, 2.0], [1.5, 4.0])
     array([0.25, 4.  ])
     """

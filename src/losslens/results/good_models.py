@@ -33,7 +33,16 @@ MEANINGS: dict[Need, str] = {
 
 @dataclass(frozen=True)
 class ImportanceRange:
-    """The importance of a feature over the good models."""
+    """The importance of a feature over the good models.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> models = {"a": lambda X: X[:, 0], "b": lambda X: 1.01 * X[:, 0]}
+    >>> ll.good_models(models, X, X[:, 0], loss="squared_error")["x1"]
+    <ImportanceRange 'x1': never, 0 to 0 in 2 models (95%: 0 to 0)>
+    """
 
     name: str  #: the feature
     need: Need  #: whether the good models need it, see `GoodModels`

@@ -23,6 +23,11 @@ LEVEL = 0.95  # simultaneous coverage of the intervals of all features
 class Absolute:
     """A precision in units of the loss, not as a share of the total of all features.
 
+    Parameters
+    ----------
+    value
+        The half-width that intervals may have.
+
     Examples
     --------
     >>> import numpy as np, losslens as ll
@@ -46,6 +51,13 @@ class Paper:
     """The paper's algorithm: random orders of the features, and new permutations of the rows for every coalition.
 
     The defaults are those of the authors' package.
+
+    Parameters
+    ----------
+    m_feat
+        How many orders of the features.
+    m_obs
+        How many permutations of the rows for each coalition.
 
     Examples
     --------
