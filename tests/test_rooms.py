@@ -236,7 +236,7 @@ LINES = {
     "refits": 725,
     "results": 11070,
     "rows": 1631,
-    "shapley": 4280,
+    "shapley": 4290,
     "sklearn": 590,
     "tables": 3930,
     "uncertainty": 3350,
