@@ -36,8 +36,7 @@ from sklearn.preprocessing import (
 import brute
 import losslens as ll
 from losslens.engines.base import Declined
-from losslens.engines.choice import FEW_IN_SINGLE, ROUNDED_IN_SINGLE, SINGLE
-from losslens.engines.readers import read
+from losslens.engines.choice import FEW_IN_SINGLE, ROUNDED_IN_SINGLE, SINGLE, read_trees
 from losslens.models import as_model
 from losslens.passes import left_out_pairs
 from tree_walks import XGBOOST_3_1
@@ -229,7 +228,7 @@ def contained(data, kind):
 def thresholds(model, j):
     """Where trees cut column j."""
     try:
-        trees = read(as_model(model), "probabilities" if is_classifier(model) else "values")
+        trees = read_trees(as_model(model), "probabilities" if is_classifier(model) else "values")
     except Declined:
         trees = None
     at = np.empty(0) if trees is None else trees.threshold[trees.feature == j]
@@ -259,7 +258,7 @@ def draw(
         at = [at, np.nextafter(at, -np.inf), np.nextafter(at, np.inf)][rng.integers(3)]
         data.loc[rng.choice(n, n // 2, replace=False), name] = at
     if container == "categories" and isinstance(model, xgb.XGBModel) and not XGBOOST_3_1:
-        codes = read(as_model(model), "probabilities" if k else "values").feature == list(data).index("c")
+        codes = read_trees(as_model(model), "probabilities" if k else "values").feature == list(data).index("c")
         more["engine"] = "blackbox" if codes.any() else "trees"
     return Case(model, contained(data, container), target(signal), loss, **more)
 
@@ -517,7 +516,7 @@ def test_a_streamed_result_may_have_no_room_for_any_single_curve():
 
 def leaves(model):
     """Of the largest tree."""
-    trees = read(as_model(model), "probabilities" if is_classifier(model) else "values")
+    trees = read_trees(as_model(model), "probabilities" if is_classifier(model) else "values")
     first = np.searchsorted(np.flatnonzero(trees.feature < 0), trees.roots)
     return int(np.diff(first, append=len(trees.value)).max())
 

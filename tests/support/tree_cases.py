@@ -7,7 +7,7 @@ import pandas as pd
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from losslens.engines.readers import read
+from losslens.engines.choice import read_trees
 from losslens.engines.trees.bound import bind
 from losslens.models import as_model
 from losslens.tables.frames import as_table
@@ -56,7 +56,7 @@ REGRESSORS = {
 
 
 def bound_of(model, X, response="values"):
-    ensemble, columns = read(as_model(model), response), as_table(X)
+    ensemble, columns = read_trees(as_model(model), response), as_table(X)
     distinct = [columns.column(j).distinct for j in range(X.shape[1])]
     images = {j: (np.array([j]), ensemble.numbers(j, values.values)[:, None]) for j, values in enumerate(distinct)}
     return bind(ensemble, len(distinct[0].codes), distinct, images.get)

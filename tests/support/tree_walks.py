@@ -6,7 +6,7 @@ import pandas as pd
 import polars as pl
 import xgboost as xgb
 
-from losslens.engines.readers import read
+from losslens.engines.choice import read_trees
 from losslens.models import as_model
 from losslens.tables.frames import as_table
 
@@ -73,7 +73,7 @@ def agree(model, X, responses=None, tolerance=FLOAT64):
     """Every response of the model, or these, read and predicted."""
     model = as_model(model)
     for response in responses or model.responses:
-        ensemble = read(model, response)
+        ensemble = read_trees(model, response)
         assert ensemble is not None
         well_formed(ensemble)
         got, said = walk(ensemble, X), model.responder(response)(X)
@@ -101,7 +101,10 @@ def table(seed, missing=False):
 def probes(model, X, missing):
     """Rows of the table with values at thresholds, next to them, far outside and missing."""
     model = as_model(model)
-    ensemble, rng = read(model, "values" if "values" in model.responses else "probabilities"), np.random.default_rng(1)
+    ensemble, rng = (
+        read_trees(model, "values" if "values" in model.responses else "probabilities"),
+        np.random.default_rng(1),
+    )
     parts = [X, rng.permuted(X, axis=0)]
     for column in range(X.shape[1]):
         at = ensemble.threshold[(ensemble.feature == column) & np.isfinite(ensemble.threshold)]

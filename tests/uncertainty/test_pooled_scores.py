@@ -26,7 +26,7 @@ from sklearn.metrics import (
 
 import losslens as ll
 from losslens.uncertainty import pooled_scores
-from losslens.uncertainty.table_scores import TableScore
+from losslens.uncertainty.prediction_scores import TableScore
 
 RNG = np.random.default_rng(0)
 N = 26

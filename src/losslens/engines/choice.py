@@ -17,14 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines import readers
 from losslens.engines.base import SINGLE_TOLERANCE, Declined, ExactEngine, Mean, ReadModel, Site, Wrapped, spread
 from losslens.engines.blackbox import BlackBox
+from losslens.engines.readers import boosters, catboost, scikit
+from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.explainable_boosting import read_explainable_boosting
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.engines.readers.linear import read_linear, read_linked, read_statsmodels
 from losslens.engines.readers.naive_bayes import read_naive_bayes
 from losslens.engines.readers.pipelines import UnwrappedModel, has_steps, innermost, is_single, unwrap
+from losslens.engines.readers.recognition import kind_of
 from losslens.engines.readers.wrappers import mean_in, wrapped_in
 from losslens.losses import Loss, Response
 from losslens.models import Model, Responder, TorchModule, as_model
@@ -51,9 +53,44 @@ TOLERANCE = 1e-10
 
 Respond = Callable[[Any], NDArray[Any]]
 
+# Fitted tree models as sums of trees, by class.
+TREE_READERS: dict[str, Callable[[Model, Response], Ensemble | None]] = {
+    **{f"sklearn.{name}": scikit.read_tree for name in scikit.TREES},
+    **{f"sklearn.{name}": scikit.read_forest for name in scikit.FORESTS},
+    **{f"sklearn.{name}": scikit.read_boosting for name in scikit.BOOSTING},
+    **{f"sklearn.{name}": scikit.read_histogram_boosting for name in scikit.HISTOGRAM_BOOSTING},
+    **{f"xgboost.{name}": boosters.read_xgboost for name in boosters.XGBOOST},
+    **{f"lightgbm.{name}": boosters.read_lightgbm for name in boosters.LIGHTGBM},
+    **{f"catboost.{name}": catboost.read_catboost for name in catboost.CATBOOST},
+}
+
+TREES_OF_OUTPUTS = {f"sklearn.{name}" for name in (*scikit.TREES, *scikit.FORESTS)}
+
+
+def read_trees(model: Model, response: Response) -> Ensemble | None:
+    """The model as a sum of trees that gives this response; None if it is not a tree model.
+
+    Raises `Declined` if it is a tree model that can't be read exactly. The arrays may be views of the model's arrays.
+    """
+    kind = kind_of(model.native)
+    reader = TREE_READERS.get(kind)
+    if reader is None or response not in model.responses:
+        return None
+    if model.output is not None and kind not in TREES_OF_OUTPUTS:
+        raise Declined(f"one of several outputs of {model.name} is not read")
+    if response != "values" and model.classes is not None and len(model.classes) < 2:
+        raise Declined("it was fitted to a single class")
+    try:
+        ensemble = reader(model, response)
+    except (AttributeError, KeyError) as error:  # not fitted, or a version with another storage format
+        library = kind.partition(".")[0]
+        raise Declined(f"this version of {library} stores its trees in a format that losslens can't read") from error
+    return ensemble
+
+
 # Tried in this order; a reader returns None if it doesn't support the kind of estimator.
 READERS: tuple[Callable[[Model, Response], ReadModel | None], ...] = (
-    readers.read,
+    read_trees,
     read_explainable_boosting,
     lambda model, response: read_linear(model.native, response, model.output),
     lambda model, response: read_product(model.native, response, model.classes),

@@ -40,9 +40,8 @@ from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
 from losslens.uncertainty.inference import Estimates
 from losslens.uncertainty.pooled_scores import PooledScore
-from losslens.uncertainty.prediction_scores import PredictionScore
+from losslens.uncertainty.prediction_scores import PredictionScore, TableScore
 from losslens.uncertainty.scored_cells import ColumnScore, ScoredCells, ScoredRows
-from losslens.uncertainty.table_scores import TableScore
 
 FORMAT = "losslens result"
 VERSION = 5  # 2: rows for the extrapolation, sums over files; 3: labels of rows; 4: parts of interactions; 5: a digest

@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 
 import losslens as ll
 from losslens.engines.base import Declined
-from losslens.engines.readers import read
+from losslens.engines.choice import read_trees
 from losslens.engines.readers.boosters import counts_bytes
 from losslens.models import as_model
 from tree_walks import (
@@ -115,7 +115,9 @@ def test_xgboost_stops_at_the_best_iteration_but_its_booster_does_not():
         model = make(n_estimators=60, early_stopping_rounds=3, learning_rate=0.5, num_parallel_tree=2)
         model.fit(X[:200], target[:200], eval_set=[(X[200:], target[200:])], verbose=False)
         outputs = 1 if make is xgb.XGBRegressor else 3
-        ensembles = [read(as_model(m), "scores" if outputs > 1 else "values") for m in (model, model.get_booster())]
+        ensembles = [
+            read_trees(as_model(m), "scores" if outputs > 1 else "values") for m in (model, model.get_booster())
+        ]
         assert len(ensembles[0].roots) == 2 * outputs * (model.best_iteration + 1) < len(ensembles[1].roots)
         agree(model, X, tolerance=FLOAT32)
         agree(model.get_booster(), X, tolerance=FLOAT32)
@@ -145,10 +147,10 @@ def test_extreme_raw_outputs_of_xgboost_stay_away_from_0():
 def test_what_xgboost_did_not_save_before_3_1_is_declined():
     X, y = table(0)
     with pytest.raises(Declined, match="the objective binary:logitraw is not supported"):
-        read(as_model(xgb.XGBRegressor(n_estimators=2, objective="binary:logitraw").fit(X, y > 0)), "values")
+        read_trees(as_model(xgb.XGBRegressor(n_estimators=2, objective="binary:logitraw").fit(X, y > 0)), "values")
     X, y = frame("pandas")
     with pytest.raises(Declined, match="does not save their codes"):
-        walk(read(as_model(xgb.XGBRegressor(n_estimators=2, enable_categorical=True).fit(X, y)), "values"), X)
+        walk(read_trees(as_model(xgb.XGBRegressor(n_estimators=2, enable_categorical=True).fit(X, y)), "values"), X)
 
 
 @needs_3_1
@@ -158,12 +160,12 @@ def test_xgboost_with_categories(library, one_hot):
     X, y = frame(library)
     fitted = X.to_pandas() if library == "polars" else X
     model = xgb.XGBRegressor(n_estimators=8, enable_categorical=True, max_cat_to_onehot=one_hot).fit(fitted, y)
-    assert read(as_model(model), "values").sets
+    assert read_trees(as_model(model), "values").sets
     for native in (model, model.get_booster()):
         agree(native, X, tolerance=FLOAT32)
         agree(native, other_order(X), tolerance=FLOAT32)
         with pytest.raises(Declined, match="not present in training"):
-            walk(read(as_model(native), "values"), unseen(X))
+            walk(read_trees(as_model(native), "values"), unseen(X))
 
 
 def test_xgboost_with_categories_beyond_ascii():
@@ -176,7 +178,7 @@ def test_xgboost_with_categories_beyond_ascii():
         agree(model.get_booster(), other_order(X), tolerance=FLOAT32)
         return
     with pytest.raises(Declined, match="codes"):
-        walk(read(as_model(model), "values"), X)
+        walk(read_trees(as_model(model), "values"), X)
 
 
 @needs_3_1
@@ -258,12 +260,12 @@ def test_lightgbm_of_classes(objective, k, boosting):
 def test_lightgbm_with_single_leaves():
     X, y = table(0)
     model = lightgbm(lgb.LGBMClassifier, min_child_samples=N).fit(X, classes(y, 3))
-    assert len(read(as_model(model), "scores").value) == 3
+    assert len(read_trees(as_model(model), "scores").value) == 3
     agree(model, X)
     # A class without rows has single leaves among the trees of the others.
     params = {"objective": "multiclass", "num_class": 4, "verbose": -1}
     booster = lgb.train(params, lgb.Dataset(X, np.digitize(y, [0, 1])), 5)
-    ensemble = read(as_model(booster), "scores")
+    ensemble = read_trees(as_model(booster), "scores")
     sizes = np.diff([*ensemble.roots, len(ensemble.feature)])
     assert sizes.min() == 1 < sizes.max()
     agree(booster, X)
@@ -281,7 +283,7 @@ def test_lightgbm_stops_at_the_best_iteration():
     X, y = table(0)
     model = lightgbm(n_estimators=60, learning_rate=0.5)
     model.fit(X[:200], y[:200], eval_set=[(X[200:], y[200:])], callbacks=[lgb.early_stopping(3, verbose=False)])
-    assert len(read(as_model(model), "values").roots) == model.best_iteration_ < 60
+    assert len(read_trees(as_model(model), "values").roots) == model.best_iteration_ < 60
     agree(model, X)
     agree(model.booster_, X)
 
@@ -297,7 +299,7 @@ def test_lightgbm_with_an_objective_of_the_users_own():
 def test_lightgbm_with_categories(missing):
     X, y = frame("pandas", missing=missing)
     model = lightgbm(max_cat_to_onehot=1, cat_smooth=1, min_data_per_group=5).fit(X, y)
-    assert read(as_model(model), "values").sets
+    assert read_trees(as_model(model), "values").sets
     agree(model, X)
     agree(model, unseen(X))
     agree(model.booster_, pl.from_pandas(X))
@@ -324,7 +326,7 @@ def test_lightgbm_rounds_whole_numbers_in_an_array_only():
     whole = 2**24 + np.argsort(np.argsort(X[:, 0]))[:, None]
     model = lightgbm(n_estimators=3, min_child_samples=1, num_leaves=200).fit(pd.DataFrame(whole), y)
     with pytest.raises(Declined, match="2\\^24"):
-        numbers(read(as_model(model), "values"), whole)
+        numbers(read_trees(as_model(model), "values"), whole)
     for far in (1000 * whole, pd.DataFrame(1000 * whole)):  # rounded or not, on the same side of every threshold
         agree(lightgbm(n_estimators=3, num_leaves=2).fit(far, y), far)
 

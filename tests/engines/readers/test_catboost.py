@@ -8,7 +8,7 @@ import pytest
 
 import losslens as ll
 from losslens.engines.base import Declined
-from losslens.engines.readers import read
+from losslens.engines.choice import read_trees
 from losslens.models import as_model
 from tree_walks import agree, classes, pick, probes, table
 
@@ -124,13 +124,13 @@ def test_declined():
     }
     for reason, model in declined.items():
         with pytest.raises(Declined, match=reason):
-            read(as_model(model), "values")
+            read_trees(as_model(model), "values")
     with pytest.raises(Declined, match="threshold of their own"):
-        read(as_model(threshold), "labels")
+        read_trees(as_model(threshold), "labels")
     changed = regressor(numbers, target)
     changed.predict = lambda X: X[:, 0]
     with pytest.raises(Declined, match="was replaced"):
-        read(as_model(changed), "values")
+        read_trees(as_model(changed), "values")
 
 
 def test_leaves_are_saved_to_the_last_bit(tmp_path):

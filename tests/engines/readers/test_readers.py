@@ -21,7 +21,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from losslens.engines.base import Declined
-from losslens.engines.readers import read
+from losslens.engines.choice import read_trees
 from losslens.models import as_model
 from tree_walks import FLOAT32, FLOAT64, XGBOOST_3_1, N, agree, frame, lightgbm, table, walk
 
@@ -41,7 +41,7 @@ def test_one_leaf_trees_frames_integers_and_pickles(make):
     for other in (X.astype(np.float32), whole, pd.DataFrame(X).add_prefix("x"), pd.DataFrame(whole).add_prefix("x")):
         agree(make().fit(other, y), other, tolerance=tolerance)
     model = as_model(make().fit(X, y))
-    ensemble = read(model, "values")
+    ensemble = read_trees(model, "values")
     assert np.array_equal(walk(pickle.loads(pickle.dumps(ensemble)), X), walk(ensemble, X))
 
 
@@ -55,13 +55,13 @@ def test_other_models_are_not_read():
     others = [LinearRegression().fit(X, y), BaggingRegressor(n_estimators=2).fit(X, y)]
     others += [xgb.XGBRegressor(booster="gblinear", n_estimators=2).fit(X, y)]
     for other in others:
-        assert read(as_model(other), "values") is None
+        assert read_trees(as_model(other), "values") is None
     patched = DecisionTreeRegressor().fit(X, y)
     patched.predict = lambda X: X[:, 0]
     for other in (Own(n_estimators=2).fit(X, y), patched, lambda X: X[:, 0]):
         with pytest.raises(Declined, match=r"derived from XGB|was replaced|not read"):
-            read(as_model(other), "values")
-    assert read(as_model(DecisionTreeRegressor().fit(X, y)), "scores") is None
+            read_trees(as_model(other), "values")
+    assert read_trees(as_model(DecisionTreeRegressor().fit(X, y)), "scores") is None
 
 
 def declined():
@@ -88,7 +88,7 @@ def test_declined_models():
     for reason, model in declined():
         model = as_model(model)
         with pytest.raises(Declined, match=reason):
-            read(model, "values" if "values" in model.responses else "probabilities")
+            read_trees(model, "values" if "values" in model.responses else "probabilities")
 
 
 def test_declined_tables():
@@ -98,22 +98,22 @@ def test_declined_tables():
     plain = [make().fit(X, y) for make in (RandomForestRegressor, lightgbm, xgb.XGBRegressor)]
     plain.append(HistGradientBoostingRegressor(max_iter=2).fit(X, y))
     for model in plain:
-        ensemble = read(as_model(model), "values")
+        ensemble = read_trees(as_model(model), "values")
         for values in (words, dates):
             with pytest.raises(Declined, match=r"text|dates|categories"):
                 ensemble.numbers(0, values)
     with pytest.raises(Declined, match="infinite"):  # in float32
-        read(as_model(plain[0]), "values").numbers(0, np.array([1e39]))
+        read_trees(as_model(plain[0]), "values").numbers(0, np.array([1e39]))
     with pytest.raises(Declined, match="infinite"):
-        read(as_model(plain[2].get_booster()), "values").numbers(0, np.array([np.inf]))
+        read_trees(as_model(plain[2].get_booster()), "values").numbers(0, np.array([np.inf]))
     with pytest.raises(Declined, match="2\\^53"):
-        read(as_model(plain[0]), "values").numbers(0, np.array([2**54 + 2**30 + 1]))
+        read_trees(as_model(plain[0]), "values").numbers(0, np.array([2**54 + 2**30 + 1]))
     boosted = xgb.XGBRegressor(n_estimators=2, enable_categorical=True).fit(*frames)
     with pytest.raises(Declined, match="a type other than" if XGBOOST_3_1 else "does not save their codes"):
-        read(as_model(boosted), "values").numbers(1, np.array([1, 2], dtype=object))
+        read_trees(as_model(boosted), "values").numbers(1, np.array([1, 2], dtype=object))
     boosted = lightgbm(n_estimators=2).fit(*frames)
     with pytest.raises(Declined, match="list"):
-        read(as_model(boosted), "values").numbers(1, np.array(["z"], dtype=object))
+        read_trees(as_model(boosted), "values").numbers(1, np.array(["z"], dtype=object))
 
 
 def test_infinity_is_a_number_to_those_who_take_it():

@@ -16,7 +16,8 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor, _tree
 
 import losslens as ll
-from losslens.engines.readers import layout, read
+from losslens.engines.choice import read_trees
+from losslens.engines.readers import layout
 from losslens.models import as_model
 from tree_walks import SEEDS, N, agree, classes, frame, pick, probes, table, unseen
 
@@ -32,7 +33,7 @@ def test_trees_and_forests_of_numbers(make, missing, seed):
     X, y = table(seed, missing)
     more = {} if "Tree" in make.__name__[-13:] and "Trees" not in make.__name__ else {"n_estimators": 7}
     model = make(random_state=seed, **pick(seed, **TREE_OPTIONS), **more).fit(X, y)
-    assert read(as_model(model), "values").accepts_missing
+    assert read_trees(as_model(model), "values").accepts_missing
     agree(model, probes(model, X, missing=True))
 
 
@@ -106,7 +107,7 @@ def test_a_right_part_that_was_pruned_leaves_nothing_behind():
     right = model.tree_.children_right[0]
     model.tree_.children_left[right] = model.tree_.children_right[right] = -1
     agree(model, X)
-    ensemble = read(as_model(model), "values")
+    ensemble = read_trees(as_model(model), "values")
     assert len(ensemble.feature) == right + 1
     model.tree_.children_left[0] = model.tree_.children_right[0] = -1
     agree(model, X)  # a root alone
@@ -134,7 +135,7 @@ def test_boosting_of_numbers(loss):
         options = pick(seed, max_leaf_nodes=[None, 5], learning_rate=[0.1, 1.3], subsample=[1.0, 0.5])
         model = GradientBoostingRegressor(loss=loss, n_estimators=12, random_state=seed, init=start, **options)
         model.fit(X, y)
-        assert not read(as_model(model), "values").accepts_missing
+        assert not read_trees(as_model(model), "values").accepts_missing
         agree(model, probes(model, X, missing=False))
 
 
@@ -172,7 +173,7 @@ def test_histogram_boosting_with_categories_of_a_frame(library, missing):
     by_name = {} if library == "polars" else {"categorical_features": ["words", "few", "m"]}
     for options in ({}, by_name):
         model = HistGradientBoostingRegressor(max_iter=15, min_samples_leaf=5, **options).fit(X, y)
-        ensemble = read(as_model(model), "values")
+        ensemble = read_trees(as_model(model), "values")
         assert len(ensemble.sets) > 5
         assert {1, 3} <= set(ensemble.feature[ensemble.in_set >= 0])
         agree(model, X)
@@ -220,7 +221,7 @@ def test_trees_with_parts_that_are_not_known_are_asked(part, named):
     """As splits by sets of categories would need: by the arrays of the trees, whatever the release."""
     X, y = table(0)
     forest = RandomForestRegressor(3, random_state=0).fit(X, y)
-    assert read(as_model(forest), "values") is not None
+    assert read_trees(as_model(forest), "values") is not None
     forest.estimators_[1].tree_ = with_further_state(forest.estimators_[1].tree_, part)
     found = ll.feature_importance(forest, X, y, loss="squared_error", donors="all")
     asked = ll.feature_importance(forest.predict, X, y, loss="squared_error", donors="all")

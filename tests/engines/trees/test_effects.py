@@ -18,7 +18,7 @@ from sklearn.ensemble import (
 )
 from sklearn.tree import DecisionTreeRegressor
 
-from losslens.engines.readers import read
+from losslens.engines.choice import read_trees
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.trees import effects
 from losslens.engines.trees.bound import bind
@@ -61,7 +61,7 @@ CLASSES = np.digitize(TARGET, [-0.5, 1])
 
 
 def bound_of(model, X, response="values"):
-    ensemble, columns = read(as_model(model), response), as_table(X)
+    ensemble, columns = read_trees(as_model(model), response), as_table(X)
     distinct = [columns.column(j).distinct for j in range(X.shape[1])]
     images = {j: (np.array([j]), ensemble.numbers(j, values.values)[:, None]) for j, values in enumerate(distinct)}
     return bind(ensemble, len(distinct[0].codes), distinct, images.get)

@@ -13,8 +13,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import brute
 import losslens as ll
-from losslens.engines.choice import read_model
-from losslens.engines.readers import read
+from losslens.engines.choice import read_model, read_trees
 from losslens.engines.trees.bound import FAR_APART, check_digits
 from losslens.models import as_model
 from tree_cases import CLASSES, FRAME_TARGET, FRAME_TRAIN, REGRESSORS, TARGET, TRAIN
@@ -124,7 +123,7 @@ def test_groups_and_shapley_shares_of_leaves_far_apart():
 def test_ordinary_models_keep_their_digits(name):
     data = (FRAME_TRAIN, FRAME_TARGET) if name == "categories" else (TRAIN, TARGET)
     for target in (data[1], data[1] - data[1].min() + 1):
-        check_digits(read(as_model(REGRESSORS[name].fit(data[0], target)), "values"))
+        check_digits(read_trees(as_model(REGRESSORS[name].fit(data[0], target)), "values"))
     for weights in (None, "balanced"):
         forest = RandomForestClassifier(20, random_state=0, class_weight=weights, max_depth=5).fit(TRAIN, CLASSES > 0)
         assert read_model(as_model(forest), "probabilities").outputs == 1

@@ -18,7 +18,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeRegressor
 
 import brute
-from losslens.engines.readers import read
+from losslens.engines.choice import read_trees
 from losslens.engines.trees import pair_games, pair_kernels, pair_losses
 from losslens.engines.trees.bound import bind
 from losslens.engines.trees.pair_games import cost, over_pairs, pack_rows, pair_predictions, walk_sums
@@ -154,7 +154,7 @@ class Case:
         model, self.X, self.y, self.loss = make().fit(train, target), X, y, resolve(loss)
         self.tolerance = 1e-5 if type(model).__name__.startswith("XGB") else 1e-9
         self.predict = model.predict_proba if response == CHANCES else model.predict
-        ensemble, columns = read(as_model(model), response), as_table(X)
+        ensemble, columns = read_trees(as_model(model), response), as_table(X)
         distinct = [columns.column(j).distinct for j in range(X.shape[1])]
         images = {j: (np.array([j]), ensemble.numbers(j, values.values)[:, None]) for j, values in enumerate(distinct)}
         self.bound, self.known = bind(ensemble, len(distinct[0].codes), distinct, images.get), {}
