@@ -12,7 +12,7 @@ from scipy import stats
 import losslens as ll
 from losslens.results import Region
 from losslens.rows import regions
-from losslens.rows.divergence import divergence, is_constant
+from losslens.rows.regions import divergence, is_constant
 from losslens.rows.splits import PermutationTest, SplitRule, best, candidates, in_words, with_rule
 from losslens.text import in_digits
 

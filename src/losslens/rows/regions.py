@@ -1,19 +1,24 @@
-"""Search for regions: a tree whose splits are chosen on all rows by a test that allows for the choice."""
+"""Search for regions: a tree whose splits are chosen on all rows by a test that allows for the choice.
+
+What a region explains may be the divergence of rows: how much a row's prediction depends on a feature, whatever its
+label.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from losslens.donors.layout import CommonGrid
 from losslens.results.importance import FeatureImportance
 from losslens.results.regions import Region, Regions, RegionTarget
 from losslens.results.replaced_rows import ReplacedRows
 from losslens.results.table import or_else
 from losslens.rows import splits
-from losslens.rows.divergence import divergence, is_constant
 from losslens.rows.splits import PermutationTest, SplitRule, in_words, smaller_side, with_rule
 from losslens.tables.checks import check_count, entropy, is_one_of
 from losslens.tables.columns import Distinct
@@ -26,6 +31,9 @@ from losslens.uncertainty.standard_errors import check_level
 LEAST_ROWS, LEAST_SHARE = 20, 0.05  # on either side of a split
 LEAST_GROUPS = 5  # on either side, if rows are grouped
 LEVEL = 0.95  # of intervals
+Kind = Callable[[NDArray[Any], Floats], Floats]
+CONSTANT = 1e-9  # relative spread below which values are equal up to rounding
+ROUNDING = 1e-12  # rounding error of predictions, relative to the largest
 
 
 def find_regions(
@@ -204,3 +212,70 @@ def ratio(values: tuple[float, float], covariance: Floats, reach: float) -> tupl
     mixed, rest = a * b - reach**2 * covariance[0, 1], a**2 - reach**2 * covariance[0, 0]
     root = np.sqrt(max(mixed**2 - square * rest, 0.0))
     return a / b, float((mixed - root) / square), float((mixed + root) / square)
+
+
+def divergence(one: FeatureImportance) -> Floats:
+    """The mean over pairs of donors of the divergence between the row's predictions with their values, (n,).
+
+    Squared error: ``2 var_k f(x_i, k)``; absolute error: ``mean |f(x_i, k) - f(x_i, l)|``; log loss: the
+    Kullback-Leibler divergence. For a model without interactions with this feature it is the same for every row.
+    """
+    kinds: dict[str, tuple[Kind, int]] = {
+        "squared_error": (_squared, 2),
+        "absolute_error": (_absolute, 1),
+        "log_loss": (_log, 0),
+    }
+    if one.loss.name not in kinds:
+        other = "" if one.loss.reads == "outputs" else "change the loss of the result, with_loss(...), or "
+        raise ValueError(
+            "target='interaction' is defined for squared error, absolute error and log loss of one prediction a row, "
+            f"but the loss is {one.loss.title}; {other}use target='importance'"
+        )
+    one._need_all_cells("regions")
+    predictions = np.asarray(one.cells.predictions, float)
+    one._need_donors("regions")
+    weights = _donor_weights(one)
+    with np.errstate(invalid="ignore"):  # 0 / 0: a row without donors
+        shares = np.broadcast_to(weights / weights.sum(axis=1, keepdims=True), predictions.shape[:2])
+    measure, power = kinds[one.loss.name]
+    values = measure(predictions, shares)
+    rounding = ROUNDING ** max(power, 1) * float(np.abs(predictions).max()) ** power
+    return np.where(np.abs(values) <= rounding, 0.0, values)
+
+
+def _donor_weights(one: FeatureImportance) -> Floats:
+    """Weights of the donors: on a common grid the same for all rows, even if a row's own pair is left out.
+
+    Otherwise a row's divergence would depend on its own value, and so on columns correlated with it.
+    """
+    layout, weight = one.layout, one.sample.weight
+    if isinstance(layout, CommonGrid):
+        mass = np.bincount(layout.own[layout.donors], weight[layout.donors], layout.size)
+        return np.asarray(mass, float)[None, :]
+    return layout.weights(one.sample, one.cells.rows)
+
+
+def is_constant(values: Floats) -> bool:
+    """Whether values differ by no more than rounding."""
+    return bool(np.ptp(values) <= CONSTANT * max(float(np.abs(values).max(initial=0.0)), 1e-300))
+
+
+def _squared(predictions: Floats, shares: Floats) -> Floats:
+    mean = (shares * predictions).sum(axis=1, keepdims=True)
+    return np.asarray(2 * (shares * np.square(predictions - mean)).sum(axis=1))
+
+
+def _absolute(predictions: Floats, shares: Floats) -> Floats:
+    """``sum_kl w_k w_l |f_k - f_l| = 2 sum_k w_k f_k (2 W_k - w_k - 1)`` with f sorted and W cumulated."""
+    order = np.argsort(predictions, axis=1)
+    f, w = (np.take_along_axis(some, order, axis=1) for some in (predictions, shares))
+    return np.asarray(2 * (w * f * (2 * np.cumsum(w, axis=1) - w - 1)).sum(axis=1))
+
+
+def _log(predictions: NDArray[Any], shares: Floats) -> Floats:
+    """``sum_c mean(p_c log p_c) - mean(p_c) mean(log p_c)``, over the classes c."""
+    eps = np.finfo(float).eps
+    p = np.clip(predictions, eps, 1.0)
+    logs, w = np.log(p), shares[:, :, None]
+    inside = (w * p * logs).sum(axis=1) - (w * p).sum(axis=1) * (w * logs).sum(axis=1)
+    return np.asarray(inside.sum(axis=1))
