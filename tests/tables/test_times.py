@@ -24,7 +24,7 @@ DAYS = [dt.date(2024, 1, 1) + dt.timedelta(days=k) for k in range(60)]
     ],
 )  # fmt: skip
 def test_dates_of_every_library_are_the_same(times):
-    np.testing.assert_array_equal(read_times(times).at, HOURS)
+    np.testing.assert_array_equal(read_times(times).moments, HOURS)
 
 
 def test_a_clock_with_a_zone_is_read_as_it_shows_the_time():
@@ -37,7 +37,7 @@ def test_a_clock_with_a_zone_is_read_as_it_shows_the_time():
 
 def test_numbers_and_durations_are_taken():
     for times in ([3, 1, 2], np.array([3, 1, 2], object), pd.Series([3, 1, 2], dtype="Int64"), pl.Series([3, 1, 2])):
-        np.testing.assert_array_equal(read_times(times).at, [3.0, 1.0, 2.0])
+        np.testing.assert_array_equal(read_times(times).moments, [3.0, 1.0, 2.0])
     spans = [dt.timedelta(hours=k) for k in range(5)]
     for times in (spans, np.array(spans, "m8[h]"), pd.Series(spans), pl.Series(spans)):
         assert read_length("2h", read_times(times), "length").number(read_times(times)).tolist() == [0, 0, 1, 1, 2]
@@ -98,7 +98,7 @@ def test_lengths_are_those_of_the_calendar(length, words, sizes):
     assert np.bincount(found.number(times)).tolist() == sizes
     assert read_length(found.plain, times, "length").number(times).tolist() == found.number(times).tolist()
     edges = found.edges(times, found.number(times).max() + 1)
-    assert ((edges[found.number(times)] <= times.at) & (times.at < edges[found.number(times) + 1])).all()
+    assert ((edges[found.number(times)] <= times.moments) & (times.moments < edges[found.number(times) + 1])).all()
 
 
 def test_days_begin_at_midnight_and_weeks_on_monday():

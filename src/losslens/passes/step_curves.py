@@ -110,7 +110,7 @@ class FeatureSteps:
     """The curves of some rows, feature by feature."""
 
     count: NDArray[np.int64]  # (features, rows): steps of each curve
-    at: Indices  # (features + 1,): where those of a feature begin
+    begin: Indices  # (features + 1,): where those of a feature begin
     classes: NDArray[np.int32]
     prediction: NDArray[Any]
 
@@ -139,7 +139,7 @@ def _feature_steps(
 def _pool(parts: Sequence[FeatureSteps], k: int, class_of: ClassRuns, layout: CommonGrid, sample: Sample) -> Pool:
     """The cells of one feature."""
     classes, prediction = (
-        np.concatenate([getattr(part, name)[part.at[k] : part.at[k + 1]] for part in parts])
+        np.concatenate([getattr(part, name)[part.begin[k] : part.begin[k + 1]] for part in parts])
         for name in ("classes", "prediction")
     )
     count = np.concatenate([part.count[k] for part in parts])
@@ -172,12 +172,12 @@ class Axes:
 
     def __init__(self, count: int, class_of: Sequence[ClassRuns], donor_mass: Sequence[Floats]) -> None:
         self.count, self.class_of = count, class_of  # features, and the class of each value of their grids
-        self.at = np.concatenate([[0], np.cumsum([len(mass) + 1 for mass in donor_mass])]).astype(np.int64)
+        self.begin = np.concatenate([[0], np.cumsum([len(mass) + 1 for mass in donor_mass])]).astype(np.int64)
         self.mass = np.concatenate([part for mass in donor_mass for part in (np.zeros(1), np.cumsum(mass))])
 
     def part(self, k: int) -> slice:
         """The positions of the classes of a feature."""
-        return slice(int(self.at[k]), int(self.at[k + 1]) - 1)
+        return slice(int(self.begin[k]), int(self.begin[k + 1]) - 1)
 
 
 def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> Axes:
@@ -231,7 +231,7 @@ class ChunkWork:
         sums = ChunkSums(
             prediction=np.empty((b, *self.like.shape[1:]), self.like.dtype), loss=np.zeros(b),
             local=np.zeros((b, count)), clipped=np.zeros(count),
-            curve=np.zeros((axes.at[-1], 1 + _columns(self.like[:0], sample, np.zeros(0)).shape[1])), cells=[],
+            curve=np.zeros((axes.begin[-1], 1 + _columns(self.like[:0], sample, np.zeros(0)).shape[1])), cells=[],
             own_group=np.zeros((0, count)),
         )  # fmt: skip
         own_groups = None if self.groups is None else self.groups.sums(start, stop, sample.weight)
@@ -248,7 +248,7 @@ class ChunkWork:
             sum_steps(
                 steps.start, steps.classes, room if changes is None else changes,
                 _columns(steps.prediction, sample, shown), y, sample.weight[rows],
-                sample.weight[rows] if self.loss is None else sums.loss[in_chunk], ceiling, axes.mass, axes.at,
+                sample.weight[rows] if self.loss is None else sums.loss[in_chunk], ceiling, axes.mass, axes.begin,
                 sums.local[in_chunk], sums.curve, sums.clipped,
             )  # fmt: skip
             if own_groups is not None and changes is not None:

@@ -225,8 +225,10 @@ def over_time(features: Mapping[str, Any], times: Any, bins: int | None, width: 
         raise ValueError("all rows are in one stretch of time: ask for more bins, or a smaller width")
     chosen = [np.flatnonzero(counted & (number == k)) for k in occupied]
     columns = [_of_feature(feature, chosen, level ** (1 / len(occupied))) for feature in features.values()]
-    kind = row_times.at.dtype
-    middle = np.array([row_times.at[rows].astype(np.int64 if kind.kind in "mM" else float).mean() for rows in chosen])
+    kind = row_times.moments.dtype
+    middle = np.array(
+        [row_times.moments[rows].astype(np.int64 if kind.kind in "mM" else float).mean() for rows in chosen]
+    )
     arrays = {
         name: np.stack([one[name] for one in columns], axis=-1)
         for name in ("importance", "std_error", "low", "high", "step", "before", "after", "p")
@@ -251,14 +253,14 @@ def _periods(times: Times, bins: Any, width: Any, first: Any) -> tuple[Indices, 
         each = ROWS_EACH if first.sample.block is None else GROUPS_EACH
         bins = int(np.clip(first.sample.units(first.at) // each, 2, MOST_BINS))
     check_count(bins, "bins", 2)
-    start, end = times.at.min(), times.at.max()
+    start, end = times.moments.min(), times.moments.max()
     if start == end:
         raise ValueError("all times are the same: there is no importance over time")
-    if times.at.dtype.kind == "f":
+    if times.moments.dtype.kind == "f":
         edges = np.linspace(start, end, bins + 1)
     else:
         edges = start + (np.linspace(0, 1, bins + 1) * (end - start).astype(np.int64)).round().astype("m8[us]")
-    return np.clip(np.searchsorted(edges, times.at, side="right") - 1, 0, bins - 1), edges
+    return np.clip(np.searchsorted(edges, times.moments, side="right") - 1, 0, bins - 1), edges
 
 
 def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, Any]:
@@ -282,14 +284,14 @@ def _of_feature(feature: Any, chosen: list[Indices], level: float) -> dict[str, 
     if step is not None:  # of the numbers that are shown, with rows' own values as all importances
         before, after = (
             float(np.average(importance[with_error][side], weights=mass[side]))
-            for side in (slice(step.at), slice(step.at, None))
+            for side in (slice(step.place), slice(step.place, None))
         )
     none = Number(feature.name, np.nan, np.nan, np.nan, np.nan, np.nan, level)
     columns = ("std_error", "low", "high")
     ends = {name: np.array([getattr(one or none, name) for one in numbers]) for name in columns}
     return ends | {
         "importance": importance,
-        "step": -1 if step is None else with_error[step.at],
+        "step": -1 if step is None else with_error[step.place],
         "before": before,
         "after": after,
         "p": np.nan if step is None else step.p,

@@ -30,16 +30,16 @@ SLACK = 1e-9  # of a length: 0.3 / 0.1 is below 3 in floating point
 class Times:
     """A time for each row."""
 
-    at: NDArray[Any]  # (n,): numbers, or dates or durations in microseconds; dates with a zone by its clock
+    moments: NDArray[Any]  # (n,): numbers, or dates or durations in microseconds; dates with a zone by its clock
     row_order: Labels | None = None  # (n,): labels of a pandas series
 
     @property
     def are_dates(self) -> bool:
         """Whether these are points in time, not numbers or durations."""
-        return self.at.dtype.kind == "M"
+        return self.moments.dtype.kind == "M"
 
     def __len__(self) -> int:
-        return len(self.at)
+        return len(self.moments)
 
 
 def read_times(times: Any) -> Times:
@@ -140,17 +140,19 @@ class Length:
     def number(self, times: Times) -> Indices:
         """Which length of time each row lies in, numbered from 0 in the order of time; those without rows too."""
         if self.months:
-            months = times.at.astype("M8[M]").astype(np.intp) // self.months  # from January on, if 12 is a multiple
+            months = (
+                times.moments.astype("M8[M]").astype(np.intp) // self.months
+            )  # from January on, if 12 is a multiple
             return np.asarray(months - months.min(), np.intp)
         start = self.start(times)
         if self.of_dates:
-            passed = (times.at - start).astype(np.int64)
+            passed = (times.moments - start).astype(np.int64)
             return np.asarray(passed // round(self.amount), np.intp)
-        return np.asarray(np.floor((times.at - start) / self.amount + SLACK), np.intp)
+        return np.asarray(np.floor((times.moments - start) / self.amount + SLACK), np.intp)
 
     def start(self, times: Times) -> Any:
         """Where the first length begins: at midnight of the first day, on a Monday, or at the first time."""
-        first = times.at.min()
+        first = times.moments.min()
         if self.months:
             return (
                 (first.astype("M8[M]").astype(np.int64) // self.months * self.months).astype("M8[M]").astype("M8[us]")
@@ -186,7 +188,7 @@ def _many(count: float, unit: str) -> str:
 
 def read_length(length: Any, times: Times, name: str) -> Length:
     """A length of time in the unit of the times: a number, or a duration such as "7D" for dates."""
-    if times.at.dtype.kind == "f":
+    if times.moments.dtype.kind == "f":
         plain = is_number(length) and not isinstance(length, (bool, np.bool_, np.timedelta64))
         if not plain or not 0 < float(length) < np.inf:
             raise ValueError(f"{name} is a number above 0, in the unit of times, which are numbers; got {length!r}")

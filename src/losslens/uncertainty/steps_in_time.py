@@ -19,7 +19,7 @@ FEWEST = 6  # rows, or groups, on either side
 class LargestStep:
     """The place where the mean estimate before differs most from that afterwards, in standard errors."""
 
-    at: int  # the first estimate after it
+    place: int  # the first estimate after it
     p: float  # of no step anywhere
 
 

@@ -66,15 +66,17 @@ def time_blocks(times: Any, length: Any = None, like: Any = None) -> TimeBlocks:
             f"a length of {span} divides these times into {blocks}; standard errors need at least {FEWEST}, and 30 or "
             "more to be trusted: pass a shorter length"
         )
-    order = np.lexsort((row_times.at, labels))
+    order = np.lexsort((row_times.moments, labels))
     first = np.searchsorted(labels[order], np.arange(labels.max() + 1))
     last = np.append(first[1:], len(order)) - 1
-    return TimeBlocks(labels, row_times.at[order[first]], row_times.at[order[last]], span, chosen, row_times.row_order)
+    return TimeBlocks(
+        labels, row_times.moments[order[first]], row_times.moments[order[last]], span, chosen, row_times.row_order
+    )
 
 
 def _unseen(times: Times) -> tuple[Length, str]:
     """A length where no values are known whose autocorrelation it could be chosen by, and what it rests on in words."""
-    moments = np.unique(times.at)
+    moments = np.unique(times.moments)
     if len(moments) < 2:
         raise ValueError("all times are the same: they make no blocks")
     steps = int(np.ceil(length_unseen(len(moments)) - 1e-9))
@@ -113,7 +115,7 @@ def _local(like: Any, times: Any, n: int) -> dict[str, Floats]:
 
 def _chosen(times: Times, local: dict[str, Floats]) -> tuple[Length, str]:
     """The longest length over the features, as a length of time, and how it was chosen in words."""
-    moments, place = np.unique(times.at, return_inverse=True)
+    moments, place = np.unique(times.moments, return_inverse=True)
     if len(moments) <= IN_A_ROW + 1:
         raise ValueError(
             f"times has {len(moments)} distinct times, too few to estimate the autocorrelation of like=; pass a length"

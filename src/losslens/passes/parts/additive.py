@@ -165,10 +165,10 @@ def run(stream: Stream) -> Summed:
     counted = first_pass(arguments, stream.jobs, stream.workers, stream.progress)
     work = _work(stream, counted, sums, bins)
     row_sums = sum_over_parts(stream, counted, evaluate, work)
-    rows, classes = np.searchsorted(row_sums.kept.at, work.curves), classes_of(stream, counted.labels)
+    rows, classes = np.searchsorted(row_sums.kept.positions, work.curves), classes_of(stream, counted.labels)
     pull, square = row_sums.error.tolist()
     error_square = max(square - pull**2 / counted.units, 0.0)
-    totals = Totals(stream.n, row_sums.kept.at, counted.units, counted.squares, work.moments.error, error_square)
+    totals = Totals(stream.n, row_sums.kept.positions, counted.units, counted.squares, work.moments.error, error_square)
     sample = row_sums.kept.sample(classes, totals)
     columns = {j: (All(), _column(work, row_sums, k, j, sample, rows)) for k, j in enumerate(stream.feature_columns)}
     return Summed(stream, "additive", sample, columns, min(CHECKED, stream.head.n))

@@ -61,7 +61,7 @@ def totals(stream: Stream, counted: Counted, rows: Indices, losses: Floats) -> T
 class KeptRows:
     """The rows of some parts that a result keeps: a random sample, with predictions, losses and importances."""
 
-    at: Indices  # (r,): in the full data
+    positions: Indices  # (r,): in the full data
     weight: Floats  # (r,)
     prediction: NDArray[Any]  # (r,) or (r, K)
     y: NDArray[Any]  # (r,), empty without targets

@@ -209,7 +209,7 @@ def run(stream: Stream) -> Summed:
     counted = first_pass(arguments, stream.jobs, stream.workers, stream.progress)
     work = bound(stream, counted, bins)
     sums = sum_over_parts(stream, counted, evaluate, work)
-    sample = sums.kept.sample(work.classes, totals(stream, counted, sums.kept.at, sums.losses))
+    sample = sums.kept.sample(work.classes, totals(stream, counted, sums.kept.positions, sums.losses))
     columns = {j: (All(), _column(work, sums, k, j, sample)) for k, j in enumerate(work.feature_columns)}
     return Summed(stream, work.engine.name, sample, columns, CHECKED)
 
@@ -252,7 +252,9 @@ def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> O
     by_class = np.cumsum(sums.curve[part], axis=0)  # changes, then predictions, of all rows at each class
     changes, pd = by_class[:, 0], by_class[class_of, 1:]
     one = work.like.ndim == 1 and work.like.dtype.kind != "i"
-    cells = spread_cells(k, work.axes, sample, work.loss, sums.curves, np.searchsorted(sums.kept.at, work.curves))
+    cells = spread_cells(
+        k, work.axes, sample, work.loss, sums.curves, np.searchsorted(sums.kept.positions, work.curves)
+    )
     means = curves_only(sample, work.grids[j].mass, pd[:, 0] if one else pd)
     if work.loss is not None:
         pfi = float(sums.rows[k].rows[0])
