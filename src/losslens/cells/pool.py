@@ -125,8 +125,8 @@ class Pool(Frozen):
         start = np.searchsorted(self.unit[order], np.arange(self.units + 1))
         of_row = np.diff(start)[self.unit[self.rows]]
         row = np.repeat(self.rows, of_row)
-        within = np.arange(len(row)) - np.repeat(np.cumsum(of_row) - of_row, of_row)
-        donor = order[start[self.unit[row]] + within]
+        offset = np.arange(len(row)) - np.repeat(np.cumsum(of_row) - of_row, of_row)
+        donor = order[start[self.unit[row]] + offset]
         kept = self.donor_class[donor] >= 0
         row, donor = row[kept], donor[kept]
         return self.run_at(row, self.donor_class[donor]), donor
@@ -156,10 +156,10 @@ class Pool(Frozen):
         else:
             counted = self.donor_class >= 0
             held = np.bincount(self.donor_class[counted], weight[counted], self.size)
-            below = np.concatenate([[0.0], np.cumsum(held)])
-            mass_below = below[self.first]
+            cumulative = np.concatenate([[0.0], np.cumsum(held)])
+            mass_below = cumulative[self.first]
             lends = np.append(mass_below[1:], 0.0)  # a run ends where the next one of its row begins
-            lends[self.stop == self.size] = below[-1]
+            lends[self.stop == self.size] = cumulative[-1]
             lends -= mass_below
         run, donor = self.left_out
         if len(run):
@@ -184,8 +184,8 @@ class Pool(Frozen):
         sums[self.donor_class < 0] = 0.0
         run, donor = self.left_out
         if len(run):
-            inside = np.bincount(donor * codes + code[run], values[run] * weight[donor], sums.size)
-            sums -= inside.reshape(sums.shape)
+            own_group = np.bincount(donor * codes + code[run], values[run] * weight[donor], sums.size)
+            sums -= own_group.reshape(sums.shape)
         return np.asarray(sums)
 
     def pairs_of_units(self) -> tuple[Indices, Indices, Floats]:

@@ -160,8 +160,8 @@ def reason(error: BaseException) -> str:
 
 def suggestion(name: str, names: Sequence[str]) -> str:
     """The end of a message about an unknown name: the closest name, or all names."""
-    if near := closest(name, names):
-        return f"; did you mean {near!r}?"
+    if closest_name := closest(name, names):
+        return f"; did you mean {closest_name!r}?"
     shown = ", ".join(names[:10]) + (f", ... ({len(names)} in all)" if len(names) > 10 else "")
     return f"; there is {shown}" if names else ""
 

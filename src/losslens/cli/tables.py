@@ -267,7 +267,7 @@ def _lacking(missing: Sequence[str], spare: Sequence[str], drop: Sequence[str]) 
         return f"the model needs the column {dropped[0]!r}: it can't be dropped"
     many = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     message = f"the data lack columns that the model needs: {', '.join(map(repr, missing[:5]))}{many}"
-    alike = [f"{name!r} may be {near!r}" for name in missing if (near := closest(name, spare))]
+    alike = [f"{name!r} may be {likely!r}" for name in missing if (likely := closest(name, spare))]
     return message + (f" ({', '.join(alike[:5])})" if alike else "")
 
 

@@ -94,9 +94,9 @@ class CommonGrid:
 
     def subset(self, rows: Indices) -> tuple[CommonGrid, Indices]:
         """Rows and donors in `rows` alone, and the grid positions that remain."""
-        inside = np.full(len(self.own), -1, np.intp)
-        inside[rows] = np.arange(len(rows))
-        donors = inside[self.donors][inside[self.donors] >= 0]
+        place = np.full(len(self.own), -1, np.intp)
+        place[rows] = np.arange(len(rows))
+        donors = place[self.donors][place[self.donors] >= 0]
         own = self.own[rows]
         kept, steps = np.unique(own[donors]), None if self.steps is None else self.steps[rows]
         return replace(self, own=own, donors=donors, steps=steps).keep(kept), kept

@@ -66,9 +66,9 @@ def _best_count(others: Floats, aim: Floats, seed: int) -> int:
     return max(k for k, more in above.items() if more.mean() <= more.std() / np.sqrt(len(more)))
 
 
-def _squares(off: Floats) -> Floats:
+def _squares(deviation: Floats) -> Floats:
     """The squared error of each row."""
-    return np.asarray(np.square(off.reshape(len(off), -1)).sum(axis=1))
+    return np.asarray(np.square(deviation.reshape(len(deviation), -1)).sum(axis=1))
 
 
 def leaves_of(tree: Any, others: Floats, axes: Sequence[Axis]) -> tuple[Indices, tuple[str, ...]]:

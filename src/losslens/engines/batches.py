@@ -57,9 +57,9 @@ class ColumnBlock:
         """The value of each cell."""
         return self.spread(np.arange(self.start, self.stop)) if self.drawn is None else self.drawn
 
-    def spread(self, along: Indices) -> Indices:
+    def spread(self, positions: Indices) -> Indices:
         """One entry per column, repeated for each row."""
-        return np.repeat(along, len(self) // len(along))
+        return np.repeat(positions, len(self) // len(positions))
 
     def cut(self, start: int, stop: int) -> ColumnBlock | Piece:
         """All of the cells, or some of them as a piece."""

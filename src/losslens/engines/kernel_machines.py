@@ -222,12 +222,12 @@ class _DonorTerms:
         """Products of the kept columns' factors, (rows, L), mapped to the functions that span them."""
         return kept if self.weights is None else np.asarray(kept @ self.weights)
 
-    def fill(self, kept: Floats, out: Floats) -> None:
+    def fill(self, kept: Floats, cells: Floats) -> None:
         """Sums of some rows at all values, (rows, g)."""
         kept = self.project(kept)
         for part, basis in self.parts():
-            np.matmul(kept, basis.T, out=out[:, part])
-        out += self.form.intercept
+            np.matmul(kept, basis.T, out=cells[:, part])
+        cells += self.form.intercept
 
     def gather(self, kept: Floats, index: Indices) -> Floats:
         """Sums of row i at the values with positions ``index[i]``, (rows, m)."""

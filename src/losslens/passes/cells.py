@@ -70,23 +70,23 @@ def _pass(engine: CellEngine, questions: Sequence[Question], task: Task, kept: I
     parts, running = _parts(task, questions, kept), _Running(questions, task, kept)
     # A device, which sums cells itself, of one loss.
     averaging: Any = engine if hasattr(engine, "averaged") and len(with_parts(task.losses)) <= 1 else None
-    inside = [] if averaging is None else [k for k, q in enumerate(questions) if averaging.averages(q.ask)]
-    outside = [k for k in range(len(questions)) if k not in inside]
-    if outside or not inside:
+    averaged_there = [] if averaging is None else [k for k, q in enumerate(questions) if averaging.averages(q.ask)]
+    averaged_here = [k for k in range(len(questions)) if k not in averaged_there]
+    if averaged_here or not averaged_there:
         start = 0
-        for rows, answer in _answers(engine, parts, [questions[k].ask for k in outside], tick):
-            running.add(rows, answer, outside, start)
+        for rows, answer in _answers(engine, parts, [questions[k].ask for k in averaged_here], tick):
+            running.add(rows, answer, averaged_here, start)
             start += len(rows)
-    if inside:
-        start, mine = 0, [questions[k] for k in inside]
+    if averaged_there:
+        start, mine = 0, [questions[k] for k in averaged_there]
         wide = sum(question.width for question in mine)
         for some in (part[k] for part in parts for k in chunks(part, wide, CELLS_AVERAGED)):
             sums = averaging.averaged(some, mine, task.sample, task.loss, tick, kept=start < max(1, len(kept)))
             if sums is None:
-                running.add(some, engine.fill(some, [question.ask for question in mine], tick), inside, start)
+                running.add(some, engine.fill(some, [question.ask for question in mine], tick), averaged_there, start)
             else:
                 base, averaged = sums
-                running.add_averaged(some, base, averaged, inside, start, record=not outside)
+                running.add_averaged(some, base, averaged, averaged_there, start, record=not averaged_here)
             start += len(some)
     return running.finish()
 

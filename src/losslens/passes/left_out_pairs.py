@@ -107,9 +107,9 @@ class OwnGroups:
 
     def undo(self, of_rows: NDArray[Any]) -> NDArray[Any]:
         """Numbers of the rows in this order, in that of the table; nothing, if there are none."""
-        back = np.empty_like(of_rows)
-        back[self.order[: len(of_rows)]] = of_rows
-        return back
+        restored = np.empty_like(of_rows)
+        restored[self.order[: len(of_rows)]] = of_rows
+        return restored
 
     def sums(self, start: int, stop: int, weight: Floats) -> OwnGroupSums:
         """Empty sums over the pairs inside the groups of the rows start .. stop."""

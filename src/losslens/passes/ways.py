@@ -75,7 +75,7 @@ def evaluate(task: Task, designs: Sequence[FeatureDesign]) -> tuple[list[list[An
     """
     routes = [route(task, subject, design) for subject, design in designs]
     predicted = min(task.n, CHECKED) if any(one.exact for one in routes) else 0  # the exact engine was checked on these
-    before = 0 if task.exact is None else task.exact.asked
+    already = 0 if task.exact is None else task.exact.asked
     results: dict[int, list[FeatureImportance | FeatureEffect]] = {}
     for engine, way in dict.fromkeys((one.engine, one.way) for one in routes):
         features = [k for k, one in enumerate(routes) if (one.engine, one.way) == (engine, way)]
@@ -85,7 +85,7 @@ def evaluate(task: Task, designs: Sequence[FeatureDesign]) -> tuple[list[list[An
         for k, by_loss in zip(features, passed.outcomes, strict=True):
             steady = replace(routes[k], declined=unsteady or routes[k].declined)
             results[k] = _results(task, designs[k], steady, passed.samples, by_loss)
-    predicted += 0 if task.exact is None else task.exact.asked - before
+    predicted += 0 if task.exact is None else task.exact.asked - already
     return [results[k] for k in range(len(designs))], predicted
 
 

@@ -35,8 +35,8 @@ class ConvexLoss:
 
     def divergence(self, y: NDArray[Any], start: Floats, end: Floats) -> Floats:
         """``L(end) - L(start) - L'(start)(end - start)``."""
-        along = (self.slope(y, start) * (end - start)).sum(axis=-1)
-        return np.asarray(self.value(y, end) - self.value(y, start) - along)
+        path = (self.slope(y, start) * (end - start)).sum(axis=-1)
+        return np.asarray(self.value(y, end) - self.value(y, start) - path)
 
     def noise(self, y: NDArray[Any], fits: Floats) -> Floats:
         """How much the mean of the fits, (K, n, .), is better than a fit, (n,)."""

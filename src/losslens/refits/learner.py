@@ -54,14 +54,14 @@ class Learner:
             folds = tuple(workers.map(_explain, (self, explain), [(k,) for k in range(count)], tick))
             if isinstance(workers, Threads | Processes):
                 workers = replace(workers, n_jobs=min(workers.n_jobs, count))  # as many as share the memory
-            without = list(workers.map(_explain, (self, explain), pairs, tick))
+            by_pair = list(workers.map(_explain, (self, explain), pairs, tick))
         return Refits(
             folds=folds,
             tested=tuple(test for _, test in self.splits),
             trained=tuple(len(train) for train, _ in self.splits),
             n=self.table.n,
             backend=self.table.backend,
-            without=_without_each(count, pairs, without) if pairs else None,
+            without=_without_each(count, pairs, by_pair) if pairs else None,
         )
 
     def fold(self, k: int, explain: Explain) -> Any:

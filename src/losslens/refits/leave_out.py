@@ -161,8 +161,8 @@ def _variance(changes: Floats) -> Floats:
     """The variance over the fits that have predicted a row, (K, n) -> (n,); 0 after one alone."""
     here = ~np.isnan(changes)
     count = here.sum(axis=0)
-    off = np.where(here, changes - np.where(here, changes, 0.0).sum(axis=0) / np.maximum(count, 1), 0.0)
-    return np.asarray(np.square(off).sum(axis=0) / np.maximum(count - 1, 1))
+    deviation = np.where(here, changes - np.where(here, changes, 0.0).sum(axis=0) / np.maximum(count, 1), 0.0)
+    return np.asarray(np.square(deviation).sum(axis=0) / np.maximum(count - 1, 1))
 
 
 def leave_out_fits(learner: Learner, features: Any, how: How, loss: Any) -> LeaveOutFits:

@@ -100,8 +100,8 @@ def likeness(new: Importances, old: Importances, within: float, level: float) ->
         ("error", partial(comparison.error_difference, "this model", "baseline"), within * abs(old.base), "the error")
     ]
     for name in new:
-        of = partial(comparison.difference, name, "this model", "baseline")
-        questions.append((f"importance:{name}", of, within * largest, f"the importance of {name}"))
+        difference = partial(comparison.difference, name, "this model", "baseline")
+        questions.append((f"importance:{name}", difference, within * largest, f"the importance of {name}"))
     rows = "the same rows" if paired else "different rows"
     return [_alike(*one, level, len(questions), rows) for one in questions]
 

@@ -170,8 +170,8 @@ class Interactions(Result, Estimated):
             parts |= {self._column: self, "shared": self.shared, "strength": self.strength}
         numbers: dict[str, Floats] = {}
         for name, part in parts.items():
-            before = "" if part is lead else f"{name}_"
-            numbers |= {name: part.index} | {before + key: matrix for key, matrix in part._tested.items()}
+            prefix = "" if part is lead else f"{name}_"
+            numbers |= {name: part.index} | {prefix + key: matrix for key, matrix in part._tested.items()}
         columns = {
             "first": [self.features[j] for j in first],
             "second": [self.features[k] for k in second],

@@ -169,6 +169,6 @@ def _quantiles(values: Floats, weight: Floats, shares: tuple[float, ...]) -> lis
     order = np.argsort(values[counted])
     ordered, mass = values[counted][order], np.cumsum(weight[counted][order])
     slack = 1e-9 * mass[-1]
-    low, high = (np.searchsorted(mass, np.array(shares) * mass[-1] + off) for off in (-slack, slack))
+    low, high = (np.searchsorted(mass, np.array(shares) * mass[-1] + shift) for shift in (-slack, slack))
     last = len(ordered) - 1
     return ((ordered[np.minimum(low, last)] + ordered[np.minimum(high, last)]) / 2).tolist()  # type: ignore[no-any-return]

@@ -165,8 +165,8 @@ class Block(Stored):
         j = int(np.argmax(self.numbers.value[1:]))
         others = np.delete(self._p(TENTH, 1), j)
         differs = min(self._p(1 - TENTH, 1)[j], self._p(1 + TENTH, -1)[j]) <= level
-        near = abs(self.importance - self.largest.value) <= TENTH * self.importance
-        return j if near and not differs and others.max() <= level else None
+        close = abs(self.importance - self.largest.value) <= TENTH * self.importance
+        return j if close and not differs and others.max() <= level else None
 
 
 def _influences_of_cells(each: Sequence[FeatureImportance], rows: Floats) -> list[Influence]:

@@ -94,12 +94,12 @@ class SegmentSearch:
         """
         kept: list[_Confirmed] = []
         for one in sorted(confirmed, key=lambda one: (len(one.rule.conditions), -one.rule.statistic)):
-            near = [other for other in kept if _overlap(one.rows, other.rows) >= OVERLAP]
+            overlapping = [other for other in kept if _overlap(one.rows, other.rows) >= OVERLAP]
             covered = np.any([other.rows for other in kept], axis=0) if kept else ~one.rows
-            if not near and (one.rows & covered).sum() >= OVERLAP * one.rows.sum():  # of several together
+            if not overlapping and (one.rows & covered).sum() >= OVERLAP * one.rows.sum():  # of several together
                 continue
-            if all(self._narrows(_like(one, confirmed), _like(other, confirmed)) for other in near):
-                kept = [*(other for other in kept if other not in near), one]
+            if all(self._narrows(_like(one, confirmed), _like(other, confirmed)) for other in overlapping):
+                kept = [*(other for other in kept if other not in overlapping), one]
         return kept
 
     def _narrows(self, longer: list[_Confirmed], shorter: list[_Confirmed]) -> bool:

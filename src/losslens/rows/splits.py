@@ -287,10 +287,10 @@ def _refined(chosen: Split, splits: list[Split], values: Floats, here: Mask) -> 
     k, codes = bounds.index(chosen.code), chosen.column.codes[here]
     counts, total, squares = (np.bincount(codes, w, len(chosen.column)) for w in (None, values, values**2))
     present = np.flatnonzero(counts)
-    near = np.flatnonzero((present >= bounds[max(k - 1, 0)]) & (present <= bounds[min(k + 1, len(bounds) - 1)]))
+    neighbours = np.flatnonzero((present >= bounds[max(k - 1, 0)]) & (present <= bounds[min(k + 1, len(bounds) - 1)]))
     n, v = len(values), float(np.mean(values**2))
-    yes, sums, more = (np.cumsum(some)[present[near]] for some in (counts, total / np.sqrt(v), squares / v))
-    at = near[int(np.argmax(np.abs(_welch(sums, more, yes.astype(float), (n, 0.0, n)))))]
+    yes, sums, more = (np.cumsum(some)[present[neighbours]] for some in (counts, total / np.sqrt(v), squares / v))
+    at = neighbours[int(np.argmax(np.abs(_welch(sums, more, yes.astype(float), (n, 0.0, n)))))]
     return Split(chosen.name, chosen.column, int(present[at]))
 
 

@@ -79,8 +79,8 @@ def _compare_where_present(scores: RankScores, found: Floats) -> None:
     sum_own, sum_other = own.T @ there, here.T @ ranks
     spread = np.square(own).T @ there - sum_own**2 / n, here.T @ np.square(ranks) - sum_other**2 / n
     scale = np.sqrt(np.maximum(spread[0], 0.0) * np.maximum(spread[1], 0.0))
-    along = own.T @ ranks - sum_own * sum_other / n
-    size = np.divide(np.abs(along), scale, out=np.zeros_like(scale), where=(scale > RIDGE) & (n > 2))
+    products = own.T @ ranks - sum_own * sum_other / n
+    size = np.divide(np.abs(products), scale, out=np.zeros_like(scale), where=(scale > RIDGE) & (n > 2))
     found[np.ix_(missing, numbers)] = np.clip(size, 0.0, 1.0)
     found[np.ix_(numbers, missing)] = found[np.ix_(missing, numbers)].T
 

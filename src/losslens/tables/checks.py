@@ -209,8 +209,8 @@ def number_labels(labels: list[Any], name: str) -> dict[Any, int]:
 def check_count(number: Any, name: str, least: int = 1) -> None:
     """Raise ValueError unless this is a whole number from `least` on; `name` may end with what it counts."""
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
-        name, _, of = name.partition(" ")
-        raise ValueError(f"{name} is a whole number {f'{of} ' if of else ''}from {least} on; got {number!r}")
+        name, _, unit = name.partition(" ")
+        raise ValueError(f"{name} is a whole number {f'{unit} ' if unit else ''}from {least} on; got {number!r}")
 
 
 def is_one_of(value: Any, choices: Collection[Any]) -> bool:

@@ -144,8 +144,8 @@ def position_of(name: Any, names: Sequence[str]) -> int:
 
 def unknown_feature(label: Any, names: Sequence[str], what: str = "columns") -> str:
     """The message for an unknown name, with the nearest known one."""
-    near = closest(label, names)
-    hint = f"; did you mean {near!r}?" if near else "."
+    likely = closest(label, names)
+    hint = f"; did you mean {likely!r}?" if likely else "."
     shown = ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
     return f"unknown feature {label!r}{hint} The {what} are {shown}"
 

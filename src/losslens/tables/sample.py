@@ -223,9 +223,9 @@ def changes_by_loss(
             loss.check_cells(some)
         flat = some.reshape(-1, *some.shape[2:])
         by_loss = losses_of(losses, samples[0], rows[part], flat, some.shape[1])
-        for out, sample, of_loss in zip(changes, samples, by_loss, strict=True):
+        for result, sample, of_loss in zip(changes, samples, by_loss, strict=True):
             assert sample.loss is not None  # callers record it first
-            np.subtract(of_loss.reshape(some.shape[:2]), sample.loss[rows[part]][:, None], out=out[part])
+            np.subtract(of_loss.reshape(some.shape[:2]), sample.loss[rows[part]][:, None], out=result[part])
     return changes
 
 

@@ -169,8 +169,8 @@ def same_task(
     named = {name: [label[column] for column in columns] for name, columns in features.items()}
     task = prepare(wrapped, X, y, replace(options, features=named), loss=imp.loss, response=imp.loss.reads)
     some = np.unique(np.linspace(0, task.n - 1, compared).astype(np.intp))
-    predicted, before = task.engine.respond(Batch(task.table).fill(some, [])), first.sample.prediction
-    if predicted.shape != before[some].shape or differ(before[some], predicted, before):
+    predicted, recorded = task.engine.respond(Batch(task.table).fill(some, [])), first.sample.prediction
+    if predicted.shape != recorded[some].shape or differ(recorded[some], predicted, recorded):
         raise ValueError("the model's predictions differ from those of the result: pass the same model and rows")
     if task.sample.y is None or not np.array_equal(task.sample.y, np.asarray(first.sample.y)):
         raise ValueError("y differs from the true values of the result: pass the same y")

@@ -165,11 +165,13 @@ def candidates(
     if in_files(X) or isinstance(X, Mapping):
         kind = "several sets of rows" if isinstance(X, Mapping) else "in files"
         raise ValueError(f"good_models takes one table in memory, and X is {kind}: pass one, or a sample of the rows")
-    of = None if loss is None or is_scorer(loss) else resolve(loss)
-    if is_scorer(loss) or (of is not None and (of.custom or (isinstance(of, OutputsLoss) and of.encodes))):
+    reading = None if loss is None or is_scorer(loss) else resolve(loss)
+    if is_scorer(loss) or (
+        reading is not None and (reading.custom or (isinstance(reading, OutputsLoss) and reading.encodes))
+    ):
         raise ValueError(
             "the margin of good models is a share of the best one's gain over the best constant, which "
-            f"{'a score' if of is None else f'the loss {of.name!r}'} does not have: name another loss"
+            f"{'a score' if reading is None else f'the loss {reading.name!r}'} does not have: name another loss"
         )
     search, bootstrap = hasattr(models, "cv_results_"), isinstance(models, tuple) and _is_learner(models)
     if not search and not bootstrap:

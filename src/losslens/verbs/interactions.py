@@ -125,10 +125,10 @@ def chosen_pairs(table: Table, features: Any, pairs: Sequence[tuple[Any, Any]] |
                 f"{a!r} and {b!r} share column {str(shared[0])!r}; features of a pair must have different columns"
             )
     alone = {name: columns[name] for pair in chosen for name in pair}
-    between = " and "
-    while any(f"{a}{between}{b}" in columns for a, b in chosen):  # the name is taken
-        between += " "
-    together = {(a, b): f"{a}{between}{b}" for a, b in chosen}
+    join = " and "
+    while any(f"{a}{join}{b}" in columns for a, b in chosen):  # the name is taken
+        join += " "
+    together = {(a, b): f"{a}{join}{b}" for a, b in chosen}
     return ChosenPairs(alone, together, {name: [*columns[a], *columns[b]] for (a, b), name in together.items()})
 
 

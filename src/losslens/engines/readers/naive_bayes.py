@@ -36,11 +36,11 @@ def _gaussian(estimator: Any) -> Sums:
     """-(x - theta)^2 / (2 var), as a polynomial in the distance from the middle of the classes."""
     theta, var = np.asarray(estimator.theta_, float), np.asarray(estimator.var_, float)
     middle = theta.mean(axis=0)
-    off = theta - middle
+    deviation = theta - middle
     columns = np.arange(theta.shape[1])
     functions = ColumnFunctions(np.concatenate([columns, columns]), partial(_two_powers, middle))
-    constant = np.log(estimator.class_prior_) - 0.5 * np.sum(np.log(2 * np.pi * var) + off**2 / var, axis=1)
-    return np.concatenate([off / var, -0.5 / var], axis=1), constant, functions
+    constant = np.log(estimator.class_prior_) - 0.5 * np.sum(np.log(2 * np.pi * var) + deviation**2 / var, axis=1)
+    return np.concatenate([deviation / var, -0.5 / var], axis=1), constant, functions
 
 
 def _two_powers(middle: Floats, X: Floats) -> Floats:

@@ -400,5 +400,5 @@ def _agree(expected: Floats, actual: Floats) -> bool:
     scale = np.abs(expected).max(axis=0, initial=0, where=finite)
     same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
     with np.errstate(invalid="ignore"):  # infinity minus infinity
-        near = finite & (np.abs(expected - actual) <= 1e-6 * np.abs(expected) + 1e-9 * scale)
-    return bool((same | near).all())
+        close = finite & (np.abs(expected - actual) <= 1e-6 * np.abs(expected) + 1e-9 * scale)
+    return bool((same | close).all())

@@ -126,11 +126,11 @@ def _one_calibrated(one: Any) -> Wrapped:
         raise Declined(f"the calibration method {one.method} is not supported")
     if not np.array_equal(one.estimator.classes_, one.classes):
         raise Declined("it was calibrated without some of the classes")
-    after = partial(_temperature if one.method == "temperature" else _by_class, one.calibrators)
+    transform = partial(_temperature if one.method == "temperature" else _by_class, one.calibrators)
     inner_response: Response = "scores" if hasattr(one.estimator, "decision_function") else "probabilities"
     sigmoid = one.method == "sigmoid" and inner_response == "scores" and len(one.calibrators) == 1
     form: Any = ("logistic", -float(one.calibrators[0].a_), -float(one.calibrators[0].b_)) if sigmoid else None
-    return Wrapped(one.estimator, inner_response, after, form=form)
+    return Wrapped(one.estimator, inner_response, transform, form=form)
 
 
 def _by_class(calibrators: Sequence[Any], response: Array) -> Array:
