@@ -142,8 +142,8 @@ class FeatureEffect(FeatureResult, Tabular):
         return facts(f"{self.name}: prediction{subject}", numbers, [f"{self.design!r}; {self.engine}"])
 
     def __repr__(self) -> str:
-        target = f" of {self.target!r}" if self.target is not None else ""
-        return f"<FeatureEffect {self.name!r}{target}: {len(self.at)} rows, {self.layout.size} values, {self.design}>"
+        ending = f" of {self.target!r}" if self.target is not None else ""
+        return f"<FeatureEffect {self.name!r}{ending}: {len(self.at)} rows, {self.layout.size} values, {self.design}>"
 
 
 def of_class(effect: FeatureEffect, k: int) -> FeatureEffect:

@@ -20,17 +20,17 @@ def rank_rows(shapley: ShapleyImportance, importances: Importances | None) -> Ob
         raise ValueError(f"{shapley.title} is a score of all rows together, which single rows do not have; use a loss")
     if shapley.aggregate == "prediction":
         raise ValueError("with averaged predictions rows have another gain than with single donors; leave out Sage()")
-    at, sample = shapley.at, shapley.sample
+    rows, sample = shapley.at, shapley.sample
     assert sample.y is not None  # a loss has read it
-    importance, loss = shapley.observations, shapley.sample.loss[at]
-    largest = (None, None) if importances is None else largest_influence(importances, len(at), sample.y[at])
+    importance, loss = shapley.observations, shapley.sample.loss[rows]
+    largest = (None, None) if importances is None else largest_influence(importances, len(rows), sample.y[rows])
     labels = shapley.loss.reads == "labels"
     return Observations(
         importance=importance,
         loss=loss,
-        weight=sample.weight[at] / sample.weight[at].sum(),
-        target=observed_target(sample, at),
-        prediction=shown_prediction(sample, at, labels),
+        weight=sample.weight[rows] / sample.weight[rows].sum(),
+        target=observed_target(sample, rows),
+        prediction=shown_prediction(sample, rows, labels),
         influence=largest[0],
         influence_on=largest[1],
         title=shapley.title,
@@ -39,16 +39,16 @@ def rank_rows(shapley: ShapleyImportance, importances: Importances | None) -> Ob
     )
 
 
-def observed_target(sample: Sample, at: Indices) -> NDArray[Any] | None:
+def observed_target(sample: Sample, rows: Indices) -> NDArray[Any] | None:
     """The target of these rows, as labels if there are classes; None without a target."""
     if sample.y is None:
         return None
-    return np.asarray(sample.y[at] if sample.classes is None else sample.classes[sample.y[at]])
+    return np.asarray(sample.y[rows] if sample.classes is None else sample.classes[sample.y[rows]])
 
 
-def shown_prediction(sample: Sample, at: Indices, labels: bool) -> NDArray[Any] | None:
+def shown_prediction(sample: Sample, rows: Indices, labels: bool) -> NDArray[Any] | None:
     """Predictions of these rows, of several classes the most likely one; None if it is not one number or label."""
-    shown = sample.prediction[at]
+    shown = sample.prediction[rows]
     if sample.classes is None:
         return np.asarray(shown) if shown.ndim == 1 else None
     if labels:

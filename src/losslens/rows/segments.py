@@ -152,34 +152,36 @@ class SegmentSearch:
         Each is tested at the chain's share of the level, and only after those before it were confirmed: this keeps the
         probability that any test of the chain rejects wrongly.
         """
-        before, p = np.zeros(self.sample.n, bool), 0.0
+        earlier, p = np.zeros(self.sample.n, bool), 0.0
         for _ in range(CHAIN):
             rows = worst.rows
-            p = max(p, self._p(rows, judged_on, rng), self._p(rows, judged_on & ~before, rng) if before.any() else 0.0)
+            p = max(
+                p, self._p(rows, judged_on, rng), self._p(rows, judged_on & ~earlier, rng) if earlier.any() else 0.0
+            )
             yield _Confirmed(worst, rows, judged_on, min(1.0, p * self.tests))
             if p * self.tests > self.level:
                 return
-            before |= rows
-            below = self._worst(searched_on & ~before, len(worst.conditions))
+            earlier |= rows
+            below = self._worst(searched_on & ~earlier, len(worst.conditions))
             if len(below) < len(worst.conditions):
                 return
             worst = below[-1]
 
     def _p(self, rows: Mask, judged_on: Mask, rng: np.random.Generator) -> float:
         """One-sided p-value of no larger mean loss under the rule; 1 where too few rows can tell."""
-        at = np.flatnonzero(judged_on)
-        inside, block = rows[at], None if self.sample.block is None else self.sample.block[at]
-        if smaller_side(inside, block) < JUDGED:
+        judged = np.flatnonzero(judged_on)
+        own, block = rows[judged], None if self.sample.block is None else self.sample.block[judged]
+        if smaller_side(own, block) < JUDGED:
             return 1.0
         most = int(np.ceil(10 * self.tests / self.level)) - 1  # p times `tests` can be a tenth of the level
         test = _permuted if block is None else _flipped
-        return test(self._loss[at], self.sample.weight[at], inside, block, most, rng)
+        return test(self._loss[judged], self.sample.weight[judged], own, block, most, rng)
 
     def _segment(self, one: _Confirmed) -> Segment:
         """The numbers of a confirmed rule: of all its rows, and of those that judged it."""
-        sample, at = self.sample, np.flatnonzero(one.judged_on)
-        block = None if sample.block is None else sample.block[at]
-        inside, loss, weight = one.rows[at], self._loss[at], sample.weight[at]
+        sample, judged = self.sample, np.flatnonzero(one.judged_on)
+        block = None if sample.block is None else sample.block[judged]
+        inside, loss, weight = one.rows[judged], self._loss[judged], sample.weight[judged]
         parts = [_mean(loss, np.where(side, weight, 0.0), block) for side in (inside, ~inside)]
         (here, moved, units), (other, moved_other, other_units) = parts
         low, high = interval(here, moved.std_error, units, LEVEL, moved.skewness)

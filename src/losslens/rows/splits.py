@@ -172,7 +172,7 @@ def _between(low: float, high: float) -> str:
         return np.format_float_positional(low, trim="-")
     middle = (low + high) / 2
     rounded = (float(f"{middle:.{digits}g}") for digits in range(2, 18))
-    return np.format_float_positional(next((at for at in rounded if low <= at < high), low), trim="-")
+    return np.format_float_positional(next((number for number in rounded if low <= number < high), low), trim="-")
 
 
 def _text(value: Any) -> str:
@@ -290,8 +290,8 @@ def _refined(chosen: Split, splits: list[Split], values: Floats, here: Mask) -> 
     neighbours = np.flatnonzero((present >= bounds[max(k - 1, 0)]) & (present <= bounds[min(k + 1, len(bounds) - 1)]))
     n, v = len(values), float(np.mean(values**2))
     yes, sums, more = (np.cumsum(some)[present[neighbours]] for some in (counts, total / np.sqrt(v), squares / v))
-    at = neighbours[int(np.argmax(np.abs(_welch(sums, more, yes.astype(float), (n, 0.0, n)))))]
-    return Split(chosen.name, chosen.column, int(present[at]))
+    best = neighbours[int(np.argmax(np.abs(_welch(sums, more, yes.astype(float), (n, 0.0, n)))))]
+    return Split(chosen.name, chosen.column, int(present[best]))
 
 
 def sides_of(splits: list[Split], rows: Indices) -> Sides:
@@ -299,8 +299,8 @@ def sides_of(splits: list[Split], rows: Indices) -> Sides:
     parts = []
     for _, some in groupby(splits, key=lambda split: (id(split.column), split.is_category)):
         same = list(some)
-        codes, at = same[0].column.codes[rows][:, None], np.array([split.code for split in same])
-        parts.append(codes == at if same[0].is_category else codes <= at)
+        codes, codes_of_splits = same[0].column.codes[rows][:, None], np.array([split.code for split in same])
+        parts.append(codes == codes_of_splits if same[0].is_category else codes <= codes_of_splits)
     return np.concatenate(parts, axis=1).astype(np.float32)
 
 

@@ -109,9 +109,9 @@ def over_pairs(request: Request, sample: Sample, tick: Tick) -> Floats:
     if sample.block is not None:
         order = np.argsort(sample.block, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(sample.block[order])) + 1):
-            inside = np.zeros_like(weights)
-            inside[:, rows] = weights[:, rows]
-            both[rows] -= both_roles(b[rows], games.effects_on_sums(inside, n_jobs, silent)(rows))
+            own_groups = np.zeros_like(weights)
+            own_groups[:, rows] = weights[:, rows]
+            both[rows] -= both_roles(b[rows], games.effects_on_sums(own_groups, n_jobs, silent)(rows))
         both /= donor_mass(sample)[:, None]
     both[:, idle] = 0.0
     return both

@@ -83,18 +83,18 @@ class PairGame:
         """Coalitions one by one; several small ones are predicted in one batch."""
         waiting: list[Mask] = []
         cells = 0
-        before: Mask | None = None
+        earlier: Mask | None = None
         for S in kept:
-            if self.mirrors and before is not None and np.array_equal(S, ~before):
+            if self.mirrors and earlier is not None and np.array_equal(S, ~earlier):
                 waiting.append(S)  # in one batch with its complement, which it is predicted with
-                before = None
+                earlier = None
                 continue
             width = len(self._replaced(S)[0]) if self.donors is None else self.donors.shape[1]
             if waiting and cells + self.setup.n * width > PAIRS_AT_ONCE:
                 yield from self._predict_batch(waiting)
                 waiting, cells = [], 0
             waiting.append(S)
-            before = S
+            earlier = S
             cells += self.setup.n * width
         yield from self._predict_batch(waiting)
 
@@ -121,11 +121,11 @@ class PairGame:
         """Of two complements in a batch, only the one that replaces fewer distinct values."""
         if not self.mirrors:
             return batch
-        inside = {S.tobytes() for S in batch}
+        requested = {S.tobytes() for S in batch}
         chosen: dict[bytes, Mask] = {}
         for S in batch:
             other = (~S).tobytes()
-            if other not in inside:
+            if other not in requested:
                 chosen[S.tobytes()] = S
             elif other not in chosen:
                 fewer = len(self._replaced(S)[0]) <= len(self._replaced(~S)[0])

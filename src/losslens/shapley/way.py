@@ -78,13 +78,13 @@ def without_own_pairs(importance: ShapleyImportance, sample: Sample) -> ShapleyI
         raise ValueError(
             "one row has all the weight, so no pair of different rows has any; give at least two rows a weight above 0"
         )
-    up = 1 / float(weight @ others)
+    factor = 1 / float(weight @ others)
     new = replace(
-        importance, sfimp=importance.sfimp * up, monte_carlo_error=importance.monte_carlo_error * up,
-        error_none=error_all + up * (importance.error_none - error_all),
+        importance, sfimp=importance.sfimp * factor, monte_carlo_error=importance.monte_carlo_error * factor,
+        error_none=error_all + factor * (importance.error_none - error_all),
         design="all pairs of different rows" if importance.exact else f"{importance.design}, pairs of different rows",
-        index=None if importance.index is None else importance.index * up,
-        table=None if importance.table is None else error_all + up * (importance.table - error_all),
+        index=None if importance.index is None else importance.index * factor,
+        table=None if importance.table is None else error_all + factor * (importance.table - error_all),
         gains=None if importance.gains is None else importance.gains / others,
         both=None if importance.both is None else importance.both / others[:, None],
     )  # fmt: skip

@@ -169,9 +169,9 @@ class MatrixWeights(CellWeights):
         distinct = share if layout.fresh else self.matrix.data
         self.cells, self.squares = len(distinct), float(distinct @ distinct)
         if layout.mirrored:
-            inside = np.isin(donors[counted], rows)
-            self.cells, self.swapped = len(distinct) - int(inside.sum()) // 2, float(inside.mean())
-            self.squares += float(share[inside] @ share[inside])
+            present = np.isin(donors[counted], rows)
+            self.cells, self.swapped = len(distinct) - int(present.sum()) // 2, float(present.mean())
+            self.squares += float(share[present] @ share[present])
 
     @property
     def shape(self) -> tuple[int, int]:

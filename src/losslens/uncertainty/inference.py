@@ -449,18 +449,18 @@ def adjusted(p: Floats, how: Adjustment) -> Floats:
     if not is_one_of(how, ("holm", "benjamini_hochberg")):
         raise ValueError(f"adjust is 'holm', 'benjamini_hochberg' or None; got {how!r}")
     if not np.isfinite(p).all():  # of numbers without a standard error
-        out = np.full(len(p), np.nan)
-        out[np.isfinite(p)] = adjusted(p[np.isfinite(p)], how)
-        return out
+        result = np.full(len(p), np.nan)
+        result[np.isfinite(p)] = adjusted(p[np.isfinite(p)], how)
+        return result
     order, m = np.argsort(p, kind="stable"), len(p)
-    out = np.empty(m)
+    result = np.empty(m)
     if how == "holm":
         # Step down: the smallest p is multiplied by m, the next by m - 1, and none is below an earlier one.
-        out[order] = np.minimum(np.maximum.accumulate(p[order] * (m - np.arange(m))), 1.0)
+        result[order] = np.minimum(np.maximum.accumulate(p[order] * (m - np.arange(m))), 1.0)
     else:  # step up: the largest p is multiplied by 1, the k-th smallest by m / k
         scaled = p[order] * m / np.arange(1, m + 1)
-        out[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return out
+        result[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return result
 
 
 def difference(

@@ -162,5 +162,5 @@ class ClassAreas:
         """By the weight of the class, or of both, where scikit-learn weights by prevalence."""
         if not self.areas.endswith("weighted"):
             return aucs[0] if len(aucs) == 1 else np.mean(aucs, axis=0)
-        by = np.array([side[1] if self.areas == "ovr_weighted" else side[0] + side[1] for side in sides])
-        return (by * aucs).sum(axis=0) / by.sum(axis=0)
+        weights = np.array([side[1] if self.areas == "ovr_weighted" else side[0] + side[1] for side in sides])
+        return (weights * aucs).sum(axis=0) / weights.sum(axis=0)

@@ -370,9 +370,9 @@ class _Precision(_Population):
         own = np.empty(len(mass))
         own[by_row] = cumulated[last_in_row + 1] - cumulated[first_in_row]
         of_row = np.bincount(self.pool.row, mass)[self.pool.row]
-        beside = (of_row - own)[order]
+        others = (of_row - own)[order]
         counted = positive & (weight > 0)
-        precision = (above + beside)[counted] / (every + beside)[counted]
+        precision = (above + others)[counted] / (every + others)[counted]
         return float(weight[counted] @ precision / weight[counted].sum()) if counted.any() else np.nan
 
     @property

@@ -267,18 +267,18 @@ class TableScore:
         counts = np.stack([right, predicted - right, true - right])
         if self.average == "micro":
             counts = counts.sum(axis=-1, keepdims=True)
-        above, below = OF_ONE_CLASS.get(
+        numerator, denominator = OF_ONE_CLASS.get(
             self.function, ((1 + self.beta**2, 0, 0), (1 + self.beta**2, 1, self.beta**2))
         )  # fmt: skip
-        each = _ratio(np.tensordot(above, counts, 1), np.tensordot(below, counts, 1))
+        each = _ratio(np.tensordot(numerator, counts, 1), np.tensordot(denominator, counts, 1))
         if self.average == "micro":
             return np.asarray(each[..., 0])
         if self.average == "binary":
             return np.asarray(each[..., self.positive])
-        by = true if self.average == "weighted" else ((true > 0) | (predicted > 0)).astype(float)
-        return np.asarray((each * by).sum(axis=-1) / by.sum(axis=-1))
+        weight = true if self.average == "weighted" else ((true > 0) | (predicted > 0)).astype(float)
+        return np.asarray((each * weight).sum(axis=-1) / weight.sum(axis=-1))
 
 
-def _ratio(above: Floats, below: Floats) -> Floats:
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
     """0 where nothing is below the line, as in scikit-learn."""
-    return np.divide(above, below, out=np.zeros(np.shape(above)), where=below > 0)
+    return np.divide(numerator, denominator, out=np.zeros(np.shape(numerator)), where=denominator > 0)

@@ -158,10 +158,10 @@ def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Flo
     observed, donors = sample.by_unit(mass) > 0, sample.by_unit(means.donor_weight) > 0
     if donors.sum() < 2:
         raise ValueError(ONE_DONOR)
-    up = 1.0
+    factor = 1.0
     if sample.block is None and not layout.leaves_out_own:
-        up = sample.others_share(rows, means.mass)
-    roles = leave_one_out(means, layout, sample, rows, means.pfi / up, by_group=True)
+        factor = sample.others_share(rows, means.mass)
+    roles = leave_one_out(means, layout, sample, rows, means.pfi / factor, by_group=True)
     return _jackknife(roles[0], observed) + _jackknife(roles[1], donors)
 
 
@@ -421,8 +421,8 @@ def jackknife_factor(units: int, *, leaves_out_own: bool = False) -> float:
 
     V-statistics, which include pairs of a row with itself, are first scaled to the U-statistic.
     """
-    up = 1.0 if leaves_out_own else units / (units - 1)
-    return up**2 * units * (units - 1) / (units - 2) ** 2
+    factor = 1.0 if leaves_out_own else units / (units - 1)
+    return factor**2 * units * (units - 1) / (units - 2) ** 2
 
 
 def interval(estimate: float, error: float, units: float, level: float, skewness: float = 0.0) -> tuple[float, float]:
