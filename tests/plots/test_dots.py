@@ -8,6 +8,7 @@ from matplotlib.collections import PathCollection
 
 import losslens as ll
 from features_to_draw import N, explain_column, word_length, words
+from losslens.plots.canvas import BAND
 from pictures import caption, looked_at, named, no_overlap, texts
 
 
@@ -28,8 +29,11 @@ def test_words_without_order_are_dots_sorted_by_importance():
 def test_ranges_of_words_are_quantiles_of_the_rows():
     one = explain_column(words(ordered=False), word_length)
     order = np.argsort(-one.pi)
-    for share, name in ((0.05, "ICI, 90%"), (0.25, "ICI, 50%")):
-        ends = [segment[:, 0] for segment in named(one.plot(), name).get_segments()]
+    ax = looked_at(one.plot())
+    assert f"grey: ICI, 50% and 90% of {N} rows" in caption(ax)
+    thin, thick, *_ = [some for some in ax.collections if hasattr(some, "get_segments") and some.get_gid() != BAND]
+    for share, lines in ((0.05, thin), (0.25, thick)):
+        ends = [segment[:, 0] for segment in lines.get_segments()]
         wanted = np.quantile(one.ici[:, order], [share, 1 - share], axis=0, method="inverted_cdf").T
         np.testing.assert_allclose(ends, wanted)
 

@@ -552,7 +552,7 @@ def check(ax, blank=False):
     """Drawn in full, both axes say what they are (unless a feature's name is blank), and all text is on the page."""
     ax, *panels = ax if isinstance(ax, list) else [ax]  # of which the first has the labels of all
     looked_at(ax)
-    for one in ax.figure.axes:
+    for one in (one for one in ax.figure.axes if one.axison):  # others hold a sentence
         for axis in (one.xaxis, one.yaxis) if one is ax else (one.xaxis if one in panels else one.yaxis,):  # or colours
             named = isinstance(axis.get_major_locator(), ticker.FixedLocator) and len(axis.get_ticklabels())
             assert axis.label.get_text().strip() or named or blank, f"{axis} has neither a label nor names"

@@ -475,3 +475,27 @@ def test_a_long_name_of_a_feature_is_shortened_to_sixty_letters(X, letters):
     shown = imp[letters * "a"].plot().get_xlabel().replace("\n", "")
     assert len(shown) == 60
     assert (shown == letters * "a") == (letters == 60)
+
+
+@pytest.mark.parametrize("of", ["importance", "effect"])
+def test_curves_have_the_colour_of_the_feature_that_explains_their_shapes(of):
+    """The slope of each row's ICE curve of x0 is its x2, and of no other column; what is given may be a column, too."""
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(80, 4)), columns=["x0", "x1", "x2", "x3"])
+
+    def predict(X):
+        return X["x0"].to_numpy() * X["x2"].to_numpy() + 3 * X["x1"].to_numpy()
+
+    given = {"loss": "squared_error"} if of == "importance" else {}
+    found = getattr(ll, f"feature_{of}")(predict, X, *([predict(X)] if given else []), progress=False, **given)
+    ax = looked_at(found["x0"].plot(partner=found))
+    pale = named(ax, "IC")
+    assert pale.colorbar.ax.get_ylabel() == "x2"
+    assert len(pale.get_segments()) == len(pale.get_array()) == 80
+    np.testing.assert_array_equal(np.sort(pale.get_array()), np.sort((X["x2"].rank() - 1) / 79))
+    if of == "effect":
+        slopes = [(segment[-1, 1] - segment[0, 1]) / np.ptp(segment[:, 0]) for segment in pale.get_segments()]
+        np.testing.assert_array_equal(np.argsort(slopes), np.argsort(pale.get_array()))
+    by_column = named(looked_at(found["x0"].plot(partner=X["x3"], labels={"x3": "wind"})), "IC")
+    assert by_column.colorbar.ax.get_ylabel() == "wind"
+    with pytest.raises(ValueError, match="partner has one value for each of the 80 rows"):
+        found["x0"].plot(partner=[1, 2])

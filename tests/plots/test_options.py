@@ -20,7 +20,7 @@ from pictures import LONG, caption, legend, looked_at, named, plot_groups, plot_
 from results_to_draw import importance, response, shapley, slopes, table, three_models
 
 OPTIONS = {"color", "top", "sort", "curves", "center", "scale", "limits", "colors", "labels", "title", "ax"}
-OWN = {"blocks", "ratio", "part"}  # of a single plot
+OWN = {"blocks", "partner", "ratio", "part"}  # of a single plot
 LABELS = {"x0": ("speed", "km/h"), "x2": "age"}
 GREEN, RED = to_hex("tab:green"), to_hex("tab:red")
 

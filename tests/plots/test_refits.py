@@ -64,7 +64,10 @@ def test_the_picture_of_a_curve():
         np.testing.assert_array_equal(line.get_ydata(), fold)
     mean = next(line for line in ax.lines if line.get_label() == "mean")
     np.testing.assert_array_equal(mean.get_xdata(), curve.grid)
-    np.testing.assert_array_equal(mean.get_ydata(), curve.importance)
+    every = np.isfinite(curve.folds).all(axis=0)  # elsewhere the mean of fewer folds would step
+    np.testing.assert_array_equal(mean.get_ydata(), np.where(every, curve.importance, np.nan))
+    assert every.any()
+    assert ("the mean is drawn where every fold has test rows" in caption(ax)) == (not every.all())
     assert legend(ax) == ["4 folds", "95% for the learner", "mean"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x0", "increase in squared error")
     assert any(some.get_gid() == BAND for some in ax.collections)

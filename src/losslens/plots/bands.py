@@ -15,6 +15,7 @@ from losslens.plots.lines import MARKED, dress_curves
 from losslens.plots.look import Look
 from losslens.plots.options import arrange, colours, most_of, name_features
 from losslens.plots.scale import scale as scale_of
+from losslens.plots.scale import word_ticks
 from losslens.plots.wording import labels as short_labels
 from losslens.plots.wording import number, some_of
 from losslens.results.over_time import FROM_ALL, OverTime
@@ -60,7 +61,7 @@ def plot_sufficient(result: Sufficient, ax: Axes | None, look: Look) -> Axes:
     ax.axhline(result.keep, label=f"{result.keep:.0%}, the share to keep", **DASHED)
     ax.axvline(result.count, color=PALE, linewidth=1.2, linestyle=":")
     ticks = [f"all {p}", *(f"− {name}" for name in short_labels(names.all(result.features), 18))]
-    ax.set_xticks(at, ticks, rotation=90 if p > 4 else 0)
+    word_ticks(ax.xaxis, at.astype(float), ticks, canvas.size_in_points(ax)[0])
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.set_ylim(max(float(np.min(value)), -LOWEST) - 0.05, max(1.05, float(np.max(value)) + 0.05))
     ax.set_xlabel("features leave, from left to right")

@@ -63,6 +63,20 @@ def new_axes(rows: int | None = None) -> Axes:
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
+def split(ax: Axes) -> Axes:
+    """A narrow panel with the same rows right of these axes, which become narrower."""
+    place = ax.get_subplotspec()
+    if place is None:  # axes at a place of the user's
+        panel = ax.inset_axes((1.04, 0.0, 0.3, 1.0), sharey=ax)
+    else:
+        grid = place.subgridspec(1, 2, width_ratios=(3, 1), wspace=0.05)
+        ax.set_subplotspec(grid[0])
+        panel = ax.figure.add_subplot(grid[1], sharey=ax)
+    panel.tick_params(axis="y", length=0, labelleft=False)
+    plain_frame(panel)
+    return panel
+
+
 def panels(count: int, figure: Any = None) -> list[Axes]:
     """Axes of several small plots, up to four beside each other."""
     columns = min(3, count) if count < 7 else 4

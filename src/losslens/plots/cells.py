@@ -12,14 +12,16 @@ from matplotlib.collections import PathCollection
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, VERMILLION, evenly, folded
-from losslens.plots.feature_data import MOST_VALUES, FeaturePicture, Singles, show
+from losslens.plots.feature_data import MOST_VALUES, Singles, show
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.look import Look, Names
 from losslens.plots.options import arrange, colour_map, colours, most_of, name_features
-from losslens.plots.scale import word_ticks
+from losslens.plots.scale import dress
+from losslens.plots.scale import scale as scale_of
 from losslens.plots.shapley_effect import BAR, COLOURS, coloured_swarm, dots_note, ranked, swarm, thinned, value_bar
 from losslens.plots.steps import MOST_LINES
-from losslens.plots.wording import MINUS, alike, count, not_shown, number, some_of, value_labels
+from losslens.plots.tables import draw_cells
+from losslens.plots.wording import MINUS, alike, count, not_shown, number, some_of
 from losslens.plots.wording import labels as short_labels
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
@@ -30,6 +32,7 @@ from losslens.typing import Floats, Indices
 MOST_MAPPED = 400  # rows of a heat map: about as many as a figure has pixels
 HELD = 0.98  # share of the cells whose values lie within the colour scale
 EMPTY = "0.8"  # grey of a cell without a value
+BESIDE = 0.7  # share of the width that the colour bar leaves
 NARROW = 220.0  # points of width below which names are written without their mean
 TICKS = 40.0  # points from one labelled row to the next
 OUTLIERS = 0.005  # share of the dots at each end that may lie outside the axis
@@ -50,14 +53,21 @@ def plot_cells(feature: FeatureImportance, ax: Axes | None, look: Look) -> Axes:
     rows, columns = evenly(kept, MOST_MAPPED), evenly(order, MOST_VALUES)
     cells = singles.curves(rows)[:, columns]
     reach = float(np.nanquantile(np.abs(cells), HELD)) or float(np.nanmax(np.abs(cells))) or 1.0
-    mesh = ax.pcolormesh(
-        np.arange(len(columns)), np.arange(len(rows)), cells, shading="nearest", rasterized=True, vmin=-reach,
-        vmax=reach, cmap=colour_scale,
-    )  # fmt: skip
+    places = scale_of(shown.values[0], shown.weights) if shown.one_column else None
+    to_scale = places is not None and bool((np.diff(places.at[columns]) > 0).all())
+    across = places.at[columns] if places is not None and to_scale else np.arange(len(columns))
+    mesh = draw_cells(ax, cells, across, np.arange(len(rows)), vmin=-reach, vmax=reach, cmap=colour_scale)
     width, height = canvas.size_in_points(ax)
     narrow = width < NARROW
     _name_rows(ax, singles, rows, narrow)
-    _name_columns(ax, shown, columns)
+    if places is not None and to_scale:
+        limits = ax.get_xlim()
+        dress(ax, places, shown.title, BESIDE)
+        ax.set_xlim(limits)
+    else:
+        ax.set_xticks([])
+        joint = "" if shown.one_column else ": joint values, by their mean"
+        ax.set_xlabel(f"{shown.title}{joint}", parse_math=False)
     notes = [f"{shown.axis}, colours up to {number(reach)}"] if narrow else []
     notes.append(some_of(len(rows), len(singles.result.at), "row"))
     if len(columns) < shown.curve.size:
@@ -70,7 +80,6 @@ def plot_cells(feature: FeatureImportance, ax: Axes | None, look: Look) -> Axes:
     bar = canvas.colour_bar(ax, mesh, None if narrow else shown.axis, 0.8, **style)
     if narrow:
         bar.set_ticks([-reach, 0, reach], labels=[MINUS, "0", "+"])
-    ax.spines[:].set_visible(False)
     canvas.caption(ax, notes)
     return ax
 
@@ -85,18 +94,6 @@ def _name_rows(ax: Axes, singles: Singles, rows: Indices, narrow: bool) -> None:
         return
     at = evenly(np.arange(len(rows)), max(2, int(0.7 * height / TICKS)))
     ax.set_yticks(at, [number(value) for value in singles.integral[rows[at]]])
-
-
-def _name_columns(ax: Axes, shown: FeaturePicture, columns: Indices) -> None:
-    if not shown.one_column:
-        ax.set_xticks([])
-        ax.set_xlabel(f"{shown.title}: joint values, by their mean", parse_math=False)
-        return
-    values = shown.values[0][columns]
-    names = value_labels(values)
-    points = 0.7 * canvas.size_in_points(ax)[0]  # the colour bar takes the rest
-    word_ticks(ax.xaxis, np.arange(len(values), dtype=float), names, points, turn=values.dtype.kind == "O")
-    ax.set_xlabel(shown.title, parse_math=False)
 
 
 def plot_local(

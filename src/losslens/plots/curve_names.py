@@ -20,7 +20,7 @@ from losslens.typing import Floats
 MOST = 0.34  # share of the width that names may take
 SHORTEST, LONGEST = 11, 26  # letters of a line of a name
 LONG = 4  # lines of a name that are too many
-LINE = 1.25  # height of a line, in font sizes
+LINE = 1.35  # height of a line, in font sizes
 NARROWEST = 150.0  # points that are left to the curves
 BESIDE = 7.0  # points from a curve to its name
 DARKER = 0.8  # of a curve's colour, so that its name can be read
@@ -62,17 +62,17 @@ def _folded(name: str, width: float) -> str:
     return textwrap.fill(name.strip().replace("(n = ", "(n\xa0=\xa0").replace("≤ ", "≤\xa0"), letters)
 
 
-def name_ends(ax: Axes, share: float) -> list[str]:
+def name_ends(ax: Axes, share: float, strip: float) -> list[str]:
     """Write the names right of the curves, on an axis that is longer by this share; what the caption says of others.
 
-    A curve that leaves the axis before has its name where it does.
+    A curve that leaves the axis, or runs into the strip at its foot, before has its name where it does.
     """
     _lengthen(ax, share)
     (width, height), size = canvas.size_left(ax), font_size("small")
     at_end: list[tuple[float, float, Line2D, str]] = []
     for line in _named(ax):
         text = _folded(str(line.get_label()), width)
-        (x, y), inside = _last_visible(ax, line)
+        (x, y), inside = _last_visible(ax, line, strip)
         if inside:
             at_end.append((y, x, line, text))
         elif np.isfinite(x):
@@ -106,17 +106,17 @@ def _lengthen(ax: Axes, share: float) -> None:
             line.set_xdata((0, 1 - share))
 
 
-def _last_visible(ax: Axes, line: Line2D) -> tuple[tuple[float, float], bool]:
+def _last_visible(ax: Axes, line: Line2D, strip: float) -> tuple[tuple[float, float], bool]:
     """In shares of the axes: the end of a curve, or where it leaves them before that; NaN if it is outside."""
     points = line.get_transform().transform(np.column_stack(line.get_data()).astype(float))
     x, y = ax.transAxes.inverted().transform(points[np.isfinite(points).all(axis=1)]).T.reshape(2, -1)
-    seen = np.flatnonzero((y >= 0) & (y <= 1))
+    seen = np.flatnonzero((y >= strip) & (y <= 1))
     if not len(seen):
         return (np.nan, np.nan), False
     k = int(seen[-1])
     if k == len(y) - 1:
         return (float(x[k]), float(y[k])), True
-    edge = 1.0 if y[k + 1] > 1 else 0.0
+    edge = 1.0 if y[k + 1] > 1 else strip
     part = (edge - y[k]) / (y[k + 1] - y[k])
     return (float(x[k] + part * (x[k + 1] - x[k])), edge), False
 
@@ -135,7 +135,7 @@ def _spread(places: Floats, tall: list[float]) -> Floats:
 
 def _write(ax: Axes, text: str, place: tuple[float, float], at: Any, line: Line2D, **style: Any) -> None:
     ax.annotate(
-        text, place, at, xycoords=ax.transAxes, fontsize="small", color=_ink(line), zorder=6, linespacing=LINE - 0.15,
+        text, place, at, xycoords=ax.transAxes, fontsize="small", color=_ink(line), zorder=6, linespacing=1.1,
         annotation_clip=False, parse_math=False, gid=NAME, **style,
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ def _others(ax: Axes) -> list[str]:
         if _is_strip(ax, one):
             notes.append(f"below: {name}")
         elif one.get_gid() in (SINGLE, BAND) and not (isinstance(one, Line2D) and not _is_dots(one)):
-            kinds = ((PolyCollection, "shaded"), (LineCollection, "bars" if one.get_gid() == BAND else "grey"))
-            look = next((word for kind, word in kinds if isinstance(one, kind)), "dots")
-            notes.append(f"{look}: {name}")
+            lines = "bars" if one.get_gid() == BAND else "thin"
+            kinds = ((PolyCollection, "shaded"), (LineCollection, lines))
+            notes.append(f"{next((word for kind, word in kinds if isinstance(one, kind)), 'dots')}: {name}")
     return notes

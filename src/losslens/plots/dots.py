@@ -16,7 +16,7 @@ from losslens.plots.wording import count, number
 from losslens.typing import Floats, Indices
 
 RANGES = ((0.05, 0.95, 1.0), (0.25, 0.75, 4.0))  # two quantiles of the rows, and the width of the line between them
-LEGEND = 6  # lines of text that the legend takes in a new figure
+LEGEND = 4  # lines of text that the legend takes in a new figure
 
 
 def draw_dots(shown: FeaturePicture, ax: Axes | None) -> Axes:
@@ -28,7 +28,10 @@ def draw_dots(shown: FeaturePicture, ax: Axes | None) -> Axes:
     notes = _notes(shown, len(order))
     bend(ax.xaxis, shown.look.scale, shown.curve)
     _means(ax, shown, order)
-    _band(ax, shown, order)
+    if shown.band is not None:  # a line through each dot
+        style: dict[str, Any] = {"color": shown.colour, "linewidth": 1.6, "zorder": 4, "gid": BAND}
+        ax.hlines(np.arange(len(order)), shown.band.low[order], shown.band.high[order], **style)
+        notes.insert(0, f"lines: {shown.band.level:.0%} band of {shown.curve_name}")
     lines = []
     if shown.level is not None:
         lines.append(ax.axvline(shown.level, label=f"PFI, {number(shown.level)}", zorder=2, **DASHED))
@@ -36,7 +39,9 @@ def draw_dots(shown: FeaturePicture, ax: Axes | None) -> Axes:
         lines.append(ax.axvline(0, color=INK, linewidth=0.6, zorder=0))
     if shown.rows is not None:
         ends, points = _ranges(ax, shown.rows, order), _extremes(ax, shown.rows, order)
-        notes = _cut(ax, shown, ends, points) + notes
+        each = " and ".join(f"{high - low:.0%}" for low, high, _ in reversed(RANGES))
+        ranges = f"grey: {shown.rows.name}, {each} of {count(len(shown.rows.rows), 'row')}"
+        notes = [ranges, *_cut(ax, shown, ends, points), *notes]
     names = named_rows.value_names(shown.values[0], order, shown.weights, named_rows.letters_beside(ax))
     ax.set_ylabel(shown.title, parse_math=False)
     named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, shown.axis), lines)
@@ -50,8 +55,7 @@ def _ranges(ax: Axes, singles: Singles, order: Indices) -> Floats:
     for low, high, width in RANGES:
         ends = [(row, *_quantiles(*some, (low, high))) for row, some in enumerate(cells) if len(some[0])]
         rows, start, end = np.array(ends).reshape(-1, 3).T
-        name = f"{singles.name}, {high - low:.0%} of {count(len(singles.rows), 'row')}"
-        ax.hlines(rows, start, end, color=PALE, linewidth=width, label=name, zorder=1)
+        ax.hlines(rows, start, end, color=PALE, linewidth=width, zorder=1)
         all_ends.append(np.column_stack([start, end]))
     return np.concatenate(all_ends)
 
@@ -89,6 +93,8 @@ def _cut(ax: Axes, shown: FeaturePicture, ends: Floats, points: Floats) -> list[
     canvas.set_ends(ax.xaxis, low, high, 0.04, 0.04)
     lines, triangles = beyond(limits, ends), beyond(limits, points)
     notes = [f"the axis follows {shown.curve_name}: {lines:,} of {len(ends):,} ranges run beyond it"] if lines else []
+    if shown.band is not None and beyond(limits, np.array([shown.band.low, shown.band.high])):
+        notes.append("the band runs beyond the axis")
     return notes + ([f"{count(triangles, 'triangle')} beyond the axis"] if triangles else [])
 
 
@@ -104,15 +110,6 @@ def _means(ax: Axes, shown: FeaturePicture, order: Indices) -> None:
         edge = shown.colour
         look: dict[str, Any] = {"facecolors": "white", "edgecolors": edge, "linewidths": 1.3, "zorder": 4.5}
         ax.scatter(curve[hollow], np.flatnonzero(hollow), s=size[hollow], label=None if solid.any() else name, **look)
-
-
-def _band(ax: Axes, shown: FeaturePicture, order: Indices) -> None:
-    """A line through each dot: the simultaneous confidence band of all means."""
-    band = shown.band
-    if band is not None:
-        label = f"{band.level:.0%} band of {shown.curve_name}"
-        style: dict[str, Any] = {"color": shown.colour, "linewidth": 1.6, "zorder": 4, "gid": BAND}
-        ax.hlines(np.arange(len(order)), band.low[order], band.high[order], label=label, **style)
 
 
 def _notes(shown: FeaturePicture, drawn: int) -> list[str]:

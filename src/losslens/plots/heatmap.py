@@ -16,6 +16,7 @@ from losslens.plots.canvas import INK, evenly, folded
 from losslens.plots.feature_data import FeaturePicture
 from losslens.plots.options import colour_map
 from losslens.plots.scale import word_ticks
+from losslens.plots.tables import draw_cells
 from losslens.plots.wording import count, is_flag, percent, shorten, some_of, value_labels
 from losslens.tables.columns import count_missing
 from losslens.typing import Floats, Indices
@@ -43,10 +44,7 @@ def draw_heatmap(shown: FeaturePicture, ax: Axes) -> None:
     colours: dict[str, Any] = {"cmap": colour_map(shown.look.colors, "cividis")}
     if shown.from_zero and low < -0.02 * high:  # two colours around 0
         colours = {"cmap": colour_map(shown.look.colors, "PuOr_r"), "vmin": -max(-low, high), "vmax": max(-low, high)}
-    mesh = ax.pcolormesh(
-        np.arange(len(first)), np.arange(len(second)), shown.curve.T, shading="nearest", rasterized=True,
-        **colours,
-    )  # fmt: skip
+    mesh = draw_cells(ax, shown.curve.T, np.arange(len(first)), np.arange(len(second)), **colours)
     across, up = canvas.size_left(ax)
     narrow = across < NARROW
     canvas.colour_bar(ax, mesh, None if narrow else shown.axis)
@@ -59,7 +57,6 @@ def draw_heatmap(shown: FeaturePicture, ax: Axes) -> None:
     titles = [shorten(shown.look.names.title(column), letters) for column in shown.columns]
     ax.set_xlabel(folded(titles[0], across), parse_math=False)
     ax.set_ylabel(folded(titles[1], 0.9 * up), parse_math=False)
-    ax.spines[:].set_visible(False)
     what = shown.curve_name if not narrow else f"{shown.curve_name}, {shown.axis}"
     canvas.caption(ax, [what, *_draw_observed(ax, shown, narrow)], 0.95)
 

@@ -38,11 +38,12 @@ def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: P
     names, colour_scale = name_features(look.labels, result.features), colour_map(look.colors, "PuOr_r")
     ax, order = _open_table(result, ax, look.top)
     order = arrange(names.all(result.features), order, look.sort)
-    cells = result.index[np.ix_(order, order)].copy()
-    blank = np.isnan(cells[np.tril_indices(len(order), -1)]).any()
-    cells[np.triu_indices(len(order))] = np.nan  # each pair once
+    cells = result.index[np.ix_(order[1:], order[:-1])].copy()  # each pair once: no row for the first, no column
+    blank = np.isnan(cells[np.tril_indices(len(cells))]).any()  # for the last
+    cells[np.triu_indices(len(cells), 1)] = np.nan
     shown = [" ".join(names.of(result.features[j]).split()) for j in order]  # a line each
-    mesh, width, notes = draw_table(ax, cells, shown, shown, f"{result.kind}, {result.title}", colour_scale, own)
+    title = f"{result.kind}, {result.title}"
+    mesh, width, notes = draw_table(ax, cells, shown[1:], shown[:-1], title, colour_scale, own)
     notes = [*filter(None, [result.meaning]), *notes]
     framed = _frame_sure(ax, mesh, result, order, width)
     notes += [*framed, *_cautions(result, names)] if framed else []
@@ -60,7 +61,7 @@ def _cautions(result: Interactions, names: Names) -> list[str]:
 
 def _open_table(result: Interactions, ax: Axes | None, top: int | None) -> tuple[Axes, Indices]:
     """The axes, and the features that fit, those with the strongest interactions first."""
-    p = most_of(top, len(result.features))
+    p = max(2, most_of(top, len(result.features)))  # no pair has fewer
     size = np.where(np.isfinite(result.index), np.abs(result.index), 0.0)
     order = np.argsort(-(size.sum(axis=1) - size.diagonal()), kind="stable")
     own = ax is None
@@ -74,11 +75,11 @@ def _open_table(result: Interactions, ax: Axes | None, top: int | None) -> tuple
 
 def _frame_sure(ax: Axes, mesh: QuadMesh, result: Interactions, order: Indices, width: float) -> list[str]:
     """A frame inside every cell whose interval excludes 0; returns a note if there is one."""
-    sure = np.tril(is_sure(result)[np.ix_(order, order)], -1)
-    cell = np.array([width, canvas.size_in_points(ax)[1]]) / len(order)  # in points
+    sure = np.tril(is_sure(result)[np.ix_(order[1:], order[:-1])])
+    cell = np.array([width, canvas.size_in_points(ax)[1]]) / len(sure)  # in points
     x, y = np.clip(FRAME / cell, 0.05, 0.25)
     for j, k in np.argwhere(sure):
-        colour = canvas.ink_on(mesh.to_rgba(result.index[order[j], order[k]]))
+        colour = canvas.ink_on(mesh.to_rgba(result.index[order[j + 1], order[k]]))
         style: dict[str, Any] = {"edgecolor": colour, "linewidth": 1.2}
         ax.add_patch(Rectangle((k + x, j + y), 1 - 2 * x, 1 - 2 * y, fill=False, gid=SURE, **style))
     return ["framed: the 95% interval excludes 0"] if sure.any() else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
@@ -14,7 +15,9 @@ from losslens.plots.canvas import BAND, DASHED, GREEN, INK, PALE, SINGLE, VERMIL
 from losslens.plots.curve_names import name_ends, room_for_names
 from losslens.plots.feature_data import MOST_VALUES, FeaturePicture
 from losslens.plots.importance_axis import EVERYTHING, bend, beyond, importance_ticks
+from losslens.plots.partners import partner_of
 from losslens.plots.scale import Scale, dress, scale
+from losslens.plots.shapley_effect import COLOURS, value_bar
 from losslens.plots.wording import count, number, some_of
 from losslens.typing import Floats
 
@@ -63,7 +66,7 @@ def dress_curves(
     canvas.plain_frame(ax)
     canvas.make_room(ax, strip, canvas.legend(ax) if names and not share else 0.0, limits)
     importance_ticks(ax.yaxis)
-    return name_ends(ax, share) if share else []
+    return name_ends(ax, share, strip) if share else []
 
 
 def _notes(shown: FeaturePicture, drawn: Floats, limits: tuple[float, float]) -> list[str]:
@@ -89,7 +92,11 @@ def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
         _pale_points(ax, places.at[where], drawn, title)
     else:
         drawn = singles.curves(chosen)
-        _pale_curves(ax, places, drawn, title)
+        partner = None if shown.look.partner is None else partner_of(singles, shown.look.partner, shown.columns)
+        ranks = None if partner is None else partner.ranks[singles.rows[chosen]]
+        pale = _pale_curves(ax, places, drawn, title, ranks)
+        if partner is not None and pale is not None:
+            value_bar(ax, pale, shown.look.names.of(partner.name))
     extremes = [] if shown.look.panel else singles.extremes()  # there is no room to name them
     for position, (place, colour, dashes, marker) in zip(extremes, EXTREMES, strict=False):
         curve, label = singles.curves(np.array([position]))[0], singles.label(position, place)
@@ -102,17 +109,23 @@ def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
     return drawn
 
 
-def _pale_curves(ax: Axes, places: Scale, curves: Floats, title: str) -> None:
+def _pale_curves(ax: Axes, places: Scale, curves: Floats, title: str, ranks: Floats | None) -> LineCollection | None:
+    """Thin curves, grey or in the colours of these ranks; returns them where the feature has more than one value."""
     some = evenly(np.arange(len(places.at))[places.present], MOST_VALUES)
-    at, curves_present = places.at[some], curves[:, some]
+    at, curves_present, pale = places.at[some], curves[:, some], None
     if len(at) > 1:
         lines = [np.column_stack((at, curve)) for curve in curves_present]
-        ax.add_collection(LineCollection(lines, colors=PALE, linewidths=0.5, alpha=0.45, label=title, **PALE_STYLE))
+        look: dict[str, Any] = {"colors": PALE, "linewidths": 0.5, "alpha": 0.45}
+        if ranks is not None:
+            look = {"array": ranks, "cmap": colormaps[COLOURS].with_extremes(bad=PALE), "linewidths": 0.8, "alpha": 0.7}
+        pale = LineCollection(lines, clim=(0, 1), label=title, **look, **PALE_STYLE)
+        ax.add_collection(pale)
     elif len(at) == 1:  # a constant feature has no line
         _pale_points(ax, np.repeat(at, len(curves)), curves_present.ravel(), title)
     if places.missing:
         absent = np.tile(places.at[places.absent], len(curves)), curves[:, places.absent].ravel()
         _pale_points(ax, *absent, None if len(at) else title)
+    return pale
 
 
 def _pale_points(ax: Axes, at: Floats, values: Floats, title: str | None) -> None:

@@ -74,6 +74,7 @@ class Look:
     labels: FeatureLabels | None = None
     curves: bool = True
     limits: Limits = "pi"
+    partner: Any = None  # the values that colour single rows, or results of which one has them
     panel: bool = False  # one of several small plots, which share a legend
 
     @property

@@ -66,18 +66,25 @@ def draw_ranking(
     ax: Axes | None, rows: Sequence[Row], look: Look, label: str, notes: Callable[[Sequence[Row]], Sequence[str]], *,
     start: float = 0.0, shares: Callable[[Sequence[Row]], Sequence[str]] = lambda _: (), by_size: bool = False,
     lines: str = LINES, repeats: Dots | None = None, smaller: str = "less important feature",
+    beside: Callable[[Axes, Sequence[Row]], None] | None = None,
 ) -> Axes:  # fmt: skip
-    """The rows that are requested and fit, the largest on top, or those furthest from 0; `notes` are of those drawn."""
+    """The rows that are requested and fit, the largest on top, or those furthest from 0; `notes` are of those drawn.
+
+    `beside` draws a second panel with the same rows.
+    """
     own, values = ax is None, np.array([row.value for row in rows])
     ranked = np.argsort(-np.abs(values) if by_size else -values, kind="stable")[: most_of(look.top, len(rows))]
     check_scale(look.scale, values[ranked])
     ax, most = named_rows.open_rows(ax, len(ranked), below=3)
     drawn = arrange(look.names.all([row.name for row in rows]), ranked[:most], look.sort)
     chosen = [rows[j] for j in drawn]
+    panel, own = (None, own) if beside is None else (canvas.split(ax), False)
     dots = None if repeats is None else repeats.draw(ax, drawn)
     names = [row.name for row in rows]
     width = draw_rows(ax, chosen, own, look, start=start, shares=shares(chosen), all_names=names, dots=dots)
     named_rows.label_across(ax, label, width)
+    if beside is not None and panel is not None:
+        beside(panel, chosen)
     by_value = sorted(chosen, key=lambda row: -row.value)
     cautions = noted([look.names.of(row.name) for row in by_value], [row.caution for row in by_value])
     intervals = [lines] if any(np.isfinite(row.low) for row in chosen) else []

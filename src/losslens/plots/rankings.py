@@ -18,7 +18,7 @@ from losslens.plots.options import arrange, check_colours, colours, most_of, nam
 from losslens.plots.wording import count, not_shown, number, percent, shorten, value_label
 from losslens.plots.wording import labels as short_labels
 from losslens.results.by_group import ByGroup
-from losslens.results.comparison import BEYOND, Comparison, distance_in_words
+from losslens.results.comparison import Comparison
 from losslens.results.extrapolation import Extrapolations, rule_in_words
 from losslens.results.gap import Gap
 from losslens.results.good_models import GoodModels
@@ -258,7 +258,7 @@ def plot_gap(gap: Gap, ax: Axes | None, look: Look) -> Axes:
 def plot_moved(comparison: Comparison, ax: Axes | None, look: Look, name: str, against: str) -> Axes:
     """How each feature's importance and its values differ in two sets of rows."""
     name_features(look.labels, comparison.features)
-    moved = {f: distance_in_words(comparison.shift(f, name, against)) for f in comparison.features}
+    moved = {f: comparison.shift(f, name, against) for f in comparison.features}
     importances = [comparison.importances[one] for one in (name, against)]
     rows = []
     for feature in comparison.features:
@@ -266,14 +266,22 @@ def plot_moved(comparison: Comparison, ax: Axes | None, look: Look, name: str, a
         value = importances[0][feature].pfi - importances[1][feature].pfi
         rows.append(Row(feature, value) if ends is None else Row(feature, ends.value, ends.low, ends.high))
 
-    def notes(drawn: Sequence[Row]) -> list[str]:
-        texts = ["in brackets: how far the values moved, from 0 to 1"]
-        return texts + ([f"{BEYOND}: more than by chance"] if any(BEYOND in moved[row.name] for row in drawn) else [])
+    def beside(panel: Axes, drawn: Sequence[Row]) -> None:
+        """How far the values of each feature moved."""
+        shifts = [moved[row.name] for row in drawn]
+        distance, at = [one.distance for one in shifts], np.arange(len(drawn))
+        panel.hlines(at, 0, distance, color=PALE, linewidth=1.2)
+        inside = [BLUE if one.beyond_chance else "white" for one in shifts]
+        panel.scatter(distance, at, s=36, c=inside, edgecolors=BLUE, linewidths=1.2, zorder=3, clip_on=False)
+        panel.set(xlim=(0, 1), xticks=[0, 0.5, 1])
+        panel.set_xlabel(canvas.folded("shift of its values", canvas.size_in_points(panel)[0]))
 
     first, second = short_labels([name, against], 30)
     label = f"{comparison.change}: {first} less {second}"
-    return draw_ranking(ax, rows, look, label, notes, shares=lambda drawn: [moved[row.name] for row in drawn],
-                        by_size=True, smaller="smaller difference")  # fmt: skip
+    note = "right: distance of the two distributions, from 0 to 1; filled: beyond chance"
+    return draw_ranking(
+        ax, rows, look, label, lambda _: [note], by_size=True, smaller="smaller difference", beside=beside
+    )
 
 
 def plot_permuted_target(test: PermutedTarget, ax: Axes | None, look: Look) -> Axes:

@@ -34,14 +34,16 @@ def plot_refit_curve(curve: RefitCurve, ax: Axes | None, look: Look) -> Axes:
     for k, one in enumerate(folds):
         style: dict[str, Any] = {"color": PALE, "linewidth": 0.8, "zorder": 1, "gid": SINGLE}
         trace(ax, places, one, marker=".", label=count(len(curve.folds), "fold") if k == 0 else None, **style)
-    mean, name = curve.importance, f"{curve.level:.0%} for the learner"
+    every = np.isfinite(curve.folds).all(axis=0)  # elsewhere a mean of fewer folds would step where one ends
+    mean = np.where(every, curve.importance, np.nan) if every.any() else curve.importance
+    name = f"{curve.level:.0%} for the learner"
     joined = places.kind != "word"  # nothing lies between words
     fill_band(ax, places, mean - curve.reach, mean + curve.reach, colour, name, joined=joined)
     style = {"color": colour, "linewidth": 2.4, "linestyle": "-" if joined else "none", "label": "mean", "zorder": 5}
     trace(ax, places, mean, marker="o", **style)
     named = dress_curves(ax, places, shorten(names.title(curve.name), 60), curve.what)
     notes = [*named, "intervals: for each value separately"]
-    notes += ["folds are drawn over the values of their test rows"] if look.curves else []
+    notes += ["the mean is drawn where every fold has test rows"] if every.any() and not every.all() else []
     canvas.caption(ax, notes + noted([names.of(curve.name)], [curve.caution]))
     return ax
 

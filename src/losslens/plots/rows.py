@@ -156,6 +156,8 @@ def plot_clusters(clusters: Clusters, ax: Axes | None, look: Look) -> Axes:
     """Draw the mean importance of each feature in each cluster as a heat map."""
     own, colour_scale = ax is None, colour_map(look.colors, "PuOr_r")
     shown = name_features(look.labels, clusters.features, clusters.columns)
+    if clusters.k == 1 and clusters.tried:
+        return _no_clusters(clusters, ax)
     names = _cluster_names(clusters, shown, 34, max(2, named_rows.MOST_ROWS // clusters.k))
     if ax is None:
         ax = canvas.new_axes(clusters.k * max(name.count("\n") + 1 for name in names) + 6)
@@ -169,6 +171,15 @@ def plot_clusters(clusters: Clusters, ax: Axes | None, look: Look) -> Axes:
     title, below = f"decrease in {clusters.title} that a feature earns", [clusters.features[j] for j in order]
     *_, notes = draw_table(ax, clusters.profiles[:, order], names, shown.all(below), title, colour_scale, own)
     caption(ax, notes + _cluster_notes(clusters, len(order)))
+    return ax
+
+
+def _no_clusters(clusters: Clusters, ax: Axes | None) -> Axes:
+    """The sentence that says so, in place of a picture."""
+    ax = canvas.new_axes(3) if ax is None else ax
+    ax.set_axis_off()
+    text = folded(clusters._message, canvas.size_in_points(ax)[0])
+    ax.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=ax.transAxes)
     return ax
 
 
@@ -196,8 +207,6 @@ def _cluster_notes(clusters: Clusters, shown: int) -> list[str]:
         own, chance = percent(clusters.described), percent(clusters.chance)
         placed = f"rules assign {own} of rows to their cluster ({chance} by chance)"
         notes.append(placed if any(clusters.rules) else "no rules describe them")
-    elif clusters.tried:
-        notes.append("no clusters of rows are stable and separated")
     else:
         notes.append("mean over all rows")
     return notes + not_shown(len(clusters.features) - shown)

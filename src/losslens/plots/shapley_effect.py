@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection
+from matplotlib.collections import Collection, PathCollection
 from matplotlib.colors import Colormap
 from numpy.typing import NDArray
 
@@ -104,15 +104,15 @@ def coloured_swarm(
     return swarm(ax, lines, c=np.concatenate(ranks), vmin=0, vmax=1, **style)
 
 
-def value_bar(ax: Axes, dots: PathCollection) -> None:
-    """The colour bar of such dots, from low to high values; none where no dot has a rank."""
+def value_bar(ax: Axes, dots: Collection, name: str = "value of the feature") -> None:
+    """The colour bar of such dots or curves, from low to high values; none where none has a rank."""
     if not np.isfinite(np.asarray(dots.get_array(), float)).any():
         return
     height = canvas.size_in_points(ax)[1]
     bar = canvas.colour_bar(ax, dots, ticks=[0, 1], aspect=max(10.0, height / 8))
     bar.ax.set_yticklabels(["low", "high"])
     bar.ax.tick_params(length=0)
-    bar.set_label("value of the feature" if height > 180 else "value", labelpad=-8)
+    bar.set_label(name if height > 180 else "value", labelpad=-8, parse_math=False)
 
 
 def swarm(ax: Axes, lines: Sequence[Floats], **style: Any) -> PathCollection:

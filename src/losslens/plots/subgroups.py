@@ -48,8 +48,10 @@ class Group:
     faded: NDArray[np.bool_]  # (g,): where most of the replaced rows are unlike any real one
 
 
-def plot_groups(parts: Mapping[Any, FeatureImportance | FeatureEffect], ax: Axes | None, look: Look) -> Axes:
-    """Draw the PI or PD curve of a feature in each group."""
+def plot_groups(
+    parts: Mapping[Any, FeatureImportance | FeatureEffect], ax: Axes | None, look: Look, column: str = ""
+) -> Axes:
+    """Draw the PI or PD curve of a feature in each group, whose labels follow the name of their column."""
     shown = _pictures(parts, look)
     first = next(iter(shown.values()))
     common = _common(first, list(shown.values()), [len(parts[label].at) for label in shown])
@@ -60,10 +62,10 @@ def plot_groups(parts: Mapping[Any, FeatureImportance | FeatureEffect], ax: Axes
     own = ax is None
     if first.ordered and not is_flag(common.values[0]):
         ax = canvas.new_axes() if ax is None else ax
-        groups = _groups(parts, shown, common, _fit(ax, own), look.colors)
+        groups = _groups(parts, shown, common, _fit(ax, own), look.colors, column)
         notes = _draw_curves(ax, common, groups, own, scattered=first.scattered)
     else:
-        ax, groups, notes = _draw_dots(ax, common, parts, shown, look.colors)
+        ax, groups, notes = _draw_dots(ax, common, parts, shown, look.colors, column)
     canvas.caption(ax, notes + _notes(ax, len(parts), len(shown), groups, common))
     return ax
 
@@ -129,7 +131,7 @@ def _common(first: FeaturePicture, shown: Sequence[FeaturePicture], rows: Sequen
 
 def _groups(
     parts: Mapping[Any, Any], shown: Mapping[Any, FeaturePicture], common: FeaturePicture, most: int,
-    colors: Colors | None,
+    colors: Colors | None, column: str,
 ) -> list[Group]:  # fmt: skip
     """The groups with the most rows, in their given order."""
     sizes, grid = {label: len(parts[label].at) for label in shown}, common.values[0]
@@ -139,7 +141,8 @@ def _groups(
         picture, curve = shown[label], np.full(len(grid), np.nan)
         curve[places_of(picture.values[0], grid)] = picture.curve
         faded = replace(picture, values=(grid,), curve=curve).faded
-        groups.append(Group(value_label(label), colour, sizes[label], curve, picture.level, faded))
+        name = f"{column} {value_label(label)}".lstrip()
+        groups.append(Group(name, colour, sizes[label], curve, picture.level, faded))
     return groups
 
 
@@ -207,7 +210,7 @@ def _trace(
 
 def _draw_dots(
     ax: Axes | None, common: FeaturePicture, parts: Mapping[Any, Any], shown: Mapping[Any, FeaturePicture],
-    colors: Colors | None,
+    colors: Colors | None, column: str,
 ) -> tuple[Axes, list[Group], list[str]]:  # fmt: skip
     """A row for each value, a dot for each group; also returns notes for the caption."""
     own, grid = ax is None, common.values[0]
@@ -215,9 +218,9 @@ def _draw_dots(
     if ax is None:
         lines = int(min(len(grid) * high, named_rows.MOST_ROWS)) + 1 + min(len(shown), len(LOOKS))
         ax, most = canvas.new_axes(lines), max(1, int(named_rows.MOST_ROWS / high))
-        groups = _groups(parts, shown, common, len(LOOKS), colors)
+        groups = _groups(parts, shown, common, len(LOOKS), colors, column)
     else:
-        groups = _groups(parts, shown, common, _fit(ax, own), colors)
+        groups = _groups(parts, shown, common, _fit(ax, own), colors, column)
         most = max(1, int((named_rows.rows_that_fit(ax) - len(groups)) / min(high, 1.4)))
     curves = np.array([group.curve for group in groups])
     finite = np.isfinite(curves)

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import Colormap
+from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import LETTER
@@ -25,6 +26,20 @@ BAR = 65  # width of the colour bar in points
 SIZES = ("small", "x-small", "xx-small")  # of the numbers in cells
 
 
+def draw_cells(ax: Axes, cells: Floats, across: NDArray[Any], up: NDArray[Any], **style: Any) -> QuadMesh:
+    """Rectangles of colours around these places, halfway to their neighbours: (len(up), len(across)) cells."""
+    mesh = ax.pcolormesh(_edges(across), _edges(up), cells, rasterized=True, **style)
+    ax.spines[:].set_visible(False)
+    return mesh
+
+
+def _edges(places: NDArray[Any]) -> Floats:
+    if len(places) == 1:
+        return np.array([places[0] - 0.5, places[0] + 0.5])
+    middle = (places[1:] + places[:-1]) / 2
+    return np.array([2 * places[0] - middle[0], *middle, 2 * places[-1] - middle[-1]])
+
+
 def draw_table(
     ax: Axes, cells: Floats, rows: Sequence[str], columns: Sequence[str], title: str, colours: Colormap, own: bool
 ) -> tuple[QuadMesh, float, list[str]]:
@@ -33,8 +48,8 @@ def draw_table(
     Returns the colours, the width of the table in points, and notes for the caption. Names of rows may have lines.
     """
     reach = float(np.max(np.abs(cells[np.isfinite(cells)]), initial=0.0)) or 1.0
-    style: dict[str, Any] = {"cmap": colours, "vmin": -reach, "vmax": reach, "rasterized": True}
-    mesh = ax.pcolormesh(cells, edgecolors="white", linewidth=0.6, **style)
+    style: dict[str, Any] = {"cmap": colours, "vmin": -reach, "vmax": reach, "edgecolors": "white", "linewidth": 0.6}
+    mesh = draw_cells(ax, cells, np.arange(cells.shape[1]) + 0.5, np.arange(cells.shape[0]) + 0.5, **style)
     height = canvas.size_in_points(ax)[1]
     canvas.colour_bar(ax, mesh, title, 0.8, aspect=float(np.clip(height / 14, 8, 20)))
     rows = rows if any("\n" in name for name in rows) else short_labels(rows, named_rows.letters_beside(ax))
@@ -45,7 +60,6 @@ def draw_table(
     ax.set_yticks(np.arange(len(rows)) + 0.5, rows, parse_math=False)
     ax.tick_params(length=0)
     ax.set_ylim(len(rows), 0)
-    ax.spines[:].set_visible(False)
     return mesh, width, _write_cells(ax, mesh, cells, width)
 
 

@@ -251,7 +251,8 @@ class ByGroup(Result, Mapping[Any, T], Generic[T]):
             raise ValueError(f"{type(self.every).__name__} has no curves of single features by group")
         name = self._feature(feature)
         parts = {label: part if part._of_one else part[name] for label, part in self.items()}
-        return plots.subgroups.plot_groups(parts, ax, Look(scale=scale, colors=colors, labels=labels))
+        look = Look(scale=scale, colors=colors, labels=labels)
+        return plots.subgroups.plot_groups(parts, ax, look, "" if self.name == "group" else self.name)
 
     @property
     def what(self) -> str:

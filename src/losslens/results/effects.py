@@ -82,8 +82,8 @@ class FeatureEffect(FeatureResult, Tabular):
 
     @draws("curve")
     def plot(
-        self, ax: Axes | None = None, *, curves: bool = True, center: Any = False, colors: Colors | None = None,
-        labels: FeatureLabels | None = None, title: str | None = None,
+        self, ax: Axes | None = None, *, curves: bool = True, center: Any = False, partner: Any = None,
+        colors: Colors | None = None, labels: FeatureLabels | None = None, title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw how predictions change with a feature: the PD curve over the ICE curves of single rows.
 
@@ -93,6 +93,9 @@ class FeatureEffect(FeatureResult, Tabular):
             Whether single rows are drawn: their ICE curves, points or ranges.
         center
             True: all curves are 0 at the first grid value; a value: at the grid value nearest to it.
+        partner
+            The values of another column, one for each row, to colour the ICE curves by; or the effects of all
+            features, of which the one is taken that explains most of how the shapes of the curves differ.
         colors
             Colour of the PD curve and its band; of a pair, a colour map or its name.
 
@@ -105,7 +108,8 @@ class FeatureEffect(FeatureResult, Tabular):
         >>> effects["x0"].plot(center=1).get_ylabel()
         'prediction, less that at x0 = 1'
         """
-        return plots.feature.plot_effect(self, ax, Look(colors=colors, labels=labels, curves=curves), center)
+        look = Look(colors=colors, labels=labels, curves=curves, partner=partner)
+        return plots.feature.plot_effect(self, ax, look, center)
 
     _curves = property(attrgetter("ice"))
 

@@ -330,7 +330,8 @@ class FeatureImportance(FeatureResult, OneNumber):
     @draws("curve")
     def plot(
         self, ax: Axes | None = None, *, curves: bool = True, scale: AxisScale = "linear", limits: Limits = "pi",
-        colors: Colors | None = None, labels: FeatureLabels | None = None, title: str | None = None,
+        partner: Any = None, colors: Colors | None = None, labels: FeatureLabels | None = None,
+        title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw where in a feature's range its importance comes from: the PI curve over the ICI curves of single rows.
 
@@ -347,6 +348,9 @@ class FeatureImportance(FeatureResult, OneNumber):
         limits
             ``"pi"``: the axis follows the PI curve and its band, and the caption says how many rows leave it;
             ``"all"``: it holds all rows that are drawn.
+        partner
+            The values of another column, one for each row, to colour the ICI curves by; or the importances of all
+            features, of which the one is taken that explains most of how the shapes of the curves differ.
         colors
             Colour of the PI curve and its band; of a pair, a colour map or its name.
 
@@ -361,7 +365,7 @@ class FeatureImportance(FeatureResult, OneNumber):
         'speed (m/s)'
         """
         return plots.feature.plot_importance(
-            self, ax, Look(scale=scale, colors=colors, labels=labels, curves=curves, limits=limits)
+            self, ax, Look(scale=scale, colors=colors, labels=labels, curves=curves, limits=limits, partner=partner)
         )
 
     _curves = property(attrgetter("ici"))

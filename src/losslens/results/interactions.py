@@ -273,8 +273,9 @@ class Interactions(Result, Estimated):
         >>> from losslens.results.interactions import Interactions
         >>> index = np.array([[0.0, 0.1, 2.0], [0.1, 0.0, -1.0], [2.0, -1.0, 0.0]])
         >>> interactions = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
-        >>> [label.get_text() for label in interactions.plot().get_yticklabels()]
-        ['c', 'a', 'b']
+        >>> ax = interactions.plot()
+        >>> [[label.get_text() for label in axis.get_ticklabels()] for axis in (ax.xaxis, ax.yaxis)]
+        [['c', 'a'], ['a', 'b']]
         """
         return plots.interactions.plot_interactions(self, ax, Look(top, sort, colors=colors, labels=labels), part)
 
