@@ -1,5 +1,7 @@
 """What the page says of features that go together: the sentence that must, and those that must not appear."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -8,7 +10,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import train_test_split
 
 import losslens as ll
-from losslens.page.blocks import GoingTogether, goes_together
+from browser import members, set_donors, set_range, value
+from losslens.page.agreement import contradictions
+from losslens.page.blocks import IN_WORDS, GoingTogether, goes_together
+from losslens.page.leading import leading
 from losslens.text import in_digits
 
 OLD = "each alone may look less important"
@@ -134,12 +139,131 @@ def test_the_number_is_the_one_the_reader_is_told():
     assert goes_together(GoingTogether(), imp) == goes_together(None, imp) == ""
 
 
-def test_the_first_screen_marks_features_that_go_together():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 3))
-    X[:, 1] = X[:, 0] + 0.2 * X[:, 1]
-    html = page(lambda X: X[:, 0] + X[:, 2], X, X[:, 0] + X[:, 2], loss="squared_error").html()
-    assert html.count("<sup>1</sup>") == 2
-    assert "Features with the same small number" in html
-    independent = page(lambda X: X[:, 0], X[:, [0, 2]], X[:, 0], loss="squared_error").html()
-    assert "<sup>" not in independent.partition("<footer>")[0]
+CORRELATED = np.random.default_rng(0).normal(size=(200, 4))
+CORRELATED[:, 1] = CORRELATED[:, 0] + 0.2 * CORRELATED[:, 1]
+CORRELATED[:, 3] = np.arange(200) % 4
+
+
+def added(X):
+    X = np.asarray(X)
+    return X[:, 0] + X[:, 1] + 1.7 * X[:, 2]
+
+
+@pytest.fixture(scope="module")
+def correlated():
+    y = added(CORRELATED) + np.random.default_rng(1).normal(size=200)
+    return page(added, CORRELATED, y, loss="squared_error", models={"other": lambda X: X[:, 0]})
+
+
+def joint_by_hand(rows):
+    """The mean growth of the squared error of these rows with x0 and x1 from each of all rows, one after another."""
+    y = added(CORRELATED) + np.random.default_rng(1).normal(size=200)
+    base, grown = (y - added(CORRELATED)) ** 2, []
+    for donor in range(200):
+        X = CORRELATED.copy()
+        X[:, :2] = X[donor, :2]
+        grown.append((y - added(X)) ** 2 - base)
+    return np.mean(grown, axis=0)[rows].mean()
+
+
+def test_features_that_go_together_are_one_bar_of_the_first_screen(correlated):
+    rows = leading(correlated.summary)["rows"]
+    block = correlated.summary["blocks"]["blocks"][0]
+    assert [(row["name"], row["block"]) for row in rows] == [
+        ("x0 and x1 together", "all"), (rows[1]["name"], "inside"), (rows[2]["name"], "inside"), ("x2", ""), ("x3", "")
+    ]  # fmt: skip
+    assert rows[0]["value"] == pytest.approx(np.sqrt(correlated.summary["models"][0]["error"] + joint_by_hand(...)))
+    assert rows[0]["description"] == "each can stand in for the others" == block["words"]
+    assert max(rows[1]["value"], rows[2]["value"]) < rows[3]["value"] < rows[0]["value"]  # alone each looks small
+    html = correlated.html()
+    assert '<tr data-name="x0 and x1 together" class="all">' in html
+    assert "<sup>" not in html.partition("<footer>")[0]
+    assert correlated.check() == []
+
+
+def test_a_single_feature_is_no_block():
+    """Independent columns: no bar of features together, and a block whose case is not sure has no words."""
+    X = CORRELATED[:, [0, 2]]
+    summary = page(lambda X: X[:, 0], X, X[:, 0], loss="squared_error").summary
+    assert {row["block"] for row in leading(summary)["rows"]} == {""}
+    assert IN_WORDS["can't tell"] == ""
+    assert len({*IN_WORDS.values()}) == len(IN_WORDS)
+
+
+def test_by_a_score_features_that_go_together_have_a_mark():
+    y = added(CORRELATED) > 0
+    summary = page(LogisticRegression().fit(CORRELATED, y), CORRELATED, y, loss="roc_auc")
+    assert [row["block"] for row in leading(summary.summary)["rows"]] == [""] * 4
+    assert summary.html().count("<sup>1</sup>") == 2
+    assert "Features with the same small number" in summary.html()
+
+
+def test_the_importance_of_no_block_is_tested_for_all_blocks(correlated):
+    block = correlated.summary["blocks"]["blocks"][0]
+    assert block["p_zero"] < 1e-6
+    noise = np.random.default_rng(5).normal(size=200)
+    null = page(lambda X: 0.1 * (X[:, 0] + X[:, 1]), CORRELATED, noise, loss="squared_error").summary
+    (pair,) = null["blocks"]["blocks"]
+    assert pair["p_zero"] > 0.05
+    assert not leading(null)["rows"][[row["block"] for row in leading(null)["rows"]].index("all")]["sure"]
+
+
+def test_the_ranking_has_bars_of_features_together(opened, correlated):
+    """Sorted, folded by keyboard, single again where a box is unticked, and of the first model only."""
+    drawn = opened(correlated.summary)
+
+    def names():
+        return drawn.locator("#ranking-body th button").all_inner_texts()
+
+    assert names()[0] == "▾ x0 and x1 together"
+    assert {*names()[1:3]} == {"x0", "x1"}
+    assert names()[3] == "x2"
+    assert "each can stand in for the others" in drawn.locator("tr.block").inner_text()
+    assert (
+        value(drawn, "joint-0") == correlated.summary["blocks"]["blocks"][0]["pfi"] == pytest.approx(joint_by_hand(...))
+    )
+    drawn.locator("button.block").focus()
+    drawn.keyboard.press("Enter")
+    assert names() == ["▸ x0 and x1 together", "x2", "x3"]
+    assert drawn.evaluate("document.activeElement.dataset.block") == "0"
+    drawn.keyboard.press("Enter")
+    drawn.locator('#ranking-head button[data-key="name"]').click()
+    assert names()[0] == "▾ x0 and x1 together"
+    assert names()[1:] == ["x0", "x1", "x2", "x3"]
+    drawn.locator('#ranking-head button[data-key="pfi"]').click()
+    drawn.locator("#ranking-together").uncheck()
+    assert names()[0] == "x2"
+    drawn.locator("#ranking-together").check()
+    drawn.locator("input[name=model]").nth(1).check()
+    assert "▾ x0 and x1 together" not in names()
+    assert "replaced together for this model only" in drawn.locator("#ranking-note").inner_text()
+
+
+def test_the_number_of_a_subgroup_is_exact_or_absent(opened, correlated):
+    drawn = opened(correlated.summary)
+    set_range(drawn, "x2", "0", "9")
+    rows = np.flatnonzero(CORRELATED[:, 2] >= 0)
+    assert members(drawn) == len(rows)
+    assert value(drawn, "joint-0") == pytest.approx(joint_by_hand(rows), rel=1e-6)
+    assert "exact for the chosen rows, without an interval" in drawn.locator("#ranking-note").inner_text()
+    set_donors(drawn, "subset")
+    assert drawn.locator('output[data-name="joint-0"]').count() == 0
+    assert "not with donors of the chosen rows" in drawn.locator("#ranking-note").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "new"),
+    [
+        (r'(data-claim="goes_together">[^<]*?: )each can stand in for the others', r"\1their effects cancel"),
+        (r'(data-claim="goes_together">[^<]*? to )[\d.]+', r"\g<1>1.23"),
+        (r'(<tr data-name="x0 and x1 together" class="all">.*?<circle class=")sure', r"\1unsure"),
+        (r'(<tr data-name="x0 and x1 together" class="all">.*?data-value="[^"]*">)[\d.]+', r"\g<1>1.23"),
+    ],
+    ids=["case", "number", "mark", "bar"],
+)
+def test_a_contradiction_about_features_together_is_found(correlated, pattern, new):
+    html = correlated.html()
+    changed, count = re.subn(pattern, new, html, count=1, flags=re.DOTALL)
+    assert count == 1
+    assert contradictions(html) == []
+    assert contradictions(changed)

@@ -157,7 +157,7 @@ def test_several_models_are_told_beside_the_first() -> None:
     assert ", those of m1 by " in first
     fitted = LogisticRegression().fit(X, CLASSES)
     two = said(*(ll.feature_importance(fitted, X, CLASSES) for _ in range(2)))[0]
-    assert ", that of m1 for " in two
+    assert ", m1 for " in two
     four = said(*(explained(loss="huber") for _ in range(5)))[0]
     assert " and 1 more; always" in four
 

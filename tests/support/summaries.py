@@ -56,7 +56,7 @@ def made(
         },
         "rounded": None, "embed": "all", "holds": f"This file holds {n} rows.", "n_explained": n,
         "n": n, "n_given": n_given or n, "by": None, "score": None,
-        "for_whom": None, "compared": None, "segments": None,
+        "for_whom": None, "compared": None, "segments": None, "calls": {},
         "models": heads,
         "table": {
             "columns": columns, "y": y, "index": np.arange(n) * 2, "weight": weight,

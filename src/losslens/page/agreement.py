@@ -211,6 +211,9 @@ def own_numbers(page: Rendered) -> Iterator[str]:
             expected = [f"{name}, of which the share is below 0" for name in names if entries[name]["share"] >= 0]
         elif claim == "hardly_occurring":
             expected = [f"{name} {far[name]}" for name in names]
+        elif claim == "goes_together":
+            of = [one for one in (page.data["blocks"] or {"blocks": []})["blocks"] if {*names} <= {*one["features"]}]
+            expected = [f" to {of[0]['text']}", of[0]["words"]] if of else ["a block of the table"]
         elif claim == "works_together":
             found = [one for one in pairs if [one["first"], one["second"]] == names[:2]]
             only = page.data | {"interactions": page.data["interactions"] | {"pairs": found}}
@@ -382,7 +385,7 @@ def first_screen(page: Rendered) -> Iterator[str]:
     if table is None:
         return
     rows = [row for body in table.all("tbody") for row in body.all("tr")]
-    if [one["name"] for one in expected["rows"]] != [next(row.all("button")).attributes["title"] for row in rows]:
+    if [one["name"] for one in expected["rows"]] != [row.attributes["data-name"] for row in rows]:
         yield "the picture of the first screen has other features than the table, or another order"
         return
     caption = next(table.all("caption")).text
@@ -393,8 +396,9 @@ def first_screen(page: Rendered) -> Iterator[str]:
         if cells != [one["text"], one["between"]]:
             yield f"{one['name']}: the picture says {' '.join(cells)}, its table {one['text']} {one['between']}"
         mark = next(row.all("circle")).attributes
-        if mark.get("class") != ("sure" if is_sure(page.p(one["name"])) else "unsure"):
-            yield f"the mark of {one['name']} is {mark.get('class')}, and its p-value {page.p(one['name'])}"
+        p = one["p"] if one["block"] == "all" else page.p(one["name"])
+        if mark.get("class") != ("sure" if is_sure(p) else "unsure"):
+            yield f"the mark of {one['name']} is {mark.get('class')}, and its p-value {p}"
         if mark.get("cx") != one["at"]["value"]:
             yield f"the mark of {one['name']} is at {mark.get('cx')}, its number at {one['at']['value']}"
 

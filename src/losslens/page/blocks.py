@@ -10,6 +10,7 @@ from losslens.results.one_number import number_of
 from losslens.results.plain_error import LEVEL, PlainError, plain
 from losslens.results.together import Block, Together
 from losslens.text import claim, cut, listed
+from losslens.uncertainty.inference import adjusted
 
 NAMED = 3  # members of a block that a sentence names
 
@@ -23,6 +24,7 @@ ENDINGS = {
     "overlapping": ", more than {one} alone ({alone}), and less than their single effects add up to: they overlap",
     "can't tell": "; {one} alone {to} {alone}",
 }
+IN_WORDS = {case: ending.rpartition(": ")[2] if ": " in ending else "" for case, ending in ENDINGS.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +54,18 @@ def goes_together(found: GoingTogether | None, first: Importances, *, by_score: 
         return ""
     error = cast("PlainError", plain(first))  # blocks have losses
     one = block.balanced if block.case == "opposed" else block.largest.name
-    alone, members = block.numbers[one].value, list(block.features)
-    if len(members) > NAMED:  # the most important ones are named
-        members.sort(key=lambda name: -block.numbers[name].value)
-    who = listed([cut(name) for name in members], NAMED - (len(members) > NAMED))
+    alone, who = block.numbers[one].value, _members(block)
     ending = ENDINGS[block.case].format(one=cut(one), alone=_text(error, alone), to=f"{_moves(error, alone)}s it to")
     what = f"{_moves(error, block.importance)} {_number(error, by_score=by_score)} to"
     return f"Shuffled together, {who} {what} {_text(error, block.importance)}{ending}."
+
+
+def _members(block: Block) -> str:
+    """Its features in words, of many the most important ones."""
+    members = list(block.features)
+    if len(members) > NAMED:
+        members.sort(key=lambda name: -block.numbers[name].value)
+    return listed([cut(name) for name in members], NAMED - (len(members) > NAMED))
 
 
 def _moves(error: PlainError, pfi: float) -> str:
@@ -85,9 +92,14 @@ def going_together_dict(found: GoingTogether, first: Importances) -> dict[str, A
     error = cast("PlainError", plain(first))
     blocks = [] if found.together is None else found.together._ranked
     block_of = {name: block for block in blocks for name in block.features}
+    tested: dict[str, dict[str, Any]] = {}
+    if found.together is not None and blocks:
+        estimates, exact = found.together._estimates, found.together.exact
+        p = adjusted(estimates.p_values(), "holm").tolist()
+        tested = {name: {"p_zero": one, "exact": exact} for name, one in zip(estimates.names, p, strict=True)}
     return {
         "how": found.how,
-        "blocks": [_block_dict(block, error) for block in blocks],
+        "blocks": [_block_dict(block, error) | tested[block.name] for block in blocks],
         "unreal": [] if found.given is None else [
             _unreal_dict(first, name, block_of.get(name), found.given) for name in found.given
         ],
@@ -97,10 +109,11 @@ def going_together_dict(found: GoingTogether, first: Importances) -> dict[str, A
 def _block_dict(block: Block, error: PlainError) -> dict[str, Any]:
     joint, largest = block.numbers[block.name], block.largest
     return {
-        "features": list(block.features), "text": error.text(error.after(block.importance)),
+        "key": block.name, "name": f"{_members(block)} together", "features": list(block.features),
+        "words": IN_WORDS[block.case], "text": error.text(error.after(block.importance)),
         "pfi": block.importance, "low": joint.low, "high": joint.high, "sum": block.sum,
         "largest": largest.name, "largest_text": error.text(error.after(largest.value)), "largest_pfi": largest.value,
-        "case": block.case, "p": block.p,
+        "case": block.case, "p": block.p, "local": block.local,
     }  # fmt: skip
 
 

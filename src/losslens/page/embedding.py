@@ -59,7 +59,7 @@ def holds(embed: Embed, n: int, explained: int, given: int) -> str:
 
 def _of_rows(summary: dict[str, Any], some: Indices) -> dict[str, Any]:
     """The summary with some of the rows, and without the list of rows that stand out, which is of all rows."""
-    table, rows, clusters = summary["table"], summary["rows"], summary["clusters"]
+    table, rows, clusters, blocks = (summary[key] for key in ("table", "rows", "clusters", "blocks"))
     models = [{key: _taken(values, some) for key, values in model.items()} for model in table["models"]]
     return summary | {
         "n": len(some),
@@ -69,6 +69,7 @@ def _of_rows(summary: dict[str, Any], some: Indices) -> dict[str, Any]:
             "weight": table["weight"][some] / (table["weight"][some].sum() or 1.0),
         },
         "features": [_feature(feature, lambda values: _taken(values, some)) for feature in summary["features"]],
+        "blocks": blocks and blocks | {"blocks": [one | {"local": one["local"][some]} for one in blocks["blocks"]]},
         "rows": None if rows is None else rows | {"importance": rows["importance"][some], **_unlisted(rows)},
         "clusters": None if clusters is None else clusters | {"labels": clusters["labels"][some]},
     }  # fmt: skip

@@ -48,6 +48,7 @@ class Findings:
     weak: WeakSegments | None = None  # where the model is worst
     weak_how: str = ""  # which columns and rows were not searched
     blocks: GoingTogether = GoingTogether()  # features that go together
+    pairs_call: str = ""  # the arguments of `pair_interactions` in Python
 
 
 def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> dict[str, Any] | None:

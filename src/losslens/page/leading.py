@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from losslens.results.plain_error import LEADING, PlainError, PlainScore, is_sure, scaled
 
+MOST_ROWS = 12  # of the picture, with those of features together
+
 
 def leading(summary: dict[str, Any]) -> dict[str, Any]:
     """The picture of the first screen: the leading features of the first model on one scale, in percent of its width.
 
-    The interval is that of the importance, carried to the scale with the model's error as it is: it reaches the line
-    of nothing shuffled where the interval of the importance reaches 0.
+    By a loss, features that go together are one bar, and those that lead stand under it. The interval is that of the
+    importance, carried to the scale with the model's error as it is: it reaches the line of nothing shuffled where the
+    interval of the importance reaches 0.
     """
     place = {feature["name"]: k for k, feature in enumerate(summary["features"])}
     described = {feature["name"]: feature.get("description", "") for feature in summary["features"]}
-    shown = (summary["score"] or summary)["features"][:LEADING]
-    entries, plain = [(feature["name"], feature["models"][0]) for feature in shown], plain_of(summary)
-    blocks = [] if summary["blocks"] is None else [one["features"] for one in summary["blocks"]["blocks"]]
-    number = {name: str(k) for k, features in enumerate(blocks, 1) for name in features}
-    rows = []
-    for name, one in entries:
+    plain, rows = plain_of(summary), []
+    for name, one, block, number in _bars(summary):
         low, high = sorted([_end(plain, one["low"]), _end(plain, one["high"])], key=lambda end: (end is None, end))
-        row = {"name": name, "description": described[name], "place": place[name], "value": plain.after(one["pfi"])}
-        row |= {"low": low, "high": high, "sure": is_sure(one["p"]), "p": one["p"], "block": number.get(name, "")}
-        rows.append(row)
+        words = one["words"] if block == "all" else described[name]
+        row = {"name": name, "description": words, "place": place.get(name), "value": plain.after(one["pfi"])}
+        row |= {"low": low, "high": high, "p": one["p_zero" if block == "all" else "p"], "block": block}
+        rows.append(row | {"sure": is_sure(row["p"]), "number": number, "grown": plain.grown(one["pfi"])})
     shown_values = [value for row in rows for value in (row["value"], row["low"], row["high"]) if value is not None]
     times = "×" if plain.times else ""
     first, last = min([plain.now, *shown_values]), max([plain.now, *shown_values])
@@ -44,9 +45,27 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
         "measure": plain.measure,
         "now": "1×" if times else plain.text(plain.now),
         "now_value": plain.now,
-        "grown": plain.grown(entries[0][1]["pfi"]),
         "now_at": at(plain.now),
     }
+
+
+def _bars(summary: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], str, str]]:
+    """Names and numbers: of blocks ("all"), of their features ("inside"), of others (""); marks by a score."""
+    score = summary["score"]
+    shown = {one["name"]: one["models"][0] for one in (score or summary)["features"][:LEADING]}
+    blocks = [] if summary["blocks"] is None else summary["blocks"]["blocks"]
+    number = {name: str(k) for k, one in enumerate(blocks, 1) for name in one["features"]}
+    if score is not None or not blocks:  # a block has no score
+        yield from ((name, one, "", number.get(name, "")) for name, one in shown.items())
+        return
+    inside = {name for block in blocks for name in block["features"]}
+    units = [(one["pfi"], one["name"], one) for one in blocks if shown.keys() & {*one["features"]}]
+    units += [(one["pfi"], name, one) for name, one in shown.items() if name not in inside]
+    rows = []
+    for _, name, one in sorted(units, key=lambda unit: -unit[0]):
+        members = [(each, shown[each], "inside", "") for each in shown if each in one.get("features", ())]
+        rows += [(name, one, "all" if members else "", ""), *members]
+    yield from rows[:MOST_ROWS]
 
 
 def plain_of(summary: dict[str, Any]) -> PlainError | PlainScore:

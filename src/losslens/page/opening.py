@@ -124,7 +124,7 @@ def _phrases(first: Any, target: str, between: str) -> tuple[str, str, str, str]
         return f"its predictions of {target} are off by about {{}}{how}", "those of {} by {}", "would be off by {}", ""
     if _has_answers(first._first):
         what = "the class" if target == UNNAMED else target
-        return f"it gets {what} right for {{}}", "that of {} for {}", "would be right for {}", ""
+        return f"it gets {what} right for {{}}", "{} for {}", "would be right for {}", ""
     return f"its {first.title} is {{}} (smaller is better)", "that of {} {}", "would have {}", unknown
 
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup, escape
 
 from losslens.page import charts
 from losslens.page.leading import leading
 from losslens.page.packing import Box, safe_json
+from losslens.page.receipts import receipts
 from losslens.text import Sentence, in_digits, share_in_words
 
 # Each uses those before it; joined, they are one script.
@@ -22,7 +24,7 @@ SCRIPTS = (
     "dom", "focus", "data", "told", "groups", "intervals", "columns",
     "ranking", "scales", "charts", "categories", "findings", "feature",
     "glance", "quality", "segments", "for_whom", "compared", "together", "rows",
-    "python", "bar", "table", "csv", "address", "main",
+    "receipts", "python", "bar", "table", "csv", "address", "main",
 )  # fmt: skip
 
 
@@ -35,7 +37,8 @@ def html(summary: dict[str, Any]) -> str:
         loader=jinja2.FunctionLoader(asset), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters |= {"short": short, "chance": chance, "share": partial(share_in_words, digits=1)}
+    filters = {"short": short, "chance": chance, "breakable": breakable, "share": partial(share_in_words, digits=1)}
+    environment.filters |= filters
     box = Box()
     tree = safe_json(packed(summary, box))
     scripts = {"theme": asset("theme.js"), "bokeh": bokeh_script(), "own": own_script()}
@@ -74,6 +77,11 @@ def with_minus(tree: Any, written: bool = False) -> Any:
 def short(number: float | None, like: float | None = None) -> str:
     """A number within text: four digits, or as many decimals as `like` has so, or a dash where there is none."""
     return "–" if number is None or not np.isfinite(number) else in_digits(number, like).replace("-", "−")
+
+
+def breakable(name: str) -> Markup:
+    """A name that may break behind an underscore, a dot or a slash, rather than within a word."""
+    return Markup(re.sub(r"(?<=[\w\d][_./])(?=\w)", "<wbr>", str(escape(name))))
 
 
 def chance(p: float | None) -> str:
@@ -130,9 +138,15 @@ def packed(summary: dict[str, Any], box: Box) -> dict[str, Any]:
         **summary,
         "table": table,
         "features": [_feature(feature, box, (summary["rounded"] or {}).get("step")) for feature in summary["features"]],
+        "receipts": box.json(receipts(summary)),
+        "blocks": _blocks(summary["blocks"], box),
         "rows": _rows(summary["rows"], box),
         "clusters": _clusters(summary["clusters"], box),
     }
+
+
+def _blocks(found: dict[str, Any] | None, box: Box) -> dict[str, Any] | None:
+    return found and found | {"blocks": [one | {"local": box.fixed(one["local"])} for one in found["blocks"]]}
 
 
 def _rows(rows: dict[str, Any] | None, box: Box) -> dict[str, Any] | None:

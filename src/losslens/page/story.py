@@ -75,8 +75,10 @@ def story_of(summary: dict[str, Any]) -> Story:
     well, matters, *caveat = map(str, words["opening"])
     first, curves = bars["rows"][0], _curves(summary)
     useless = words["opening"][1].claim == no_better.__name__
-    grown = re.sub(r"^its\b", "this model's", re.sub(r"^it\b", "this model", bars["grown"]))
-    headline = f"With {cut(first['name'])} shuffled, {grown}" if first["sure"] and not useless else matters
+    grown = re.sub(r"^its\b", "this model's", re.sub(r"^it\b", "this model", first["grown"]))
+    alone = f"{cut(first['name'])} shuffled"
+    which = f"{first['name'].removesuffix(' together')} shuffled together" if first["block"] else alone
+    headline = f"With {which}, {grown}" if first["sure"] and not useless else matters
     claims = [matters, *map(_claim, curves)]
     source = f"{summary['title']}; {summary['n_explained']:,} rows; {summary['library']}, {summary['made']}"
     return Story(headline, well, claims, bars, curves, "".join(caveat[:1]), source)
@@ -132,13 +134,16 @@ def _draw_bars(ax: Any, story: Story) -> None:
     at = np.arange(len(rows))
     now = float(story.bars["now_value"])
     values = np.array([row["value"] for row in rows])
-    ax.barh(at, values - now, left=now, color="#56b4e9", height=0.5)
+    thick = [0.25 if row["block"] == "inside" else 0.5 for row in rows]
+    ax.barh(at, values - now, left=now, color="#56b4e9", height=thick)
     for k, row in enumerate(rows):
         if row["low"] is not None and row["high"] is not None:
             ax.plot([row["low"], row["high"]], [k, k], color="#1b1f24", linewidth=1)
         ax.annotate(f" {row['text']}", (1, k), xycoords=ax.get_yaxis_transform(), va="center", fontsize="small")
     ax.axvline(now, color="#1b1f24", linewidth=0.8, linestyle="--")
-    ax.set_yticks(at, [fill(cut(row["name"]), 32) for row in rows], parse_math=False, fontsize="small")
+    names = [fill(row["name"] if row["block"] == "all" else cut(row["name"]), 32) for row in rows]
+    names = [f"└ {name}" if row["block"] == "inside" else name for name, row in zip(names, rows, strict=True)]
+    ax.set_yticks(at, names, parse_math=False, fontsize="small")
     ax.invert_yaxis()
     ax.set_xlabel(f"{story.bars['measure']}, shuffled; dashed: as it is ({story.bars['now']})", fontsize="small")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -69,6 +69,7 @@ class Block(Stored):
     compared: Estimates  # the `contrasts` of these
     case: Case = "can't tell"  #: what is sure about the block, see `Together`
     p: float = float("nan")  #: of "more than the sum" and "opposed" together, adjusted for members and blocks
+    local: Floats = field(default_factory=partial(np.zeros, 0))  #: local importance of each row
 
     _internal = ("compared", "judged", "level")
 
@@ -90,7 +91,7 @@ class Block(Stored):
             between = _influences_of_cells(each, rows)
         names = tuple(str(k) for k in range(len(rows)))
         compared = Estimates.of_influences(names, rows @ value, between, centre=rows @ centre, two_sided=True, **shared)
-        return cls(name, tuple(alone), without_influences(numbers), without_influences(compared))
+        return cls(name, tuple(alone), without_influences(numbers), without_influences(compared), local=joint.local)
 
     @property
     def importance(self) -> float:

@@ -18,6 +18,7 @@ from losslens.page.blocks import GoingTogether
 from losslens.page.embedding import EMBEDS, Embed, embedded
 from losslens.page.findings import Findings
 from losslens.page.opening import UNNAMED
+from losslens.page.receipts import python_calls
 from losslens.page.report import Report
 from losslens.page.summary import ShownModel, summarise
 from losslens.passes.counts import count_importances
@@ -155,7 +156,29 @@ def report(
 
     with bar(len(first), "writing the report", progress, "features") as tick:
         summary = summarise(shown, results, shares, findings, complete, tick, scores)
+    summary["calls"] = _calls(model, models, loss, features, sample_weight, data, findings, shown.X.backend)
     return Report(embedded(summary, embed, np.random.default_rng([data.options.random_state, 9])))
+
+
+def _calls(
+    model: Any, models: Any, loss: Any, features: Any, sample_weight: Any, data: ExplainedRows, findings: Findings,
+    backend: str,
+) -> dict[str, str]:  # fmt: skip
+    """The calls that a reader of the page can make."""
+    seed, n, rows = data.options.random_state, len(data.y), ""
+    if n < data.n_given:
+        rows = f"kept = np.sort(np.random.default_rng([{seed}, 8]).choice(len(X), {n}, replace=False))\n"
+        rows += f"X, y = X{'.iloc' if backend == 'pandas' else ''}[kept], np.asarray(y)[kept]"
+        rows += "" if sample_weight is None else "\nsample_weight = np.asarray(sample_weight)[kept]"
+    together = findings.blocks.together
+    blocks = None if together is None else {one.name: list(one.features) for one in together.blocks.values()}
+    named = isinstance(loss, str) or loss is None or data.scorer is not None
+    return python_calls(
+        {"models": models, "features": features, "sample_weight": sample_weight},
+        loss=repr(data.loss.name) if named else "loss", seed=seed, rows=rows, blocks=blocks,
+        scorer="" if data.scorer is None else repr(loss) if isinstance(loss, str) else "loss",
+        weak=not findings.weak_how, pairs=findings.pairs_call, right=hasattr(model, "predict"),
+    )  # fmt: skip
 
 
 def checked_descriptions(X: Any, given: Any, columns: Collection[str], features: Any) -> dict[str, str]:
@@ -314,7 +337,7 @@ def _findings(
         for one in first.values():
             or_else(partial(getattr, one, "extrapolation"), None)  # cached by the result
             tick(1)
-    pairs, pairs_note = (None, "") if most == 0 else _pairs(model, data, first, most)
+    pairs, pairs_note, pairs_call = (None, "", "") if most == 0 else _pairs(model, data, first, most)
     rows = None
     if share is not None:
         rows = or_else(lambda: share.rank_rows(first), None) or or_else(share.rank_rows, None)
@@ -328,6 +351,7 @@ def _findings(
         *_region_finder(table, first),
         *_weak_segments(table, first, data),
         _going_together(model, data, first),
+        pairs_call,
     )
 
 
@@ -398,23 +422,28 @@ def _region_finder(table: Table, first: Importances) -> tuple[Callable[[FeatureI
     return regions_of, f"Regions were searched{limits}." if limits else ""
 
 
-def _pairs(model: Any, data: ExplainedRows, first: Importances, most: int) -> tuple[Interactions | None, str]:
-    """Interactions of the most important features, and how: exact where that is cheap, else with sampled donors."""
+def _pairs(model: Any, data: ExplainedRows, first: Importances, most: int) -> tuple[Interactions | None, str, str]:
+    """Interactions of the most important features, and how: exact where that is cheap, else with sampled donors.
+
+    Last the arguments of the call in Python.
+    """
     chosen = _disjoint_features(data, first, most)
     if len(chosen) < 2:
-        return None, ""
+        return None, "", ""
     options = affordable_pairs(model, data, chosen, first.n_predictions)
     if options is None:
         allowed = max(first.n_predictions, PAIR_PREDICTIONS)
-        return None, f"Pairs of features were not computed: they take more than {allowed:,} predictions."
+        return None, f"Pairs of features were not computed: they take more than {allowed:,} predictions.", ""
     count, donors = len(options.features), options.donors
     compute = partial(pair_interactions, model, data.X, data.y, loss=data.loss, **options.arguments)
     interactions: Interactions | None = or_else(compute, None)
     design = "exact over all pairs of rows" if donors == "auto" else f"sampled with {donors}"
     subject = f"The {count} most important features" if count < len(first) else f"The {count} features"
     if interactions is None:
-        return None, ""
-    return interactions, f"{subject} in pairs: {design}, {interactions.n_predictions:,} predictions."
+        return None, "", ""
+    drawn = "" if donors == "auto" else f", donors=ll.{donors!r}"
+    how = f"{subject} in pairs: {design}, {interactions.n_predictions:,} predictions."
+    return interactions, how, f"features={options.features!r}{drawn}"
 
 
 def _disjoint_features(data: ExplainedRows, first: Importances, most: int) -> dict[str, list[Any]]:

@@ -52,7 +52,7 @@ function rankingRows(page) {
   const head = ["feature", "model", ...(some ? ["rows", "donors", "pfi of the chosen rows", "low of the chosen rows", "high of the chosen rows"] : []), ...numbers.map((name) => (some ? `${name} of all rows` : name))];
   return [head, ...page.data.features.flatMap((feature, f) => feature.models.map((entry, m) => [
     feature.name, page.data.models[m].name, ...(some ? [page.group.rows.length, page.donors, page.numbers[f][m].pfi, page.numbers[f][m].ends.low, page.numbers[f][m].ends.high] : []), ...numbers.map((name) => entry[name]),
-  ]))];
+  ])), ...blocksOf(page.data).map((one, b) => [one.name, page.data.models[0].name, ...(some ? [page.group.rows.length, page.donors, page.joint[b].pfi, null, null] : []), ...numbers.map((name) => ({ ...one, p: one.p_zero })[name])])];
 }
 
 function curveRows(page) {
@@ -140,8 +140,8 @@ const scoreGroupRows = ({ data: { score: { name, groups } } }) => [[groups.colum
 
 const helpedRows = ({ data: { rows } }) => [["rows", "number"], ["helped", rows.helped], ["hurt", rows.hurt], ["below the fence", rows.n_suspicious]];
 
-const blockRows = ({ data: { blocks } }) => [["features", "pfi", "low", "high", "sum of each alone", "most important alone", "its pfi", "case", "p"],
-  ...blocks.blocks.map((one) => [one.features.join(", "), one.pfi, one.low, one.high, one.sum, one.largest, one.largest_pfi, one.case, one.p])];
+const blockRows = ({ data: { blocks } }) => [["features", "pfi", "low", "high", "sum of each alone", "most important alone", "its pfi", "case", "p", "p of no importance"],
+  ...blocks.blocks.map((one) => [one.features.join(", "), one.pfi, one.low, one.high, one.sum, one.largest, one.largest_pfi, one.case, one.p, one.p_zero])];
 
 const unrealRows = ({ data: { blocks } }) => [["feature", "unlike any real row", "pfi", "pfi of its block", "pfi given the other columns", "low", "high"],
   ...blocks.unreal.map((one) => [one.name, one.share, one.pfi, one.block, one.given, one.low, one.high])];

@@ -63,6 +63,9 @@ function output(name, value, label, digits = 4) {
   return el("output", { "aria-live": "off", "data-name": name, "data-value": full, "aria-label": label }, number(value, digits));
 }
 
+// Features that go together, of the first model.
+const blocksOf = (data) => data.blocks?.blocks ?? [];
+
 function listed(texts) {
   if (texts.length < 2) return texts.join("");
   return `${texts.slice(0, -1).join(", ")} and ${texts.at(-1)}`;

@@ -135,6 +135,12 @@ function pfiOf(feature, entry, group, weight) {
   return { pfi, error: finite(pfi) ? errorOf(entry, group.rows.length) : null, about: isSampled(entry) && finite(pfi), ends };
 }
 
+// The PFI of features that are replaced together: exact with donors from all rows. The page holds none of their cells.
+function jointOf(block, { allRows, rows, donors }, weight) {
+  if (allRows) return { pfi: block.pfi, ends: { low: block.low, high: block.high, p: block.p_zero } };
+  return { pfi: donors === "given" ? givenPfi(block, rows, weight) : NaN, ends: { low: NaN, high: NaN } };
+}
+
 function piOf(feature, entry, group, weight) {
   if (group.allRows) return entry.pi;
   return group.donors === "given" ? givenPi(entry, group.rows, weight) : subsetOf(feature, entry, group.rows, weight).pi;

@@ -82,6 +82,7 @@ function regroup(page) {
   page.errors = page.data.models.map(({ error }, m) => (allRows ? error : rows.length ? meanOf(page.data.table.models[m].loss, rows, page.weight) : NaN));
   page.numbers = page.data.features.map((feature) =>
     feature.models.map((entry) => pfiOf(feature, entry, page.group, page.weight)));
+  page.joint = blocksOf(page.data).map((block) => jointOf(block, page.group, page.weight));
 }
 
 function redraw(page) {
@@ -100,6 +101,7 @@ function redraw(page) {
   drawCard(page);
   page.parts.table.draw();
   offerCsv(page);
+  offerReceipts(page);
   if (document.documentElement.dataset.ready) remember(page);
 }
 

@@ -7,16 +7,19 @@ function ranking(page) {
   const search = byId("ranking-search");
   const more = byId("ranking-more");
   const body = byId("ranking-body");
-  const state = { everything: false };
+  const state = { everything: false, folded: new Set() };
   const entryOf = (f) => page.data.features[f].models[page.model];
+  const together = byId("ranking-together");
+  const blocks = blocksOf(page.data).map((block, b) => ({ block, b, members: block.features.map((name) => page.data.features.findIndex((feature) => feature.name === name)) }));
+  const sumOf = (values) => values.reduce((sum, value) => sum + value, 0);
 
   // Of the chosen model: the others stand beside it further down.
   function headers() {
     const shares = hasShares(page.data, page.model);
     return [
-      { key: "name", label: "Feature", value: (f) => page.data.features[f].name }, { key: "bars", label: el("span", {}, capital(page.data.loss.unit), el("span", { class: "method" }, " when replaced (PFI)")) },
-      { key: "pfi", label: "when replaced", value: (f) => page.numbers[f][page.model].pfi }, { key: "interval", label: "95% interval" },
-      ...(shares ? [{ key: "share", label: "Shapley share", value: (f) => entryOf(f).sfimp }] : []), { key: "p", label: "p", value: (f) => entryOf(f).p },
+      { key: "name", label: "Feature", value: (f) => page.data.features[f].name, joint: ({ block }) => block.name }, { key: "bars", label: el("span", {}, capital(page.data.loss.unit), el("span", { class: "method" }, " when replaced (PFI)")) },
+      { key: "pfi", label: "when replaced", value: (f) => page.numbers[f][page.model].pfi, joint: ({ b }) => page.joint[b].pfi }, { key: "interval", label: "95% interval" },
+      ...(shares ? [{ key: "share", label: "Shapley share", value: (f) => entryOf(f).sfimp, joint: ({ members }) => sumOf(members.map((f) => entryOf(f).sfimp)) }] : []), { key: "p", label: "p", value: (f) => entryOf(f).p, joint: ({ block }) => block.p_zero },
     ];
   }
 
@@ -25,6 +28,8 @@ function ranking(page) {
     button.addEventListener("click", () => page.openFeature(Number(button.dataset.leading), true));
   }
   search.addEventListener("input", draw);
+  byId("ranking-together-label").hidden = !blocks.length;
+  together.addEventListener("change", draw);
   more.addEventListener("click", () => { state.everything = !state.everything; draw(); });
 
   function sortBy({ key }) {
@@ -39,7 +44,26 @@ function ranking(page) {
     const { key, upward } = page.sorts.ranking ?? {};
     const by = headers();
     const order = by.find((header) => header.key === key && header.value) ?? by.find((header) => header.key === "pfi"); // anew for a subgroup
-    return found.sort((a, b) => compare(order.value(a), order.value(b)) * (upward ? 1 : -1) || a - b);
+    const sorted = (units) => units.sort((a, b) => compare(a.value, b.value) * (upward ? 1 : -1) || a.f - b.f);
+    const ofOne = (f) => ({ f, value: order.value(f) });
+    const joined = together.checked && page.model === 0 ? blocks : [];
+    const inside = new Set(joined.flatMap(({ members }) => members));
+    const units = joined.map((one) => ({ ...one, f: Math.min(...one.members), value: order.joint(one), shown: sorted(one.members.filter((f) => found.includes(f)).map(ofOne)) }));
+    return sorted([...units.filter(({ shown }) => shown.length), ...found.filter((f) => !inside.has(f)).map(ofOne)]);
+  }
+
+  // A block is a row that opens and closes those of its features.
+  function blockRow({ block, b, members, shown }, scale) {
+    const open = !state.folded.has(b), { pfi, ends } = page.joint[b], base = page.errors[0];
+    const toggle = () => { if (open) state.folded.add(b); else state.folded.delete(b); draw(); body.querySelector(`[data-block="${b}"]`).focus(); };
+    const name = el("button", { type: "button", class: "feature block", "aria-expanded": String(open), "data-block": b, title: block.features.join(", "), onclick: toggle },
+      `${open ? "▾" : "▸"} ${block.name}`);
+    const share = sumOf(members.map((f) => entryOf(f).share));
+    const cells = [el("th", { scope: "row" }, name, described({ description: block.words })), el("td", { class: "bars" }, bars(page, { pfi: block.pfi, p: block.p_zero }, pfi, ends, scale, block.name)),
+      el("td", { class: "number" }, finite(pfi) ? told(page, `joint-${b}`, pfi, `PFI of ${block.name}`, { base, ...ends }) : "–"),
+      el("td", { class: "number" }, page.told[0].between(ends, base) || "–"),
+      ...(hasShares(page.data, 0) ? [el("td", { class: "number" }, finite(share) ? percent(share) : "–")] : []), el("td", { class: "number" }, finite(block.p_zero) ? chance(block.p_zero) : "–")];
+    return [el("tr", { class: "block" }, cells), ...(open ? shown.map(({ f }) => row(page, f, scale, "inside")) : [])];
   }
 
   function draw() {
@@ -47,10 +71,13 @@ function ranking(page) {
     const all = inOrder();
     const shown = state.everything || search.value ? all : all.slice(0, SHOWN_AT_FIRST);
     const scale = scaleOf(page, shown);
-    body.replaceChildren(...shown.map((f) => row(page, f, scale)));
+    body.replaceChildren(...shown.flatMap((unit) => (unit.block ? blockRow(unit, scale) : [row(page, unit.f, scale)])));
     more.hidden = all.length <= SHOWN_AT_FIRST || Boolean(search.value);
-    more.textContent = state.everything ? `Show the first ${SHOWN_AT_FIRST}` : `Show all ${all.length} features`;
-    byId("ranking-note").textContent = page.group.allRows ? "" : "Blue: the chosen rows; grey, shares and p: all rows.";
+    more.textContent = state.everything ? `Show the first ${SHOWN_AT_FIRST}` : `Show all ${page.data.features.length} features`;
+    const notes = page.group.allRows ? [] : ["Blue: the chosen rows; grey, shares and p: all rows."];
+    if (blocks.length && together.checked && page.model !== 0) notes.push(`Features are replaced together for ${page.data.models[0].name} only.`);
+    if (all.some(({ block }) => block) && !page.group.allRows) notes.push(`Replaced together: ${page.donors === "given" ? (blocks[0].block.exact ? "exact for the chosen rows, without an interval" : "sampled donors, without an interval") : "not with donors of the chosen rows"}, since this file does not hold these cells; what is said of their case is about all rows.`);
+    byId("ranking-note").textContent = notes.join(" ");
   }
 
   return { draw };
@@ -76,16 +103,14 @@ function headerCell(header, order, sortBy) {
 function scaleOf(page, shown) {
   const { model, errors, data } = page;
   const teller = page.told[model];
-  const values = shown.flatMap((f) => {
-    const { pfi, ends } = page.numbers[f][model];
-    const entry = data.features[f].models[model];
-    return [...[0, pfi, ends.low, ends.high].map((change) => errors[model] + change), data.models[model].error + entry.pfi].map(teller.of);
-  });
+  const single = (f) => [page.numbers[f][model], data.features[f].models[model].pfi];
+  const numbers = shown.flatMap(({ block, b, f, shown: inside }) => (block ? [[page.joint[b], block.pfi], ...inside.map((one) => single(one.f))] : [single(f)]));
+  const values = numbers.flatMap(([{ pfi, ends }, all]) => [...[0, pfi, ends.low, ends.high].map((change) => errors[model] + change), data.models[model].error + all].map(teller.of));
   const [low, high] = extent(values.filter(finite));
   return (value) => 2 + (96 * (value - low)) / (high - low || 1);
 }
 
-function row(page, f, scale) {
+function row(page, f, scale, kind = "") {
   const feature = page.data.features[f];
   const open = f === page.open;
   const name = el("button", {
@@ -106,7 +131,7 @@ function row(page, f, scale) {
   }
   cells.push(el("td", { class: "number" }, finite(entry.p) ? chance(entry.p) : "–"));
   const click = (event) => { if (!event.target.closest("button")) page.openFeature(f, true); };
-  return el("tr", { class: open ? "open" : null, onclick: click }, cells);
+  return el("tr", { class: [kind, open ? "open" : ""].filter(Boolean).join(" ") || null, onclick: click }, cells);
 }
 
 // What a feature is, in a few words, where they are known.
