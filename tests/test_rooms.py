@@ -230,7 +230,7 @@ LINES = {
     "donors": 2240,
     "engines": 10800,
     "losses": 1520,
-    "page": 4412,
+    "page": 4421,
     "passes": 5550,
     "plots": 5180,
     "refits": 725,

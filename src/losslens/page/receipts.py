@@ -338,11 +338,20 @@ def _models(page: Page, _: str) -> list[Number]:
     return [(name, line, value) for name, line, value in zip(names, lines, base, strict=True)]
 
 
-def _off(page: Page, _: str) -> list[Number]:
-    off = [one for one in page.head["quality"]["residuals"] if one["off"]]
-    worst = max(off, key=lambda one: abs(one["mean"]))
-    if "sample_weight=" in page.calls["imp"]:
-        return []
+def _worse(page: Page, text: str) -> list[Number]:
+    for one in page.summary["models"]:
+        if text in (one["quality"] or {"sentences": []})["sentences"]:
+            of = page.of if one is page.head else f"others[{one['name']!r}]"
+            constant = page.error("of the best constant", f"{of}.error_constant", one["error_constant"])
+            return [page.error(f"of {one['name']}", f"{of}.error", one["error"]), constant]
+    return []
+
+
+def _off(page: Page, text: str) -> list[Number]:
+    quality = page.head["quality"] or {"sentences": []}
+    if text not in quality["sentences"] or "sample_weight=" in page.calls["imp"]:
+        return []  # of another model
+    worst = max((one for one in quality["residuals"] if one["off"]), key=lambda one: abs(one["mean"]))
     inside = f"(f >= {worst['low']!r}) & (f <= {worst['high']!r})"
     return [("mean of the target less the prediction", f"(np.asarray(y) - f)[{inside}].mean()", worst["mean"])]
 
@@ -376,7 +385,7 @@ def _mask(condition: dict[str, Any], column: str, literals: Mapping[str, str]) -
 # The result to show where a sentence has no number.
 RESULTS = {"no_weak_segment": "weak"} | dict.fromkeys(("how_shares", "negative_in_words", "clipped_in_words"), "shares")
 NUMBERS: dict[str, Callable[[Page, str], list[Number]]] = {
-    "how_well": _how_well, "headline": _headline, "no_better": _baseline, "worse_than_constant": _headline,
+    "how_well": _how_well, "headline": _headline, "no_better": _baseline, "worse_than_constant": _worse,
     "from_other_rows": _from_other_rows, "largest_shares": _shares, "negative_shares": _shares,
     "nothing_matters": _leader, "one_feature": _leader, "leads_surely": _leader, "leads_here": _leader,
     "no_single_feature": _leader, "surely_matter": lambda page, _: _tested(page, sure=True),
