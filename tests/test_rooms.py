@@ -234,7 +234,7 @@ LINES = {
     "passes": 5550,
     "plots": 5180,
     "refits": 725,
-    "results": 11077,
+    "results": 11078,
     "rows": 1631,
     "shapley": 4290,
     "sklearn": 590,
