@@ -427,10 +427,10 @@ def _compared(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     plans: dict[str, Plan] = {}
     for name, case in cases.items():
         rows, options = (case.model, case.X, case.y), case.options(shared)
-        each = vars(options_of_each(options, len(cases))) | {"loss": loss}
+        each = options_of_each(options, len(cases)).arguments | {"loss": loss}
         plans[f"{name}: importances"] = _by_loss(feature_importance, *rows, each)
         if shapley:
-            plans[f"{name}: Shapley shares"] = _by_loss(shapley_importance, *rows, vars(options) | {"loss": loss})
+            plans[f"{name}: Shapley shares"] = _by_loss(shapley_importance, *rows, options.arguments | {"loss": loss})
     return _sum(plans, kept=True)
 
 
@@ -439,7 +439,7 @@ def _reported(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     names = ("models", "loss", "by", "shapley", "interactions", "rows")
     of_report = {name: arguments[name] for name in names}
     models, data, most = checked_report(model, X, y, **of_report, options=picked(Options, arguments))
-    by_loss, by_score = (vars(data.options) | {"loss": loss} for loss in (data.loss, data.scorer))
+    by_loss, by_score = (data.options.arguments | {"loss": loss} for loss in (data.loss, data.scorer))
     steps: list[tuple[str, Any, Arguments]] = [("importances", feature_importance, by_loss)]
     steps += [("importances by the score", feature_importance, by_score)] * (data.scorer is not None)
     steps += [("Shapley shares", shapley_importance, by_loss)] * arguments["shapley"]
@@ -453,7 +453,7 @@ def _reported(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     chosen = {one.name: [table.labels[j] for j in one.columns] for one in named[:most]}
     paired = affordable_pairs(model, data, chosen, first.n_predictions) if len(chosen) > 1 else None
     if paired is not None:
-        plans["pairs of features"] = _pairs(model, data.X, data.y, by_loss | vars(paired) | {"pairs": None})
+        plans["pairs of features"] = _pairs(model, data.X, data.y, by_loss | paired.arguments | {"pairs": None})
     return _sum(plans, [Stage("the page", PAGE + len(first.features) * PAGE_FEATURE)])
 
 
@@ -475,7 +475,7 @@ def _refits(verb: Callable[..., Any], estimator: Any, X: Any, y: Any, arguments:
 
     def explain(model: Any, X: Any, y: Any, options: Options) -> Plan:
         of_verb = {name: arguments[name] for name in inspect.signature(verb).parameters if name in arguments}
-        return _by_loss(verb, model, X, y, of_verb | vars(options))
+        return _by_loss(verb, model, X, y, of_verb | options.arguments)
 
     trained, tested = ([len(pair[side]) for pair in learner.splits] for side in (0, 1))
     rows = times * sum(trained) + sum(trained[first] - tested[second] for first, second in pairs)
@@ -502,7 +502,7 @@ def _good_models(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     count, (estimator, rows) = len(given.fits), next(iter(given.fits.values()))
     seconds = count * len(rows) * _seconds_a_row(replace(given.learner, estimator=estimator), fit)
     X, y, weight, groups = given.judged
-    of_first = vars(options_of_each(options, count)) | {"loss": loss, "sample_weight": weight, "groups": groups}
+    of_first = options_of_each(options, count).arguments | {"loss": loss, "sample_weight": weight, "groups": groups}
     with here():
         first = _by_loss(feature_importance, fitted[0], X, y, of_first)
     return _sum({"importances": _repeated(first, count)}, [Stage("fits", seconds, fits=count)], fits=count)
