@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 import losslens as ll
 from browser import set_range, value
-from losslens.page.compared import compared
+from losslens.page.groups import compared
 
 Open = Callable[..., Any]
 RNG = np.random.default_rng(8)

@@ -13,10 +13,9 @@ from sklearn.metrics import accuracy_score
 
 import losslens as ll
 from browser import value
-from losslens.page.baseline import baseline
 from losslens.page.blocks import GoingTogether
 from losslens.page.leading import leading
-from losslens.page.opening import question
+from losslens.page.opening import baseline, question
 from losslens.page.words import words
 from losslens.results.plain_error import PlainError, plain_kind
 from losslens.results.ranking import Ranking

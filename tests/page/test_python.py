@@ -13,7 +13,7 @@ import pytest
 
 import losslens as ll
 from browser import members, set_donors, unfold, value
-from losslens.page.expressions import expressions, literals
+from losslens.page.labels import expressions, literals
 from losslens.tables.frames import as_table
 
 Open = Callable[..., Any]

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import losslens as ll
-from losslens.page.baseline import baseline
 from losslens.page.findings import (
     Findings,
     absence_words,
@@ -21,6 +20,7 @@ from losslens.page.findings import (
     regions_dict,
     rows_dict,
 )
+from losslens.page.opening import baseline
 from losslens.page.page import with_minus
 from losslens.page.words import words
 from losslens.results.clusters import Clusters

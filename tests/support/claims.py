@@ -19,8 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import log_loss
 
 import losslens as ll
-from losslens.page.baseline import baseline
-from losslens.page.opening import how_well
+from losslens.page.opening import baseline, how_well
 from losslens.page.scored import how_score, score_dict
 from losslens.results.ranking import Ranking, tested_features, what_matters
 from losslens.text import CLAIMS, Sentence, share_in_words

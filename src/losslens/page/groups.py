@@ -1,7 +1,7 @@
 """For whom a model is good, and what it needs there: the groups of rows that `by=` names, side by side.
 
 All numbers are those of `given`: rows of the group, donors from all rows. Differences of two groups are made here, too,
-so that a page without rows can show them.
+so that a page without rows can show them; and paired differences of every two models on the same rows.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import numpy as np
 
 from losslens.page.labels import as_numbers, condition_of, kind_of, labels, rough, rough_labels, texts
 from losslens.page.quality import LEVEL, error_ends, ranges
+from losslens.results.comparison import Comparison
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.one_number import OneNumber, number_of
 from losslens.results.plain_error import plain_error
+from losslens.results.sentences import smallest_error, smallest_is_uncertain
 from losslens.results.table import or_else
 from losslens.tables.columns import Distinct
 from losslens.text import claim
@@ -32,6 +34,7 @@ MOST_GROUPS = 12
 RANGES = 5  # of a column of many numbers
 LEADING = 8  # features whose importances are shown
 NO_ENDS = (np.nan, np.nan)
+MOST_MODELS = 6  # with more, differences are those to the first model only
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,3 +206,22 @@ def errors_differ(groups: Groups, first: Importances) -> str:
         f"The {plain.name} is surely {'smaller' if plain.falls else 'larger'} where {groups.column} is {high[0]}, "
         f"{texts[0]}, than where it is {low[0]}, {texts[1]} (95% confidence{together})."
     )
+
+
+def compared(models: Mapping[str, Importances], features: Sequence[str]) -> dict[str, Any] | None:
+    """Differences of every two models, the first less the second; None for one model."""
+    if len(models) < 2:
+        return None
+    comparison, names = Comparison(importances=dict(models), shapley={}, paired=True), list(models)
+    pairs = [(j, k) for j, k in combinations(range(len(names)), 2) if j == 0 or len(names) <= MOST_MODELS]
+    differences = [
+        {
+            "first": j,
+            "second": k,
+            "error": difference_dict(partial(comparison.error_difference, names[j], names[k])),
+            "importances": [difference_dict(partial(comparison.difference, f, names[j], names[k])) for f in features],
+        }
+        for j, k in pairs
+    ]
+    sentences = [smallest_error(comparison), smallest_is_uncertain(comparison)]
+    return {"differences": differences, "sentences": list(filter(None, sentences))}

@@ -1,7 +1,8 @@
 """The first screen in words: a question and at most three sentences, for readers to whom the method is new.
 
 How well the model predicts beside the simplest alternative, what matters most and how surely, and one thing to be
-careful about. By a loss and by a score the sentences are the same functions.
+careful about. The alternative is the best constant, or for a score a random ranking (`baseline`). By a loss and by a
+score the sentences are the same functions.
 """
 
 from __future__ import annotations
@@ -12,18 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from losslens.page.baseline import SAME, always
 from losslens.page.labels import labels
+from losslens.page.quality import against_constant
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.plain_error import plain, plain_kind, score_name
-from losslens.results.ranking import OTHERS
+from losslens.results.ranking import OTHERS, Baseline
 from losslens.results.scores import FeatureScore, Scores
 from losslens.results.table import or_else
 from losslens.text import LONGEST, claim, cut, in_digits, listed, shares_in_words
 
 UNNAMED = "the target"
 FEW_CLASSES = 3  # that the question names
+SAME = 0.005  # skills below it are shown as none
+IN_WORDS = {"the mean of y": "the average", "the median of y": "the median", "the share of each class":
+            "the class frequencies"}  # fmt: skip
 
 
 @claim(level=0)
@@ -152,3 +156,37 @@ def share_right(one: FeatureImportance | FeatureScore) -> float:
     answer = one.sample.prediction if one.sample.prediction.ndim == 1 else one.sample.prediction.argmax(axis=1)
     weight = one.sample.weight[one.at]
     return float(weight @ (answer == one.sample.y)[one.at] / weight.sum())
+
+
+def baseline(model: Any) -> Baseline | None:
+    """The alternative by the loss or the score of a result; None where none is known."""
+    if model._is_score:
+        return _of_score(model)
+    skill = or_else(lambda: model.skill, None)
+    constant = or_else(lambda: against_constant(model._first), None)
+    if skill is None or constant is None:
+        return None
+    return Baseline(always(constant["predicts"]), skill >= SAME, bool(constant["high"] < 0))
+
+
+def always(constant: str) -> str:
+    """The best constant as readers call it."""
+    return f"always predicting {IN_WORDS.get(constant, constant)}"
+
+
+def _of_score(model: Scores) -> Baseline | None:
+    """An AUC of a random ranking is 0.5, R² of the average 0; what others are of a constant is not known."""
+    words, least = ("a random ranking", 0.5) if model._first.is_auc else (always("the average"), 0.0)
+    if not (model._first.is_auc or model.title == "r2_score") or not np.isfinite(model.base):
+        return None
+    low, _ = or_else(model.score_interval, (np.nan, np.nan))
+    return Baseline(words, model.base > least + SAME, bool(low > least))
+
+
+@claim(level=0)
+def no_better(one: Baseline | None, target: str) -> str:
+    """Where the model is not better on these rows by half a percent, or may not be on new ones."""
+    if one is None or (one.here and one.surely):
+        return ""
+    where, how, little = ("On new rows", "may do", "little") if one.here else ("On these rows", "does", "nothing")
+    return f"{where} the model {how} no better than {one.words}, so this ranking may tell you {little} about {target}."

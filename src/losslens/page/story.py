@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from losslens.page.baseline import no_better
 from losslens.page.labels import MISSING
 from losslens.page.leading import leading
+from losslens.page.opening import no_better
 from losslens.page.page import with_minus
 from losslens.results.files import atomic_file
 from losslens.results.plain_error import PlainError

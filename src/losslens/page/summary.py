@@ -13,11 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.page import sizes
-from losslens.page.baseline import baseline
 from losslens.page.blocks import going_together_dict
 from losslens.page.cells import PackedGrid, grid_of, low_rank, low_rank_effect, measured_on, width_errors
-from losslens.page.compared import compared
-from losslens.page.expressions import expressions, literals, rows_in_python
 from losslens.page.findings import (
     Findings,
     absence_words,
@@ -29,9 +26,9 @@ from losslens.page.findings import (
     rows_dict,
     segments_dict,
 )
-from losslens.page.groups import LEADING, FeatureByGroup, Groups, by_group, for_whom, groups_by
-from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
-from losslens.page.opening import on_rows, question, told
+from losslens.page.groups import LEADING, FeatureByGroup, Groups, by_group, compared, for_whom, groups_by
+from losslens.page.labels import as_numbers, bin_labels, expressions, kind_of, labels, literals, rows_in_python, texts
+from losslens.page.opening import baseline, on_rows, question, told
 from losslens.page.quality import error_ends, quality
 from losslens.page.scored import how_score, score_dict
 from losslens.page.target import effect_of, predicted_labels, predictions, shown_class, target_dict, true_labels

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from losslens.page.baseline import SAME, always, no_better
 from losslens.page.blocks import GoingTogether, goes_together
-from losslens.page.opening import how_well
+from losslens.page.opening import SAME, always, how_well, no_better
 from losslens.page.quality import at_the_bound
 from losslens.results.importances import Importances
 from losslens.results.plain_error import plain_error
