@@ -138,6 +138,8 @@ def test_one_pair_and_a_feature_named_like_a_pair():
         ({"pairs": []}, "pairs"),
         ({"features": {"a": [0, 1], "b": [1, 2]}}, "'a' and 'b' share column 'x1'"),
         ({"y": None}, "y, the true values, is missing"),
+        ({"budget": 1000}, "leave out budget= and precision="),
+        ({"precision": 0.1}, "leave out budget= and precision="),
     ],
     ids=str,
 )

@@ -27,7 +27,7 @@ from losslens.passes.in_common import (
     without_rounding,
 )
 from losslens.passes.scored import score_importance
-from losslens.passes.task import Options, default_loss, prepare
+from losslens.passes.task import Options, default_loss, picked, prepare
 from losslens.passes.ways import route
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
@@ -91,9 +91,11 @@ def pair_interactions(
     table = as_table(X)
     chosen = chosen_pairs(table, features, pairs)
     signature(feature_importance).bind(model, X, y, **options)  # refuses unknown options
-    options.pop("executor", None)
+    if options.get("budget") is not None or options.get("precision") is not None:
+        raise ValueError("all features of pairs have the same donors: for fewer predictions leave out budget= and "
+                         "precision=, and pass donors=Latin(m), or fewer pairs")  # fmt: skip
     warn_of_target(table, y)
-    checked = Options(features=chosen.features, **options)
+    checked = picked(Options, options | {"features": chosen.features})
     shared = in_common(as_model(model), table, y, loss, checked, chosen.together)
     return _result(tuple(chosen.alone), shared, table.backend)
 
