@@ -8,8 +8,8 @@ unreal = imp.extrapolation
 assert {"chol", "ldl"} <= set(unreal.warned)
 assert unreal["chol"].share > 0.5
 assert "recognises the drawn value" in str(within["chol"].conditioning) and within["chol"].caution
-assert len(within["chol"].leaves) == 4 and not residual["chol"].caution
-assert "100%" in str(residual["chol"].conditioning)
+assert 2 < len(within["chol"].leaves) < 12 and not residual["chol"].caution
+assert "over 99%" in str(residual["chol"].conditioning)
 assert imp["chol"].pfi > 2 * within["chol"].pfi > 100 * residual["chol"].pfi
 assert residual["chol"].interval()[0] < 0 < residual["chol"].interval()[1]
 assert all(residual[name].pfi > 0.6 * imp[name].pfi for name in ("bmi", "bp"))
