@@ -10,6 +10,7 @@ from matplotlib.ticker import PercentFormatter
 
 from losslens.plots import canvas
 from losslens.plots.canvas import BAND, COLOURS, DASHED, INK, LOOKS, PALE
+from losslens.plots.curve_names import name_ends, room_for_names
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.lines import MARKED, dress_curves
 from losslens.plots.look import Look
@@ -63,15 +64,15 @@ def plot_sufficient(result: Sufficient, ax: Axes | None, look: Look) -> Axes:
     ticks = [f"all {p}", *(f"− {name}" for name in short_labels(names.all(result.features), 18))]
     word_ticks(ax.xaxis, at.astype(float), ticks, canvas.size_in_points(ax)[0])
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    ax.set_ylim(max(float(np.min(value)), -LOWEST) - 0.05, max(1.05, float(np.max(value)) + 0.05))
     ax.set_xlabel("features leave, from left to right")
     ax.set_ylabel("share of the gain over a constant")
     canvas.plain_frame(ax)
-    canvas.make_room(ax, 0.0, canvas.legend(ax))
-    cut = ["the axis is cut: with nothing left the error is larger than that of the constant"] * bool(
-        value[-1] < -LOWEST
-    )
-    canvas.caption(ax, [f"dotted: {len(result.enough)} of {p} features are left, and enough", *cut])
+    share = room_for_names(ax)
+    canvas.make_room(ax, 0.0, 0.0 if share else canvas.legend(ax), (-LOWEST, np.inf))
+    named = name_ends(ax, share, 0.0) if share else []
+    notes = [*named, f"dotted: {len(result.enough)} of {p} features are left, and enough"]
+    notes += ["the axis is cut: the last share is further below 0"] if value[-1] < -LOWEST else []
+    canvas.caption(ax, notes)
     return ax
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ LINE = 1.35  # height of a line, in font sizes
 NARROWEST = 150.0  # points that are left to the curves
 BESIDE = 7.0  # points from a curve to its name
 DARKER = 0.8  # of a curve's colour, so that its name can be read
+Named = tuple[float, float, Line2D, str]  # place in shares of the axes, curve and name
 NAME = "name of a curve"  # gid of artists, to find them again
 
 
@@ -69,27 +71,39 @@ def name_ends(ax: Axes, share: float, strip: float) -> list[str]:
     """
     _lengthen(ax, share)
     (width, height), size = canvas.size_left(ax), font_size("small")
-    at_end: list[tuple[float, float, Line2D, str]] = []
+    at_end: list[Named] = []
+    leaving: list[Named] = []
     for line in _named(ax):
         text = _folded(str(line.get_label()), width)
         (x, y), inside = _last_visible(ax, line, strip)
         if inside:
-            at_end.append((y, x, line, text))
+            at_end.append((x, y, line, text))
         elif np.isfinite(x):
-            beside = {"ha": "left" if x < (1 - share) / 2 else "right", "va": "top" if y > 0.5 else "bottom"}
-            offset = (4 if beside["ha"] == "left" else -4, -2 if y > 0.5 else 2)
-            _write(ax, text, (x, y), offset, line, textcoords="offset points", **beside)
-    at_end.sort(key=lambda one: one[0])
+            leaving.append((x, y, line, text))
+    _write_leaving(ax, leaving, share, strip)
+    at_end.sort(key=lambda one: one[1])
     tall = [(text.count("\n") + 1) * LINE * size / height for *_, text in at_end]
-    for (y, x, line, text), place in zip(at_end, _spread(np.array([y for y, *_ in at_end]), tall), strict=True):
+    for (x, y, line, text), place in zip(at_end, _spread(np.array([y for _, y, *_ in at_end]), tall), strict=True):
         moved: dict[str, Any] = {}
-        if abs(place - y) > 0.6 * size / height:
+        if abs(place - y) > 0.6 * size / height or x < 0.97 * (1 - share):
             moved = {
                 "arrowprops": {"arrowstyle": "-", "color": _ink(line), "linewidth": 0.5, "shrinkA": 1, "shrinkB": 2}
             }
         start = 1 - share + BESIDE / width
         _write(ax, text, (x, y), (start, place), line, textcoords=ax.transAxes, va="center", ha="left", **moved)
     return _others(ax)
+
+
+def _write_leaving(ax: Axes, leaving: Sequence[Named], share: float, strip: float) -> None:
+    """Names of curves that leave the axes at the top or at the foot, below or above each other."""
+    lines = {strip: 0, 1.0: 0}
+    for x, y, line, text in leaving:
+        down = y > 0.5
+        beside = "left" if x < (0.3 if down else 0.8 - share) else "right"
+        offset = 2 + lines[y] * LINE * font_size("small")
+        lines[y] += text.count("\n") + 1
+        at = (4 if beside == "left" else -4, -offset if down else offset)
+        _write(ax, text, (x, y), at, line, textcoords="offset points", ha=beside, va="top" if down else "bottom")
 
 
 def _lengthen(ax: Axes, share: float) -> None:
@@ -151,7 +165,7 @@ def _others(ax: Axes) -> list[str]:
         if _is_strip(ax, one):
             notes.append(f"below: {name}")
         elif one.get_gid() in (SINGLE, BAND) and not (isinstance(one, Line2D) and not _is_dots(one)):
-            lines = "bars" if one.get_gid() == BAND else "thin"
+            lines = "bars" if one.get_gid() == BAND else "thin lines"
             kinds = ((PolyCollection, "shaded"), (LineCollection, lines))
             notes.append(f"{next((word for kind, word in kinds if isinstance(one, kind)), 'dots')}: {name}")
     return notes

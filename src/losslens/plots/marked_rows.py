@@ -37,6 +37,7 @@ class Row(NamedTuple):
     mark: str = ""  # after the name
     caution: str = ""
     parts: tuple[float, ...] = ()  # numbers of its own parts, thin bars in the lower half of its bar
+    colour: str = ""  # whatever is asked for
 
 
 class Dots(NamedTuple):
@@ -65,23 +66,24 @@ class Series(NamedTuple):
 def draw_ranking(
     ax: Axes | None, rows: Sequence[Row], look: Look, label: str, notes: Callable[[Sequence[Row]], Sequence[str]], *,
     start: float = 0.0, shares: Callable[[Sequence[Row]], Sequence[str]] = lambda _: (), by_size: bool = False,
-    lines: str = LINES, repeats: Dots | None = None, smaller: str = "less important feature",
-    beside: Callable[[Axes, Sequence[Row]], None] | None = None,
+    lines: str = LINES, repeats: Dots | None = None, smaller: str = "less important feature", what: str = "feature",
+    pinned: int = 0, beside: Callable[[Axes, Sequence[Row]], None] | None = None,
 ) -> Axes:  # fmt: skip
     """The rows that are requested and fit, the largest on top, or those furthest from 0; `notes` are of those drawn.
 
-    `beside` draws a second panel with the same rows.
+    The first `pinned` rows stay on top; `beside` draws a second panel with the same rows.
     """
-    own, values = ax is None, np.array([row.value for row in rows])
-    ranked = np.argsort(-np.abs(values) if by_size else -values, kind="stable")[: most_of(look.top, len(rows))]
-    check_scale(look.scale, values[ranked])
-    ax, most = named_rows.open_rows(ax, len(ranked), below=3)
-    drawn = arrange(look.names.all([row.name for row in rows]), ranked[:most], look.sort)
+    own, values, names = ax is None, np.array([row.value for row in rows]), [row.name for row in rows]
+    free, most = values[pinned:], most_of(look.top, len(rows) - pinned)
+    ranked = np.argsort(-np.abs(free) if by_size else -free, kind="stable")[:most]
+    check_scale(look.scale, np.append(values[:pinned], free[ranked]))
+    ax, most = named_rows.open_rows(ax, pinned + len(ranked), below=3)
+    order = arrange(look.names.all(names[pinned:]), ranked[: max(0, most - pinned)], look.sort)
+    drawn = np.append(np.arange(pinned), pinned + order)[:most]
     chosen = [rows[j] for j in drawn]
     panel, own = (None, own) if beside is None else (canvas.split(ax), False)
     dots = None if repeats is None else repeats.draw(ax, drawn)
-    names = [row.name for row in rows]
-    width = draw_rows(ax, chosen, own, look, start=start, shares=shares(chosen), all_names=names, dots=dots)
+    width = draw_rows(ax, chosen, own, look, start=start, shares=shares(chosen), all_names=names, what=what, dots=dots)
     named_rows.label_across(ax, label, width)
     if beside is not None and panel is not None:
         beside(panel, chosen)
@@ -105,7 +107,9 @@ def draw_rows(
     names, at = [row.name for row in rows], np.arange(len(rows))
     values, low, high = np.array([row[1:4] for row in rows]).T
     bend(ax.xaxis, look.scale, values)
-    fill = colours(look.colors, names, [SKY if filled is None else BLUE] * len(names), what, all_names)
+    coloured = [row.name for row in rows if not row.colour]
+    each = iter(colours(look.colors, coloured, [SKY if filled is None else BLUE] * len(rows), what, all_names))
+    fill = [row.colour or next(each) for row in rows]
     if filled is None:
         thickness = min(0.62, THICKEST * len(rows) / canvas.size_in_points(ax)[1])
         ax.barh(at, values - start, left=start, height=thickness, color=fill)

@@ -13,7 +13,7 @@ from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BAND, BLUE, COLOURS, DASHED, INK, LOOKS, PALE, SINGLE, SKY, VERMILLION
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.look import Look
-from losslens.plots.marked_rows import LEGEND, LINES, Dots, Row, Series, draw_ranking, draw_rows, draw_series
+from losslens.plots.marked_rows import LEGEND, LINES, Dots, Row, Series, draw_ranking, draw_series
 from losslens.plots.options import arrange, check_colours, colours, most_of, name_features
 from losslens.plots.wording import count, not_shown, number, percent, shorten, value_label
 from losslens.plots.wording import labels as short_labels
@@ -218,40 +218,32 @@ def plot_segments(result: WeakSegments, ax: Axes | None, look: Look) -> Axes:
     """The error of all rows and of each segment, in the order of the table."""
     rows = [Row(f"all {result.n:,} rows", result.error, result.low, result.high)]
     rows += [Row(one.rule, one.judged_error, one.judged_low, one.judged_high) for one in result.segments]
-    own, total = ax is None, len(rows)
-    check_scale(look.scale, np.array([row.value for row in rows]))
-    ax, most = named_rows.open_rows(ax, 1 + most_of(look.top, total - 1), below=3)
-    width = draw_rows(ax, rows[:most], own, look, what="segment")
-    named_rows.label_across(ax, result.title, width)
-    notes = [f"no segment: {result.why}"] if result.why else ["of rows that were not used to find the rule"]
-    canvas.caption(ax, [LINES, *notes, *not_shown(total - most, "segment")])
-    return ax
+    kept = rows[: 1 + most_of(look.top, len(result.segments))]  # in the order of the table, the clearest first
+    note = f"no segment: {result.why}" if result.why else "of rows that were not used to find the rule"
+    notes = [note, *not_shown(len(rows) - len(kept), "segment")]
+    look = replace(look, top=None)
+    return draw_ranking(ax, kept, look, result.title, lambda _: notes, pinned=len(kept), what="segment")
 
 
 def plot_gap(gap: Gap, ax: Axes | None, look: Look) -> Axes:
     """The difference in error, and what each line adds to it, the largest features on top."""
-    none, *features = gap.lines
-    names, own = name_features(look.labels, features), ax is None
+    name_features(look.labels, gap.lines[1:])
     ends = np.full((2, len(gap.lines)), np.nan) if gap.why else np.array(gap.interval())
     of_total = NOTHING if gap.why else (gap.whole().low, gap.whole().high)
-    lines = [Row(*line) for line in zip(gap.lines, gap.parts.tolist(), *ends.tolist(), strict=True)]
-    check_scale(look.scale, np.array([gap.total, *gap.parts]))
-    ax, most = named_rows.open_rows(ax, 2 + most_of(look.top, len(features)), below=3)
-    ranked = np.argsort(-np.abs(gap.parts[1:]), kind="stable")[: max(0, most - 2)]
-    drawn = [0, *(1 + arrange(names.all(features), ranked, look.sort))][: most - 1]
-    shown = [gap.lines[k] for k in drawn]
-    fill = [PALE, *colours(look.colors, shown, [SKY] * len(shown), "feature", gap.lines)]  # first the sum of the rest
-    rows = [Row("whole difference", gap.total, *of_total), *(lines[k] for k in drawn)]
-    width = draw_rows(ax, rows, own, replace(look, colors=fill))
-    if drawn:
-        ax.axhline(0.5, color=PALE, linewidth=0.8)
+    lines = zip(gap.lines, gap.parts.tolist(), *ends.tolist(), gap.caution, strict=True)
+    rows = [Row("whole difference", gap.total, *of_total, colour=PALE)]
+    rows += [Row(name, part, low, high, "", said) for name, part, low, high, said in lines]
+
+    def notes(drawn: Sequence[Row]) -> list[str]:
+        all_drawn = len(drawn) == len(rows)
+        adding = "the bars below the first add up to it" if all_drawn else "all lines together add up to the first"
+        return [*([gap.why] if gap.why else []), adding]
+
     first, second = short_labels(gap.names, 30)
-    named_rows.label_across(ax, f"{gap.title} of {first} less that of {second}", width)
-    notes = [gap.why] if gap.why else [LINES]
-    missing = len(gap.lines) - len(drawn)
-    notes.append("the bars below the first add up to it" if not missing else "all lines together add up to the first")
-    cautions = noted([none, *names.all(features)], gap.caution)
-    canvas.caption(ax, [*notes, *cautions, *not_shown(missing, "smaller line")])
+    label = f"{gap.title} of {first} less that of {second}"
+    ax = draw_ranking(ax, rows, look, label, notes, by_size=True, pinned=2, smaller="smaller line")
+    if len(ax.get_yticks()) > 1:
+        ax.axhline(0.5, color=PALE, linewidth=0.8)
     return ax
 
 
