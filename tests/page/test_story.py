@@ -37,8 +37,8 @@ def test_the_headline_and_each_claim_state_the_numbers():
     assert story.headline.startswith("With hour of the day shuffled, this model's predictions are off by ")
     assert numbers == pytest.approx([after, now], rel=0.02)
     worst = int(np.argmax(entry["pi"]))
-    assert f"matters most at {feature['labels'][worst]}: the root mean squared error is " in story.claims[1]
-    assert float(re.findall(r"is (\d+\.?\d*) there", story.claims[1])[0]) == pytest.approx(
+    assert f"matters most at {feature['labels'][worst]}: with that value in every row the root mean squared error is " in story.claims[1]
+    assert float(re.findall(r"is (\d+\.?\d*) instead", story.claims[1])[0]) == pytest.approx(
         np.sqrt(error + entry["pi"][worst]), rel=0.01
     )
     assert "the prediction of the target ranges from " in story.claims[2]

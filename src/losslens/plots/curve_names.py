@@ -21,7 +21,7 @@ from losslens.typing import Floats
 MOST = 0.34  # share of the width that names may take
 SHORTEST, LONGEST = 11, 26  # letters of a line of a name
 LONG = 4  # lines of a name that are too many
-LINE = 1.35  # height of a line, in font sizes
+LINE = 1.45  # height of a line, in font sizes
 NARROWEST = 150.0  # points that are left to the curves
 BESIDE = 7.0  # points from a curve to its name
 DARKER = 0.8  # of a curve's colour, so that its name can be read

@@ -45,8 +45,8 @@ def matters_most_at(name: str, labels: Sequence[str], height: Floats, plain: Pla
         return ""
     exact = replace(plain, largest=max(abs(plain.now), abs(float(height[k]))))
     there, now = exact.text(float(height[k])), exact.text(plain.now)
-    text = f"{cut(name)} matters most at {labels[k]}: the {plain.unit} is {there} there, {now} as it is."
-    return "" if there == now else text
+    text = f"{cut(name)} matters most at {labels[k]}: with that value in every row the {plain.unit} is {there}"
+    return "" if there == now else f"{text} instead of {now}."
 
 
 @claim(level=0)
