@@ -37,7 +37,10 @@ def test_the_headline_and_each_claim_state_the_numbers():
     assert story.headline.startswith("With hour of the day shuffled, this model's predictions are off by ")
     assert numbers == pytest.approx([after, now], rel=0.02)
     worst = int(np.argmax(entry["pi"]))
-    assert f"matters most at {feature['labels'][worst]}: with that value in every row the root mean squared error is " in story.claims[1]
+    most_at = (
+        f"matters most at {feature['labels'][worst]}: with that value in every row the root mean squared error is "
+    )
+    assert most_at in story.claims[1]
     assert float(re.findall(r"is (\d+\.?\d*) instead", story.claims[1])[0]) == pytest.approx(
         np.sqrt(error + entry["pi"][worst]), rel=0.01
     )
