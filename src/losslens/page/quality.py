@@ -213,7 +213,7 @@ def _mean(values: Floats, weight: Floats, level: float = LEVEL) -> tuple[float, 
 def _quantiles(values: Floats, weight: Floats) -> list[float]:
     order = np.argsort(values, kind="stable")
     reached = np.searchsorted(np.cumsum(weight[order]), np.asarray(QUANTILES) * weight.sum() * (1 - 1e-12))
-    return [float(values[order[min(at, len(order) - 1)]]) for at in reached.tolist()]
+    return [float(values[order[min(place, len(order) - 1)]]) for place in reached.tolist()]
 
 
 def _counted(one: FeatureImportance, values: NDArray[Any] | None) -> NDArray[Any]:
@@ -248,17 +248,17 @@ def _predicted_classes(one: FeatureImportance) -> tuple[Indices, Indices, Floats
 @claim(level=0)
 def at_the_bound(one: FeatureImportance) -> str:
     """Where the log loss of some rows is at the clipping bound: how much they decide."""
-    at = rows_at_the_bound(one)
-    if at is None:
+    rows = rows_at_the_bound(one)
+    if rows is None:
         return ""
-    whose, without = ("Its", "it") if at["rows"] == 1 else ("Their", "them")
+    whose, without = ("Its", "it") if rows["rows"] == 1 else ("Their", "them")
     text = (
-        f"For {at['rows']:,} of {at['n']:,} {'row' if at['n'] == 1 else 'rows'} the model gives the true class "
-        f"probability 0. {whose} {one.loss.title} is set to the clipping bound, {in_digits(at['bound'])}"
+        f"For {rows['rows']:,} of {rows['n']:,} {'row' if rows['n'] == 1 else 'rows'} the model gives the true class "
+        f"probability 0. {whose} {one.loss.title} is set to the clipping bound, {in_digits(rows['bound'])}"
     )
-    if at["without"] is None:
+    if rows["without"] is None:
         return f"{text}, and so is that of every row."
-    typical, now = (share_in_words(float(np.exp(-loss)), 1) for loss in (at["without"], one.error))
+    typical, now = (share_in_words(float(np.exp(-loss)), 1) for loss in (rows["without"], one.error))
     return f"{text}: without {without} the typical probability of the true class would be {typical}, not {now}."
 
 

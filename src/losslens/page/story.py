@@ -97,26 +97,26 @@ def _curves(summary: dict[str, Any]) -> list[Curve]:
         pi = np.where(sure, [told.after(float(change)) for change in entry["pi"]], np.nan)
         if not np.isfinite(pi).any():
             continue
-        at = None if feature["kind"] == "words" else np.asarray(feature["values"], float)
-        name, labels = cut(feature["name"]), [_written(k, feature, at) for k in range(len(pi))]
-        if at is not None and feature["kind"] == "date":
-            at = np.array([np.datetime64("NaT") if np.isnan(ms) else np.datetime64(int(ms), "ms") for ms in at])
-        found = [Curve(name, labels, at, pi, told.unit, told)]
+        grid = None if feature["kind"] == "words" else np.asarray(feature["values"], float)
+        name, labels = cut(feature["name"]), [_written(k, feature, grid) for k in range(len(pi))]
+        if grid is not None and feature["kind"] == "date":
+            grid = np.array([np.datetime64("NaT") if np.isnan(ms) else np.datetime64(int(ms), "ms") for ms in grid])
+        found = [Curve(name, labels, grid, pi, told.unit, told)]
         if entry["pd"] is not None:
             classes, shown = summary["target"]["classes"], summary["target"]["shown"]
             target = summary["target"]["name"]
             unit = f"prediction of {target}" if classes is None else f"probability of {classes[shown]}"
-            found.append(Curve(name, labels, at, np.where(sure, entry["pd"], np.nan), unit))
+            found.append(Curve(name, labels, grid, np.where(sure, entry["pd"], np.nan), unit))
         return found
     return []
 
 
-def _written(k: int, feature: dict[str, Any], at: Floats | None) -> str:
+def _written(k: int, feature: dict[str, Any], grid: Floats | None) -> str:
     """A value in a sentence: numbers with four digits, years among them, without a comma."""
     label = str(feature["labels"][k])
-    if at is None or np.isnan(at[k]) or feature["kind"] == "date" or " to " in label:
+    if grid is None or np.isnan(grid[k]) or feature["kind"] == "date" or " to " in label:
         return label
-    return f"{at[k]:.4g}".replace("-", "−") if abs(at[k]) < 1e4 else in_digits(float(at[k])).replace("-", "−")
+    return f"{grid[k]:.4g}".replace("-", "−") if abs(grid[k]) < 1e4 else in_digits(float(grid[k])).replace("-", "−")
 
 
 def _claim(curve: Curve) -> str:
@@ -131,11 +131,11 @@ def _claim(curve: Curve) -> str:
 
 def _draw_bars(ax: Any, story: Story) -> None:
     rows = story.bars["rows"]
-    at = np.arange(len(rows))
+    y = np.arange(len(rows))
     now = float(story.bars["now_value"])
     values = np.array([row["value"] for row in rows])
     thick = [0.25 if row["block"] == "inside" else 0.5 for row in rows]
-    ax.barh(at, values - now, left=now, color="#56b4e9", height=thick)
+    ax.barh(y, values - now, left=now, color="#56b4e9", height=thick)
     for k, row in enumerate(rows):
         if row["low"] is not None and row["high"] is not None:
             ax.plot([row["low"], row["high"]], [k, k], color="#1b1f24", linewidth=1)
@@ -143,7 +143,7 @@ def _draw_bars(ax: Any, story: Story) -> None:
     ax.axvline(now, color="#1b1f24", linewidth=0.8, linestyle="--")
     names = [fill(row["name"] if row["block"] == "all" else cut(row["name"]), 32) for row in rows]
     names = [f"└ {name}" if row["block"] == "inside" else name for name, row in zip(names, rows, strict=True)]
-    ax.set_yticks(at, names, parse_math=False, fontsize="small")
+    ax.set_yticks(y, names, parse_math=False, fontsize="small")
     ax.invert_yaxis()
     ax.set_xlabel(f"{story.bars['measure']}, shuffled; dashed: as it is ({story.bars['now']})", fontsize="small")
 

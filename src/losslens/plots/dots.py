@@ -73,10 +73,10 @@ def _extremes(ax: Axes, singles: Singles, order: Indices) -> Floats:
     points = [np.empty(0)]
     for position, (place, colour, _, marker) in zip(singles.extremes(), EXTREMES, strict=False):
         curve = singles.curves(np.array([position]))[0][order]
-        at = np.flatnonzero(np.isfinite(curve))
+        places = np.flatnonzero(np.isfinite(curve))
         label = singles.label(position, place)
-        ax.plot(curve[at], at, marker, color=colour, markersize=5, label=label, zorder=3)
-        points.append(curve[at])
+        ax.plot(curve[places], places, marker, color=colour, markersize=5, label=label, zorder=3)
+        points.append(curve[places])
     return np.concatenate(points)
 
 

@@ -79,9 +79,9 @@ def _local_importances(ax: Axes, singles: Singles, colour: str) -> list[str]:
     ends, cut = clipped_histogram(ax, local, None, "row", colour)
     ax.set_ylabel("rows")
     for position, (place, colour, _, marker) in zip(singles.extremes(), EXTREMES, strict=False):
-        at = np.clip(singles.integral[position], *ends)
+        numbers = np.clip(singles.integral[position], *ends)
         style: dict[str, Any] = {"color": colour, "clip_on": False, "markersize": 7, "zorder": 4}
-        ax.plot(at, 0, marker, label=singles.label(position, place), **style)
+        ax.plot(numbers, 0, marker, label=singles.label(position, place), **style)
     return [f"shown are the local importances of {count(len(local), 'row')}", *cut]
 
 
@@ -145,10 +145,10 @@ def _name_peak(shown: FeaturePicture, ax: Axes) -> None:
     if not np.isfinite(curve).any() or np.nanmax(curve) <= 0:
         return
     k = int(np.nanargmax(curve))
-    at = scale(shown.values[0], shown.weights).at[k]
-    left = ax.transAxes.inverted().transform(ax.transData.transform((at, curve[k])))[0] < 0.5
+    position = scale(shown.values[0], shown.weights).at[k]
+    left = ax.transAxes.inverted().transform(ax.transData.transform((position, curve[k])))[0] < 0.5
     ax.annotate(
-        f"most at {value_labels(shown.values[0])[k]}: +{number(float(curve[k]))}", (at, curve[k]), (0, 4),
+        f"most at {value_labels(shown.values[0])[k]}: +{number(float(curve[k]))}", (position, curve[k]), (0, 4),
         textcoords="offset points", ha="left" if left else "right", va="bottom", fontsize="x-small", color=INK,
         parse_math=False, zorder=6,
     )  # fmt: skip

@@ -83,15 +83,15 @@ def _draw_observed(ax: Axes, shown: FeaturePicture, narrow: bool) -> list[str]:
 
 def _draw_points(ax: Axes, rows: Floats, values: tuple[NDArray[Any], ...], explained: int) -> str:
     """Observed rows as points, spread around the values of a coarse grid; returns a note for the caption."""
-    at = rows[evenly(np.lexsort(rows.T[::-1]), MOST_POINTS)]
-    spread = [len(grid) <= FEW and np.array_equal(at[:, k], at[:, k].round()) for k, grid in enumerate(values)]
-    at += SPREAD * (np.random.default_rng(0).random(at.shape) - 0.5) * spread
+    points = rows[evenly(np.lexsort(rows.T[::-1]), MOST_POINTS)]
+    spread = [len(grid) <= FEW and np.array_equal(points[:, k], points[:, k].round()) for k, grid in enumerate(values)]
+    points += SPREAD * (np.random.default_rng(0).random(points.shape) - 0.5) * spread
     side = min(canvas.size_in_points(ax))
-    size = float(np.clip(4.4 - len(at) / 500, 2.4, 4.4) * np.clip(side / 220, 0.5, 1.0))  # in points
+    size = float(np.clip(4.4 - len(points) / 500, 2.4, 4.4) * np.clip(side / 220, 0.5, 1.0))  # in points
     # A white edge separates a dark point from dark cells, and from its neighbours.
     style: dict[str, Any] = {"color": INK, "edgecolors": "white", "linewidths": 0.12 * size, "rasterized": True}
-    ax.scatter(at[:, 0], at[:, 1], s=size**2, zorder=3, gid=OBSERVED, **style)
-    return f"points: {some_of(len(at), explained, 'observed row')}" + (", spread in cells" if any(spread) else "")
+    ax.scatter(points[:, 0], points[:, 1], s=size**2, zorder=3, gid=OBSERVED, **style)
+    return f"points: {some_of(len(points), explained, 'observed row')}" + (", spread in cells" if any(spread) else "")
 
 
 def reach(rows: int) -> float:
@@ -121,25 +121,25 @@ def empty_cells(rows: Floats, values: tuple[NDArray[Any], ...]) -> NDArray[np.bo
     return np.asarray(covered == 0)
 
 
-def _near(at: Floats, values: NDArray[Any]) -> tuple[Indices, Indices]:
+def _near(points: Floats, values: NDArray[Any]) -> tuple[Indices, Indices]:
     """The grid values that each row is near: from the first up to, but without, the second."""
     size, absent = len(values), count_missing(values)
-    own = np.clip(at.round(), 0, size - 1).astype(np.intp)
+    own = np.clip(points.round(), 0, size - 1).astype(np.intp)
     if is_flag(values) or any(isinstance(value, str) for value in values):
         return own, own + 1
     grid = size - absent
     missing = own >= grid
-    ordered = np.sort(at)
-    rank, of_grid = (_ranks(ordered, some) for some in (at, np.arange(grid, dtype=float)))
-    near, slack = reach(len(at)), 1e-9
+    ordered = np.sort(points)
+    rank, of_grid = (_ranks(ordered, some) for some in (points, np.arange(grid, dtype=float)))
+    near, slack = reach(len(points)), 1e-9
     low = np.minimum(np.searchsorted(of_grid, rank - near - slack), own)
     high = np.maximum(np.searchsorted(of_grid, rank + near + slack), own + 1)
     return np.where(missing, own, low), np.where(missing, own + 1, np.minimum(high, grid))
 
 
-def _ranks(ordered: Floats, at: Floats) -> Floats:
+def _ranks(ordered: Floats, points: Floats) -> Floats:
     """Mid-ranks: the share of the rows below each place, and half of those at it."""
-    below, up_to = (np.searchsorted(ordered, at, side) for side in ("left", "right"))
+    below, up_to = (np.searchsorted(ordered, points, side) for side in ("left", "right"))
     return np.asarray((below + up_to) / (2 * max(len(ordered), 1)))
 
 

@@ -113,10 +113,10 @@ def _fitting(axis: Axis, ticks: Sequence[float], points: float) -> list[float]:
     for tick in ticks:
         if not low <= tick <= high or (tick == 0 and axis.get_scale() == "log"):
             continue
-        at = float(points * (bent.transform([tick])[0] - start) / ((end - start) or 1.0))
+        position = float(points * (bent.transform([tick])[0] - start) / ((end - start) or 1.0))
         half = (text_width(_written(tick), size) + LABEL_GAP * size) / 2 if isinstance(axis, XAxis) else LINE * size / 2
-        if all(abs(at - other) >= half + length for other, length in taken):
-            taken.append((at, half))
+        if all(abs(position - other) >= half + length for other, length in taken):
+            taken.append((position, half))
             kept.append(tick)
     return sorted(kept)
 

@@ -112,24 +112,24 @@ def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
 def _pale_curves(ax: Axes, places: Scale, curves: Floats, title: str, ranks: Floats | None) -> LineCollection | None:
     """Thin curves, grey or in the colours of these ranks; returns them where the feature has more than one value."""
     some = evenly(np.arange(len(places.at))[places.present], MOST_VALUES)
-    at, curves_present, pale = places.at[some], curves[:, some], None
-    if len(at) > 1:
-        lines = [np.column_stack((at, curve)) for curve in curves_present]
+    positions, curves_present, pale = places.at[some], curves[:, some], None
+    if len(positions) > 1:
+        lines = [np.column_stack((positions, curve)) for curve in curves_present]
         look: dict[str, Any] = {"colors": PALE, "linewidths": 0.5, "alpha": 0.45}
         if ranks is not None:
             look = {"array": ranks, "cmap": colormaps[COLOURS].with_extremes(bad=PALE), "linewidths": 0.8, "alpha": 0.7}
         pale = LineCollection(lines, clim=(0, 1), label=title, **look, **PALE_STYLE)
         ax.add_collection(pale)
-    elif len(at) == 1:  # a constant feature has no line
-        _pale_points(ax, np.repeat(at, len(curves)), curves_present.ravel(), title)
+    elif len(positions) == 1:  # a constant feature has no line
+        _pale_points(ax, np.repeat(positions, len(curves)), curves_present.ravel(), title)
     if places.missing:
         absent = np.tile(places.at[places.absent], len(curves)), curves[:, places.absent].ravel()
-        _pale_points(ax, *absent, None if len(at) else title)
+        _pale_points(ax, *absent, None if len(positions) else title)
     return pale
 
 
-def _pale_points(ax: Axes, at: Floats, values: Floats, title: str | None) -> None:
-    ax.plot(at, values, ".", color=PALE, markersize=4, markeredgewidth=0, alpha=0.5, label=title, **PALE_STYLE)
+def _pale_points(ax: Axes, positions: Floats, values: Floats, title: str | None) -> None:
+    ax.plot(positions, values, ".", color=PALE, markersize=4, markeredgewidth=0, alpha=0.5, label=title, **PALE_STYLE)
 
 
 def _draw_mean(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
@@ -182,8 +182,8 @@ def fill_band(
     style: dict[str, Any] = {"color": colour, "alpha": 0.22, "zorder": 4, "gid": BAND}
     area = joined and len(places.at[places.present]) > 1
     if area:
-        at, here = places.at[places.present], places.present
-        ax.fill_between(at, low[here], high[here], linewidth=0, label=label, **style)
+        positions, here = places.at[places.present], places.present
+        ax.fill_between(positions, low[here], high[here], linewidth=0, label=label, **style)
     alone = places.absent if area else slice(0, len(places.at))
     if len(places.at[alone]):
         style |= {"linewidth": 5, "label": None if area else label}
@@ -192,11 +192,11 @@ def fill_band(
 
 def trace(ax: Axes, places: Scale, curve: Floats, *, marker: str, **style: Any) -> None:
     """One curve, with markers if its values are few; the missing value is a separate point."""
-    at, values = places.at[places.present], curve[places.present]
-    if len(at):
-        ax.plot(at, values, marker=marker if len(at) <= MARKED else None, markersize=4, **style)
+    positions, values = places.at[places.present], curve[places.present]
+    if len(positions):
+        ax.plot(positions, values, marker=marker if len(positions) <= MARKED else None, markersize=4, **style)
     if places.missing:
-        style |= {"linestyle": "none", "label": None if len(at) else style.get("label")}
+        style |= {"linestyle": "none", "label": None if len(positions) else style.get("label")}
         absent = places.absent
         ax.plot(places.at[absent], curve[absent], marker="D" if marker == "o" else marker, markersize=6, **style)
 
@@ -206,17 +206,17 @@ def draw_strip(ax: Axes, places: Scale, weights: Floats | None, title: str, few:
 
     Up to `few` values have a bar each, more are counted in bins.
     """
-    at = places.at[places.present]
-    finite = np.isfinite(at)
+    positions = places.at[places.present]
+    finite = np.isfinite(positions)
     if weights is None or not finite.any():
         return 0.0
-    at, share = at[finite], weights[places.present][finite]
+    positions, share = positions[finite], weights[places.present][finite]
     # In this transform, heights are shares of the axes.
     style: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "color": PALE, "zorder": 0, "label": title}
-    if len(at) <= few:
-        ax.vlines(at, 0, _heights(share), linewidth=3, **style)
+    if len(positions) <= few:
+        ax.vlines(positions, 0, _heights(share), linewidth=3, **style)
     else:
-        share, edges = np.histogram(at, bins=BINS, weights=share)
+        share, edges = np.histogram(positions, bins=BINS, weights=share)
         ax.stairs(_heights(share), edges, fill=True, linewidth=0, **style)
     return STRIP
 

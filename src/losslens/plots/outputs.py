@@ -63,10 +63,10 @@ def plot_output_lines(outputs: Outputs, ax: Axes | None, look: Look) -> Axes:
     return ax
 
 
-def _separate(ax: Axes, at: Floats, numbers: Floats) -> None:
+def _separate(ax: Axes, positions: Floats, numbers: Floats) -> None:
     """Points with their intervals beside each other, where outputs have no order that a line could follow."""
     for k, (line, band) in enumerate(zip(list(ax.lines), list(ax.collections), strict=True)):
-        beside = at + 0.12 * (k - (len(numbers[0]) - 1) / 2)
+        beside = positions + 0.12 * (k - (len(numbers[0]) - 1) / 2)
         band.remove()
         line.set(xdata=beside, linestyle="none", marker=LOOKS[k][2])
         ax.vlines(beside, *numbers[1:, k], color=line.get_color(), linewidth=1.2, zorder=4, gid=BAND)

@@ -138,14 +138,14 @@ def _number_rows(ax: Axes, x: Floats, y: Floats, rows: Indices, labels: Labels |
     places = ax.transData.transform(np.column_stack([x[rows], y[rows]]))
     places = ax.transAxes.inverted().transform(places) * axes  # in points, in the final layout
     taken: list[tuple[float, float, float]] = []  # left and right end, and y of each text, in points
-    for i, at in zip(rows.tolist(), places.tolist(), strict=True):
+    for i, dot in zip(rows.tolist(), places.tolist(), strict=True):
         text = f"{i:,}" if labels is None else shorten(row_name(labels, i), 16)
         width = canvas.text_width(text, size)
-        left = at[0] + width + 8 > axes[0]  # of the dot
-        start = at[0] - width - 6 if left else at[0] + 6
-        if any(start < end and begin < start + width and abs(at[1] - line) < 1.2 * size for begin, end, line in taken):
+        left = dot[0] + width + 8 > axes[0]  # of the dot
+        start = dot[0] - width - 6 if left else dot[0] + 6
+        if any(start < end and begin < start + width and abs(dot[1] - line) < 1.2 * size for begin, end, line in taken):
             continue
-        taken.append((start, start + width, at[1]))
+        taken.append((start, start + width, dot[1]))
         style: dict[str, Any] = {"va": "center", "fontsize": "small", "color": INK, "zorder": 4, "gid": NUMBERED}
         offset = (-6, 0) if left else (6, 0)
         ax.annotate(text, (x[i], y[i]), offset, textcoords="offset points", ha="right" if left else "left", **style)

@@ -55,15 +55,15 @@ def scale(values: NDArray[Any], weights: Floats | None = None) -> Scale:
     """The places of an ordered grid; the weights give the shares of missing values."""
     missing = count_missing(values)
     present = len(values) - missing
-    at, kind, words, unit = _places(values[:present])
-    finite = at[np.isfinite(at)]
+    positions, kind, words, unit = _places(values[:present])
+    finite = positions[np.isfinite(positions)]
     span = float(np.ptp(finite)) if len(finite) else 0.0
     gap = 1.0 if kind == "word" else GAP * (span or 1.0)
-    at = np.append(at, (finite.max() if len(finite) else 0.0) + gap * np.arange(1, missing + 1))
+    positions = np.append(positions, (finite.max() if len(finite) else 0.0) + gap * np.arange(1, missing + 1))
     names = word_labels(values[present:])
     if weights is not None:
         names = [f"{name} ({percent(weight)})" for name, weight in zip(names, weights[present:], strict=True)]
-    return Scale(at, kind, words, unit, tuple(names))
+    return Scale(positions, kind, words, unit, tuple(names))
 
 
 def _places(values: NDArray[Any]) -> tuple[Floats, Kind, tuple[str, ...], str]:
@@ -105,9 +105,9 @@ def dress(ax: Axes, places: Scale, title: str, share: float = 1.0) -> None:
 
 
 def _number_ticks(ax: Axes, places: Scale, share: float) -> None:
-    points, integers, at = share * SHRUNK * size_in_points(ax)[0], places.kind == "whole", places.at[places.present]
-    at = at[np.isfinite(at)]
-    ends = (float(at.min()), float(at.max())) if len(at) else (0.0, 1.0)
+    points, integers, x = share * SHRUNK * size_in_points(ax)[0], places.kind == "whole", places.at[places.present]
+    x = x[np.isfinite(x)]
+    ends = (float(x.min()), float(x.max())) if len(x) else (0.0, 1.0)
     locator: ticker.Locator = ticker.MaxNLocator(
         canvas.ticks_that_fit(*ends, points, integer=integers), integer=integers, steps=canvas.TICK_STEPS, min_n_ticks=1
     )
@@ -119,7 +119,7 @@ def _number_ticks(ax: Axes, places: Scale, share: float) -> None:
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(formatter)
     if places.missing:  # named on lines below, clear of the numbers, of which none is beyond the largest
-        ticks = [tick for tick in locator() if len(at) and tick <= ends[1]]
+        ticks = [tick for tick in locator() if len(x) and tick <= ends[1]]
         names = [*formatter.format_ticks(ticks), *("\n" * k + name for k, name in enumerate(places.missing, 1))]
         ax.xaxis.set_ticks([*ticks, *places.at[places.absent]], names)
         fixed = ax.xaxis.get_major_formatter()
@@ -146,11 +146,11 @@ def _fit(ticks: Floats, low: float, high: float, points: float) -> bool:
     size = font_size(rcParams["xtick.labelsize"])
     names = dates.ConciseDateFormatter(dates.AutoDateLocator()).format_ticks(ticks)
     half = [(text_width(name, size) + LABEL_GAP * size) / 2 for name in names]
-    at = points * (ticks - low) / ((high - low) or 1.0)
-    return all(right - left >= a + b for (left, right), (a, b) in zip(pairwise(at), pairwise(half), strict=True))
+    positions = points * (ticks - low) / ((high - low) or 1.0)
+    return all(right - left >= a + b for (left, right), (a, b) in zip(pairwise(positions), pairwise(half), strict=True))
 
 
-def word_ticks(axis: Axis, at: Floats, words: Sequence[str], points: float, turn: bool = True) -> None:
+def word_ticks(axis: Axis, positions: Floats, words: Sequence[str], points: float, turn: bool = True) -> None:
     """Labels along an axis of this length in points: turned or thinned out where they would overlap."""
     short = [shorten(word, 24) for word in words]
     size = font_size(rcParams["xtick.labelsize"])
@@ -161,7 +161,7 @@ def word_ticks(axis: Axis, at: Floats, words: Sequence[str], points: float, turn
     chosen = list(range(0, len(short), step))
     if words[-1].startswith("missing") and chosen[-1] < len(short) - 1:  # keep the label of the missing value
         chosen = [*(place for place in chosen if place < len(short) - step), len(short) - 1]
-    axis.set_ticks(at[chosen], [short[place] for place in chosen], parse_math=False)
+    axis.set_ticks(positions[chosen], [short[place] for place in chosen], parse_math=False)
     if turned:
         axis.set_tick_params(rotation=35)
         for text in axis.get_ticklabels():

@@ -93,7 +93,7 @@ def _draw_points(ax: Axes, curve: ShapleyCurve, places: Scale, colour: str, *, p
         )
 
 
-def running_mean(at: Floats, values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def running_mean(positions: Floats, values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Means of places and of values over `WINDOW` of the weight: a straight line remains one, up to its ends.
 
     A mean over half of the window is taken twice, which is smoother than a single one over all of it.
@@ -106,9 +106,9 @@ def running_mean(at: Floats, values: Floats, weights: Floats) -> tuple[Floats, F
         edges = np.concatenate([[0.0], np.cumsum(weights) / weights.sum()])
         centre = np.linspace(0, 1, POINTS)
         low, high = np.maximum(centre - WINDOW / 4, 0), np.minimum(centre + WINDOW / 4, 1)
-        at, values = (_means_between(edges, some, low, high) for some in (at, values))
+        positions, values = (_means_between(edges, some, low, high) for some in (positions, values))
         weights = np.ones(POINTS)
-    return at, values
+    return positions, values
 
 
 def _means_between(edges: Floats, values: Floats, low: Floats, high: Floats) -> Floats:

@@ -117,9 +117,9 @@ def value_bar(ax: Axes, dots: Collection, name: str = "value of the feature") ->
 
 def swarm(ax: Axes, lines: Sequence[Floats], **style: Any) -> PathCollection:
     """Lines of dots, the first on top: dots at nearly the same place are stacked."""
-    at = [np.asarray(ax.xaxis.get_transform().transform(line)) for line in lines]
-    width = (float(np.ptp(np.concatenate(at))) or 1.0) / BINS
-    y = [line + spread(np.floor(x / width)) for line, x in enumerate(at)]
+    positions = [np.asarray(ax.xaxis.get_transform().transform(line)) for line in lines]
+    width = (float(np.ptp(np.concatenate(positions))) or 1.0) / BINS
+    y = [line + spread(np.floor(x / width)) for line, x in enumerate(positions)]
     diameter = np.clip(0.13 * canvas.size_in_points(ax)[1] / len(lines), 1.5, 4.5)
     return ax.scatter(np.concatenate(lines), np.concatenate(y), s=diameter**2, linewidths=0, rasterized=True, **style)
 

@@ -116,19 +116,19 @@ def _draw_part(ax: Axes, stacks: Sequence[Stack], k: int, colour: str, name: str
     """One feature in all models."""
     low, height = np.array([_spans(stack)[k] for stack in stacks]).T
     harm = np.array([stack.parts[k] < 0 for stack in stacks])
-    at = np.arange(len(stacks)) + np.where(harm, (WIDTH + SIDE) / 2, 0.0)
+    x = np.arange(len(stacks)) + np.where(harm, (WIDTH + SIDE) / 2, 0.0)
     style: dict[str, Any] = {"edgecolor": ax.get_facecolor(), "linewidth": 0.6}
-    ax.bar(at, height, np.where(harm, SIDE, WIDTH), low, color=colour, label=canvas.legend_name(name), **style)
+    ax.bar(x, height, np.where(harm, SIDE, WIDTH), low, color=colour, label=canvas.legend_name(name), **style)
 
 
 def _draw_ends(ax: Axes, stacks: Sequence[Stack], error: bool) -> None:
     """The foot of the parts, and a line where they end."""
     start, end = np.array([(stack.start, stack.end) for stack in stacks]).T
-    at = np.arange(len(stacks), dtype=float)
-    ax.bar(at, np.maximum(start, 0.0), WIDTH, label="remaining" if error else "values of other rows", zorder=1, **REST)
+    x = np.arange(len(stacks), dtype=float)
+    ax.bar(x, np.maximum(start, 0.0), WIDTH, label="remaining" if error else "values of other rows", zorder=1, **REST)
     harm = np.array([(stack.parts < 0).any() for stack in stacks])
     left, right = np.where(harm, WIDTH / 2, -WIDTH / 2 - 0.03), np.where(harm, WIDTH / 2 + SIDE, WIDTH / 2) + 0.03
-    ax.hlines(end, at + left, at + right, color=INK, linewidth=1.4, zorder=3)
+    ax.hlines(end, x + left, x + right, color=INK, linewidth=1.4, zorder=3)
     if min(start.min(), end.min()) < 0:
         ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
 
@@ -155,26 +155,26 @@ def _write(ax: Axes, stacks: Sequence[Stack], colours: Sequence[str], size: tupl
     letter, (low, high) = canvas.font_size("small"), ax.get_ylim()
     points, pitch = size[1] / (high - low), size[0] / (len(stacks) + 0.2)
     style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": "small"}
-    for at, stack in enumerate(stacks):
+    for x, stack in enumerate(stacks):
         for (start, height), part, colour in zip(_spans(stack), stack.parts.tolist(), colours, strict=False):
             if part > 0 and height * points > 1.2 * letter:
                 text = _fitting(part, stack.total, WIDTH * pitch)
-                ax.text(at, start + height / 2, text, color=canvas.ink_on(colour), **style)
+                ax.text(x, start + height / 2, text, color=canvas.ink_on(colour), **style)
         if stack.start * points > 1.8 * letter:
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
             text = _fitting(stack.start, 0.0, WIDTH * pitch)
-            ax.text(at, stack.start / 2, text, color=INK, bbox=box if text else None, zorder=4, **style)
-        _write_end(ax, at, stack, pitch)
+            ax.text(x, stack.start / 2, text, color=INK, bbox=box if text else None, zorder=4, **style)
+        _write_end(ax, x, stack, pitch)
 
 
-def _write_end(ax: Axes, at: int, stack: Stack, pitch: float) -> None:
+def _write_end(ax: Axes, x: int, stack: Stack, pitch: float) -> None:
     """The number at the line: above the bar, or under the narrow bar beside it."""
     style: dict[str, Any] = {"textcoords": "offset points", "color": INK, "fontsize": "small"}
     if not (stack.parts < 0).any():
-        ax.annotate(_fitting(stack.end, 0.0, pitch), (at, stack.end), (0, 2), ha="center", va="bottom", **style)
+        ax.annotate(_fitting(stack.end, 0.0, pitch), (x, stack.end), (0, 2), ha="center", va="bottom", **style)
         return
     text = _fitting(stack.end, 0.0, (1 - WIDTH) * pitch - 3)
-    ax.annotate(text, (at + WIDTH / 2, stack.end), (2, -2), ha="left", va="top", **style)
+    ax.annotate(text, (x + WIDTH / 2, stack.end), (2, -2), ha="left", va="top", **style)
 
 
 def _fitting(value: float, total: float, points: float) -> str:

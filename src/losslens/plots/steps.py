@@ -79,9 +79,9 @@ def draw_steps(
     start, end = np.array([(step.start, step.end) for step in steps]).T
     thickness = min(0.62, THICKEST * (len(steps) + 2) / canvas.size_in_points(ax)[1])
     ax.barh(rows, end - start, left=start, height=thickness, color=np.where(end >= start, *colours).tolist())
-    at = np.append(start, end[-1])
-    ax.vlines(at, np.arange(len(at)), np.arange(len(at)) + 1, color=PALE, linewidth=0.8, zorder=0)  # to the next row
-    ax.plot([at[0], at[-1]], [0, len(steps) + 1], "D", color=INK, markersize=4, zorder=3)
+    x = np.append(start, end[-1])
+    ax.vlines(x, np.arange(len(x)), np.arange(len(x)) + 1, color=PALE, linewidth=0.8, zorder=0)  # to the next row
+    ax.plot([x[0], x[-1]], [0, len(steps) + 1], "D", color=INK, markersize=4, zorder=3)
     intervals = [(row, *step.interval) for row, step in zip(rows, steps, strict=True) if step.interval is not None]
     if intervals:
         ax.hlines(*np.array(intervals).T, color=INK, linewidth=1.1, zorder=3)
@@ -99,6 +99,6 @@ def _texts(steps: Sequence[Step]) -> list[str]:
     changes = alike([step.end - step.start for step in steps])
     decimals = len(changes[0].partition(".")[2]) - 1
     plain = not any("e" in text for text in changes)
-    ends = [f"{at:,.{max(0, decimals)}f}" if plain else number(at) for at in (steps[0].start, steps[-1].end)]
+    ends = [f"{end:,.{max(0, decimals)}f}" if plain else number(end) for end in (steps[0].start, steps[-1].end)]
     first, last = (f" {text}".replace("-", MINUS) for text in ends)  # a blank, because there is a marker before it
     return [first, *(text if text.startswith(MINUS) else f"+{text}" for text in changes), last]

@@ -242,12 +242,12 @@ def _dots(ax: Axes, groups: Sequence[Group], names: Sequence[str], order: Indice
     for k, (group, name, (_, _, marker)) in enumerate(zip(groups, names, LOOKS, strict=False)):
         colour, curve = group.colour, group.curve[order]
         finite = np.flatnonzero(np.isfinite(curve))
-        at = finite + shift_of(k, len(groups))
-        ax.plot(curve[finite], at, marker, color=colour, markersize=5, label=name, zorder=4)
+        positions = finite + shift_of(k, len(groups))
+        ax.plot(curve[finite], positions, marker, color=colour, markersize=5, label=name, zorder=4)
         faded = group.faded[order][finite]
         if faded.any():
             hollow: dict[str, Any] = {"markeredgecolor": colour, "markerfacecolor": "white"}
-            ax.plot(curve[finite][faded], at[faded], marker, markersize=5, zorder=4.5, **hollow)
+            ax.plot(curve[finite][faded], positions[faded], marker, markersize=5, zorder=4.5, **hollow)
     separate_rows(ax, len(order))
 
 

@@ -113,7 +113,7 @@ def renamed(rule: str, names: Mapping[str, str]) -> str:
     if not names:
         return rule
     longest = sorted(names, key=len, reverse=True)  # before names that are a part of them
-    return re.sub("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in longest), lambda at: names[at[0]], rule)
+    return re.sub("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in longest), lambda match: names[match[0]], rule)
 
 
 def _first_difference(texts: Sequence[str]) -> int:
