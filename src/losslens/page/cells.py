@@ -75,10 +75,8 @@ def grid_of(one: FeatureImportance, codes: Indices, most: int | None) -> PackedG
     shares = np.divide(weights, mass[place], out=1 / count[place], where=mass[place] > 0)
     first = np.searchsorted(place, np.arange(g)) if one.ordered else _first(place, g)
     last = np.searchsorted(place, np.arange(g), side="right") - 1 if one.ordered else first
-    values, own_values = one.values[0], np.asarray(own[one.at])
-    return PackedGrid(
-        values[first], values[last], changes, own_values, place, mass, shares, join(changes, place, shares)
-    )
+    values, codes = one.values[0], np.asarray(own[one.at])
+    return PackedGrid(values[first], values[last], changes, codes, place, mass, shares, join(changes, place, shares))
 
 
 def join(curves: Floats, place: Indices, shares: Floats) -> Floats:
