@@ -248,17 +248,17 @@ def _predicted_classes(one: FeatureImportance) -> tuple[Indices, Indices, Floats
 @claim(level=0)
 def at_the_bound(one: FeatureImportance) -> str:
     """Where the log loss of some rows is at the clipping bound: how much they decide."""
-    counts = rows_at_the_bound(one)
-    if counts is None:
+    rows = rows_at_the_bound(one)
+    if rows is None:
         return ""
-    whose, without = ("Its", "it") if counts["rows"] == 1 else ("Their", "them")
+    whose, without = ("Its", "it") if rows["rows"] == 1 else ("Their", "them")
     text = (
-        f"For {counts['rows']:,} of {counts['n']:,} {'row' if counts['n'] == 1 else 'rows'} the model gives the true class "
-        f"probability 0. {whose} {one.loss.title} is set to the clipping bound, {in_digits(counts['bound'])}"
+        f"For {rows['rows']:,} of {rows['n']:,} {'row' if rows['n'] == 1 else 'rows'} the model gives the true class "
+        f"probability 0. {whose} {one.loss.title} is set to the clipping bound, {in_digits(rows['bound'])}"
     )
-    if counts["without"] is None:
+    if rows["without"] is None:
         return f"{text}, and so is that of every row."
-    typical, now = (share_in_words(float(np.exp(-loss)), 1) for loss in (counts["without"], one.error))
+    typical, now = (share_in_words(float(np.exp(-loss)), 1) for loss in (rows["without"], one.error))
     return f"{text}: without {without} the typical probability of the true class would be {typical}, not {now}."
 
 
