@@ -23,12 +23,15 @@ from losslens.donors.designs import (
     Latin,
     Permutations,
     Redrawn,
+    Spread,
     Systematic,
     resolve,
 )
 
 SEED = st.integers(0, 2**32 - 1)
-DESIGNS = [All(), Grid(2), Grid(2, at="quantiles"), Permutations(2), Latin(2), Systematic(2), Derangements(2)]
+DESIGNS = [
+    All(), Grid(2), Grid(2, at="quantiles"), Permutations(2), Latin(2), Systematic(2), Spread(2), Derangements(2)
+]  # fmt: skip
 
 
 @st.composite
@@ -68,7 +71,7 @@ class Scripted:
 @given(rows_and_donors(), SEED)
 def test_a_draw_has_a_line_for_each_row_and_a_column_for_each_donor(sizes, seed):
     n, m = sizes
-    for design in (Grid(m), Grid(m, at="quantiles"), Permutations(m), Latin(m), Systematic(m)):
+    for design in (Grid(m), Grid(m, at="quantiles"), Permutations(m), Latin(m), Systematic(m), Spread(m)):
         donors = drawn(design, n, seed)
         assert donors.shape == (n, m)
         assert donors.dtype.kind == "i"
@@ -120,7 +123,7 @@ def test_latin_meets_every_donor_once_a_column_and_no_pair_twice(sizes, seed):
 
 @given(st.integers(2, 40), SEED)
 def test_all_shifts_together_meet_every_pair_once(n, seed):
-    for design in (Latin(n), Systematic(n)):
+    for design in (Latin(n), Systematic(n), Spread(n)):
         assert all(map(is_permutation, drawn(design, n, seed)))
 
 
@@ -144,7 +147,8 @@ def test_all_derangements_meet_every_other_row_once(n, seed):
 @given(rows_and_donors(times=2), SEED)
 def test_a_longer_draw_extends_a_shorter_one(sizes, seed):
     n, m = sizes
-    np.testing.assert_array_equal(drawn(Latin(2 * m), n, seed)[:, :m], drawn(Latin(m), n, seed))
+    for kind in (Latin, Spread):
+        np.testing.assert_array_equal(drawn(kind(2 * m), n, seed)[:, :m], drawn(kind(m), n, seed))
     if 2 * m < n:
         np.testing.assert_array_equal(drawn(Derangements(2 * m), n, seed)[:, :m], drawn(Derangements(m), n, seed))
 
@@ -166,6 +170,33 @@ def test_systematic_gives_each_row_one_donor_a_rank_bin_and_each_donor_the_same_
     assert (ranks < edges[1:] - 1e-9).all()
     assert rows_are_distinct(ranks)
     np.testing.assert_array_equal(np.bincount(ranks.ravel(), minlength=n), m)
+
+
+@given(rows_and_donors(), SEED)
+def test_spread_gives_each_row_distinct_donors_and_each_donor_the_same_work(sizes, seed):
+    n, m = sizes
+    ranks = drawn(Spread(m), n, seed)
+    assert all(map(is_permutation, ranks.T))
+    assert rows_are_distinct(ranks)
+
+
+@pytest.mark.parametrize("m", [3, 5, 8, 20, 50])
+def test_donors_of_a_row_are_spread_over_the_range(m):
+    """m points at multiples of the golden section leave gaps of at most (1 + 2 / sqrt(5)) / m of the circle."""
+    n = 10_000
+    ranks = np.sort(drawn(Spread(m), n, 0)[:50], axis=1)
+    gaps = np.diff(ranks, axis=1, append=ranks[:, :1] + n)
+    assert gaps.max() <= (1 + 2 / 5**0.5) * n / m + 2
+
+
+@pytest.mark.parametrize(("n", "m"), [(7, 3), (10, 10), (6, 4)])
+def test_a_pair_of_row_and_donor_is_spread_with_probability_m_over_n(n, m):
+    """Rows have random places on a circle of n donors, of which m lie at given steps: each donor is one of them with
+    probability m/n. Counted over the n rotations of any order of places.
+    """
+    shifts = Spread(m).lend(n, np.random.default_rng(0)).shifts
+    counts = sum(np.bincount((place + shifts) % n, minlength=n) for place in range(n))
+    np.testing.assert_array_equal(counts, m)
 
 
 @pytest.mark.parametrize("design", [*DESIGNS, Derangements()], ids=repr)
@@ -193,7 +224,7 @@ def test_donors_are_drawn_again_from_their_seed_and_one_draw_is_held(design):
 
 def test_shifts_of_many_rows_are_not_held():
     n, m = 100_000, 10_000  # eight gigabytes as a matrix
-    for design in (Latin(m), Systematic(m), Derangements(m)):
+    for design in (Latin(m), Systematic(m), Spread(m), Derangements(m)):
         lent = design.lend(n, np.random.default_rng(0))
         assert lent.shape == (n, m)
         assert rows_are_distinct(lent[np.array([0, n - 1])])
@@ -270,9 +301,9 @@ def test_a_design_hangs_on_its_generator_alone(design):
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
-@pytest.mark.parametrize("design", [Grid(3), Permutations(3), Latin(3), Systematic(3), Derangements(3)], ids=repr)
-def test_another_seed_draws_other_donors(design):
-    assert len({drawn(design, 30, seed).tobytes() for seed in range(8)}) > 1
+@pytest.mark.parametrize("kind", [Grid, Permutations, Latin, Systematic, Spread, Derangements])
+def test_another_seed_draws_other_donors(kind):
+    assert len({drawn(kind(3), 30, seed).tobytes() for seed in range(8)}) > 1
 
 
 @pytest.mark.parametrize(
@@ -319,6 +350,7 @@ def test_derangements_alone_leave_out_the_own_value(design):
         (Permutations(2), {"repeats", "has_columns"}),
         (Latin(2), {"has_columns"}),
         (Systematic(2), {"ranked", "has_columns"}),
+        (Spread(2), {"ranked", "spread", "has_columns"}),
         (Derangements(2), {"leaves_out_own", "has_columns"}),
         (Derangements(), {"common", "all_pairs", "leaves_out_own", "has_columns"}),
         (Conditional("Within()", 2), {"conditional", "repeats"}),
@@ -326,7 +358,7 @@ def test_derangements_alone_leave_out_the_own_value(design):
     ids=lambda value: "" if isinstance(value, set) else repr(value),  # sets print in an order of their own
 )
 def test_a_design_declares_what_it_allows(design, allows):
-    flags = ("common", "all_pairs", "has_columns", "sampled_grid", "ranked", "repeats", "leaves_out_own")
+    flags = ("common", "all_pairs", "has_columns", "sampled_grid", "ranked", "repeats", "leaves_out_own", "spread")
     assert {flag for flag in (*flags, "conditional") if getattr(design, flag)} == allows
     assert design.remembered == design
 
@@ -372,21 +404,23 @@ def test_a_design_shows_itself_as_it_is_written(design):
 # What is refused.
 
 
-@pytest.mark.parametrize("design", [Grid(4), Grid(4, at="quantiles"), Latin(4), Systematic(4), Derangements(3)])
+@pytest.mark.parametrize(
+    "design", [Grid(4), Grid(4, at="quantiles"), Latin(4), Systematic(4), Spread(4), Derangements(3)]
+)
 def test_more_donors_than_rows_are_refused(design):
     design.check(4)
     with pytest.raises(ValueError, match=r"donors, but 3 rows have only [23]; lower m"):
         design.check(3)
 
 
-@pytest.mark.parametrize("kind", [Grid, Permutations, Latin, Systematic, Derangements])
+@pytest.mark.parametrize("kind", [Grid, Permutations, Latin, Systematic, Spread, Derangements])
 @pytest.mark.parametrize("m", [0, -1, 2.0, True, "3"])
 def test_a_number_of_donors_is_whole_and_positive(kind, m):
     with pytest.raises(ValueError, match=f"{kind.__name__} needs a whole number of donors, at least 1; got"):
         kind(m)
 
 
-@pytest.mark.parametrize("kind", [Grid, Permutations, Latin, Systematic, Derangements])
+@pytest.mark.parametrize("kind", [Grid, Permutations, Latin, Systematic, Spread, Derangements])
 def test_a_number_of_donors_may_come_from_numpy(kind):
     assert drawn(kind(np.int64(2)), 5).shape == (5, 2)
 

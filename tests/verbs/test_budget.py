@@ -72,13 +72,13 @@ def test_no_more_predictions_than_the_budget_and_nearly_all_of_them(budget):
 
 
 def test_it_ends_early_if_everything_is_precise():
-    """As the design "auto" requires: variance due to donors below a tenth of that due to rows."""
+    """Variance due to donors below a hundredth of that due to rows, or of that of the fifth feature."""
     X, y = rows(400)
     imp = ll.feature_importance(linear, X, y, budget=10_000_000, random_state=0, **LOSS)
     assert imp.afforded.stopped == "precise"
-    assert imp.n_predictions < 60_000
+    assert imp.n_predictions < 400_000
     for one in list(imp.values())[:5]:
-        assert one.influence.noise <= 0.1 * (one.influence.variance - one.influence.noise)
+        assert one.influence.noise <= 0.01 * (one.influence.variance - one.influence.noise)
     assert "more donors would hardly make it more precise" in repr(imp)
 
 

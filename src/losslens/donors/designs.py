@@ -142,6 +142,11 @@ class Design:
         return False
 
     @property
+    def spread(self) -> bool:
+        """The donors of each row are spread over the feature's range, and any number of them is nested."""
+        return False
+
+    @property
     def leaves_out_own(self) -> bool:
         """No row is its own donor: the mean over cells is the U-statistic, else the V-statistic."""
         return False
@@ -412,6 +417,35 @@ class Systematic(_Columns):
         return Shifts(None, np.arange(n), self.shifts(n, rng), ascending=True)
 
 
+GOLDEN = (5**0.5 - 1) / 2
+
+
+@dataclass(frozen=True, repr=False)
+class Spread(_Columns):
+    """m shifts along the feature's own order, of rows in random places: each row's donors are spread over the range.
+
+    The k-th shift is k golden sections of the circle further: however many there are, they lie nearly evenly. A longer
+    draw from the same seed extends a shorter one, by any number. Every column gives each donor to one row, and errors
+    of rows average out: of few donors it is more precise than `Systematic`, where all rows share the shift, and of any
+    number more than `Latin`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ranks = Spread(3).draw(6, np.random.default_rng(0))
+    >>> [sorted(column) for column in ranks.T.tolist()] == [list(range(6))] * 3
+    True
+    """
+
+    ranked = spread = True
+
+    def lend(self, n: int, rng: np.random.Generator) -> Shifts:
+        """Ranks of the donors of each row, in the order of the shifts."""
+        points = np.arange(4 * min(self.m + 16, n))  # shifts that fall on an earlier one are left out
+        shifts, first = np.unique((points * GOLDEN % 1 * n).astype(np.intp), return_index=True)
+        return Shifts(rng.permutation(n), np.arange(n), shifts[np.argsort(first)][: self.m])
+
+
 @dataclass(frozen=True, repr=False)
 class Derangements(Design):
     """Non-zero shifts, so that no row is its own donor: the U-statistic, exact with all n - 1 of them.
@@ -474,7 +508,7 @@ class Conditional(Design):
         return self.sampler
 
 
-DESIGNS: tuple[type[Design], ...] = (All, Grid, Permutations, Latin, Systematic, Derangements, Conditional)
+DESIGNS: tuple[type[Design], ...] = (All, Grid, Permutations, Latin, Systematic, Spread, Derangements, Conditional)
 
 
 def resolve(donors: object) -> Design | None:

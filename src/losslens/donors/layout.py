@@ -118,6 +118,7 @@ class OwnDonors:
     place: Indices  # (n,): grid position of each row's value; (m,): of a column that is a rank bin; (n, m): of a cell
     size: int
     binned: bool = False
+    spread: bool = False  # the donors of each row are spread over the feature's range: row means are balanced
     leaves_out_own: bool = False
     repeats: bool = False  # a pair may occur twice
     fresh: bool = False  # repeated pairs are independent measurements

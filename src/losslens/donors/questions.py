@@ -168,7 +168,7 @@ def pose(subject: Subject, design: Design, n: int, entropy: int, *, same_for_all
         raise ValueError(f"a group such as {subject.feature.name!r} has no order for {design!r}; use Latin(m)")
     if design.common:
         return _common(subject, design, n, rng)
-    if design.ranked:
+    if design.ranked and not design.spread:
         return _rank_bins(subject, design, n, seed)
     return _per_row(subject, design, n, seed)
 
@@ -201,13 +201,15 @@ def all_rows(n: int) -> Indices:
 
 
 def _per_row(subject: Subject, design: Design, n: int, seed: tuple[int, ...]) -> Question:
-    distinct = subject.distinct
-    donors = design.lend(n, np.random.default_rng(seed))
-    repeats = design.repeats
+    distinct, rng, repeats = subject.distinct, np.random.default_rng(seed), design.repeats
+    donors = design.lend(n, rng)
+    if isinstance(donors, Shifts) and design.spread:
+        donors = replace(donors, donor=_sorted_rows(distinct, n, rng))
     donor_values = DonorValues(donors, distinct.codes, repeats or has_ties(distinct))
     ask = _ask(subject, distinct.codes, distinct.first, donor_values=donor_values)
-    layout = OwnDonors(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats)
-    redrawn = Redrawn(design, seed, donors.shape)
+    layout = OwnDonors(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats,
+                       spread=design.spread)  # fmt: skip
+    redrawn = None if design.ranked else Redrawn(design, seed, donors.shape)
     return Question(subject, design, ask, layout, (distinct.values,), distinct.ordered, redrawn=redrawn)
 
 

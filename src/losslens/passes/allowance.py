@@ -20,6 +20,7 @@ UNITS = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 
 RANKS = "ranks"  # the precision at which the leading ranks are settled
 CALL_SHARE = 0.05  # of the time, for one call of the model: the clock is read between calls
 FIXED_TIMES = 5  # a call takes at least so many times its fixed cost: else most of the time would be spent on that
+GROWTH = 8  # a call has at most so many times the rows of the largest one so far
 TIMED = 30  # latest calls from which costs are estimated
 clock, pause = time.monotonic, time.sleep  # the one place where time is read and waited for
 
@@ -123,7 +124,8 @@ class Meter:
             return largest
         fixed, each = self.costs
         seconds = max(CALL_SHARE * self.limits.seconds, FIXED_TIMES * fixed)
-        return int(np.clip((seconds - fixed) / each, 1, largest))
+        tried = GROWTH * max(rows for rows, _ in self.timings)  # costs are not extrapolated farther
+        return int(np.clip((seconds - fixed) / each, 1, min(largest, tried)))
 
     @property
     def left(self) -> float:

@@ -1,6 +1,6 @@
 """Importances within an allowance: rows drawn once at random, then donors, one column of cells after the other.
 
-A column gives every row one donor (a shift of `Latin`), or one value of a feature with few values, of which all are
+A column gives every row one donor (a shift of `Spread`), or one value of a feature with few values, of which all are
 then predicted. After each round the variance due to donors and that due to rows are estimated, and the next columns go
 where they reduce the sum of the variances most. Whatever ends the call, all complete columns count.
 """
@@ -16,8 +16,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.designs import All, Design, Latin, Shifts
-from losslens.donors.questions import Ask, pose
+from losslens.donors.designs import All, Design, Latin, Shifts, Spread
+from losslens.donors.questions import Ask, Subject, pose
 from losslens.engines.base import Answer
 from losslens.engines.batches import UNCHANGED, Cut, Piece, pack
 from losslens.engines.blackbox import BlackBox, Repeats
@@ -35,10 +35,11 @@ from losslens.uncertainty.looks import LEADING, settled_ranks
 FEWEST_DONORS = 3  # of a row: with fewer there is no standard error
 FEWEST_ROWS = 10
 REPEATED = 2  # rows of the first call, which are predicted again: does the model answer alike?
+VISIBLE = 1.5  # times as long as the shortest call
 PILOT, PILOT_ROWS = 0.1, 50  # share of the predictions from which variances are estimated, and its fewest rows
 SAFE = 0.9  # share of a time that the first columns take: costs are estimates
 LATE = 0.05  # of the time: what a column that was begun may take beyond it
-FEWER_ROWS = 0.1  # of `NOISE_SHARE`, where rows were left out: time is left for more donors, not for more rows
+PRECISE = NOISE_SHARE / 10  # of the variance due to rows: a budget is there to be spent
 SURELY = 2.5  # standard errors
 PAUSES = 0.1, 0.5, 1.0  # seconds before a failed call of the model is repeated
 ROUNDING = 4  # last bits
@@ -89,6 +90,7 @@ class CellColumn(NamedTuple):
 class FeatureColumns:
     """A feature's donors and the columns that are predicted."""
 
+    kind: type[Latin] | type[Spread]
     ask: Ask
     shifts: Shifts
     donors: list[NDArray[Any]] = field(default_factory=list)
@@ -103,7 +105,7 @@ class FeatureColumns:
     @property
     def design(self) -> Design:
         """The donors of the complete columns."""
-        return All() if self.complete else Latin(len(self.donors))
+        return All() if self.complete else self.kind(len(self.donors))
 
     @property
     def cells(self) -> NDArray[Any]:
@@ -125,8 +127,7 @@ class Drawing:
     def __init__(self, task: Task, meter: Meter, tick: Tick) -> None:
         self.task, self.meter, self.tick = task, meter, tick
         self.jobs = task.engine.jobs
-        questions = [pose(subject, Latin(task.n), task.n, task.entropy) for subject in task.subjects]
-        self.held = [FeatureColumns(one.ask, _shifts(one.ask)) for one in questions]
+        self.held = [_columns_of(task, subject) for subject in task.subjects]
         self.asks = [one.ask for one in self.held]
         self.base: NDArray[Any] = np.empty(0)
         self.looked = 0.0  # seconds of a look for each cell
@@ -160,12 +161,15 @@ class Drawing:
         again = done[0][: len(first)]
         self.task.engine.repeats.compare(first, again, lambda: done[0])
         while meter.limits.timed:
-            known = sum(map(len, done))
-            rows = min(len(order), (known + meter.rows_left(self.largest)) / (1 + sum(self.costs)))
-            size = min(4 * len(done[-1]), meter.rows_a_call(self.largest), int(rows) - known)
-            if size < 1 or len(done) > 2 * REPEATED:
+            known, took = sum(map(len, done)), [seconds for _, seconds in meter.timings[1:]]
+            size = min(4 * len(done[-1]), len(order) - known)
+            if took[-1] > VISIBLE * min(took):  # the time of a row is visible beside that of a call
+                rows = (known + meter.rows_left(self.largest)) / (1 + sum(self.costs))
+                size = min(size, meter.rows_a_call(self.largest), int(rows) - known)
+            fixed, each = meter.costs
+            if size < 1 or (len(done) > REPEATED and each * len(done[-1]) > fixed):
                 break
-            done.append(self._ask([_unchanged(order[known : known + size])]))
+            done.append(self._ask([_unchanged(order[known : known + min(size, self.largest)])]))
         return np.concatenate(done)
 
     def begin(self, base: NDArray[Any], order: Indices) -> None:
@@ -272,10 +276,13 @@ class Drawing:
         }
 
 
-def _shifts(ask: Ask) -> Shifts:
+def _columns_of(task: Task, subject: Subject) -> FeatureColumns:
+    """Of a feature, without any yet; several columns have no order, and rows in groups need donors of other groups."""
+    kind: type[Latin] | type[Spread] = Latin if subject.feature.kind == "group" or task.blocked else Spread
+    ask = pose(subject, kind(task.n), task.n, task.entropy).ask
     assert ask.donor_values is not None  # of a question with donors
-    assert isinstance(ask.donor_values.donors, Shifts)  # as Latin draws them
-    return ask.donor_values.donors
+    assert isinstance(ask.donor_values.donors, Shifts)  # as both draw them
+    return FeatureColumns(kind, ask, ask.donor_values.donors)
 
 
 def _unchanged(rows: Indices) -> Piece:
@@ -449,7 +456,7 @@ def _rounds(
             settled = _settled(by_feature, looks, settled)
         if stopped is not None:
             break
-        queue, stopped = _next_columns(drawing, by_feature, settled, every=len(rows) == n)
+        queue, stopped = _next_columns(drawing, by_feature, settled)
         if stopped is None:
             before = drawing.width
             meter.own = 1.2 * drawing.looked * (before + len(queue))
@@ -493,7 +500,7 @@ def _settled(by_feature: ByFeature, looks: Floats, settled: tuple[str, ...]) -> 
 
 
 def _next_columns(
-    drawing: Drawing, by_feature: ByFeature, settled: Sequence[str], *, every: bool
+    drawing: Drawing, by_feature: ByFeature, settled: Sequence[str]
 ) -> tuple[list[CellColumn], Stopped | None]:
     """The columns of the next round, those first that reduce the variances most; or why there is none."""
     meter, m, n = drawing.meter, drawing.m, drawing.task.n
@@ -506,7 +513,7 @@ def _next_columns(
     unknown = ~np.isfinite(noise)
     noise[unknown] = np.nanmax(np.append(noise[~unknown], 0.0)) or 1.0
     sampling[unknown] = 0.0
-    bound = NOISE_SHARE * (1.0 if every else FEWER_ROWS) * np.maximum(sampling, _least(value, sampling + noise / m))
+    bound = PRECISE * np.maximum(sampling, _least(value, sampling + noise / m))
     with np.errstate(divide="ignore", invalid="ignore"):
         enough = np.where(noise > 0, np.where(bound > 0, noise / bound, inf), 0.0)
     if meter.limits.ranks:

@@ -397,7 +397,7 @@ def _fitted(
     complete = not layout.repeats and layout.width >= sample.n - 1
     # With all distinct shifts there is no noise.
     left = 1.0 if layout.repeats else 1 - (layout.width - 1) / (sample.n - 1)
-    balanced = complete or layout.binned or components > 1
+    balanced = complete or layout.binned or layout.spread or components > 1
     if balanced:
         row, donor = inverse(by_row) * totals.row, inverse(by_donor) * (totals.donor if complete else effects.left)
     else:
