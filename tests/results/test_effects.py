@@ -294,3 +294,10 @@ def test_curves_are_centred_at_a_number(odd):
     effect = ll.feature_effect(lambda X: X[:, 0], np.arange(6.0).reshape(3, 2))["x0"]
     with pytest.raises(ValueError, match=r"is no number, and the grid holds numbers"):
         effect.centred(odd)
+
+
+@pytest.mark.parametrize("top", [0, "all", 2.5], ids=str)
+def test_the_number_of_panels_is_checked(top):
+    effects = ll.feature_effect(lambda X: X[:, 0], np.eye(4))
+    with pytest.raises(ValueError, match="top is how many to draw"):
+        effects.plot(top=top)

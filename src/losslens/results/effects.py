@@ -275,6 +275,6 @@ class Effects(ResultMapping[FeatureEffect]):
         ['x1', 'x0']
         """
         ranges = {name: numbers["largest"] - numbers["smallest"] for name, numbers in self._numbers.items()}
-        leading = sorted(ranges, key=lambda name: -np.nan_to_num(ranges[name], nan=-1.0))[:top]
-        look = Look(colors=colors, labels=labels, curves=curves)
+        leading = sorted(ranges, key=lambda name: -np.nan_to_num(ranges[name], nan=-1.0))
+        look = Look(top, colors=colors, labels=labels, curves=curves)
         return plots.feature.plot_panels([self[name] for name in leading], figure, look)

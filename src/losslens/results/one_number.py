@@ -61,6 +61,10 @@ class OneNumber(Grouped, Tabular, Inference):
         ends = standard_errors.interval(self.unbiased, self.std_error, self._units, level, skewness)
         return standard_errors.around(self.pfi, self.unbiased, ends)
 
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        return self.interval()
+
     @property
     def p_value(self: Any) -> float:
         """p-value of the one-sided test that this model's importance on new data is at most 0."""
@@ -126,8 +130,8 @@ def together(features: Mapping[str, Any]) -> Estimates:
 NUMBERS: dict[str, Callable[[Any], float]] = {
     "importance": lambda feature: feature.pfi,
     "std_error": lambda feature: feature.std_error,
-    "low": lambda feature: feature.interval()[0],
-    "high": lambda feature: feature.interval()[1],
+    "low": lambda feature: feature._ends[0],
+    "high": lambda feature: feature._ends[1],
     "ratio": lambda feature: feature.ratio,
 }
 

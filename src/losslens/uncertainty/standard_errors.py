@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -46,7 +47,7 @@ class Influence(Frozen):
         """The standard error of the estimate over new data."""
         return float(np.sqrt(self.variance))
 
-    @property
+    @cached_property
     def skewness(self) -> float:
         """Skewness of the estimate: that of the influences, divided by the square root of their number.
 
