@@ -61,9 +61,7 @@ class OneNumber(Grouped, Tabular, Inference):
         ends = standard_errors.interval(self.unbiased, self.std_error, self._units, level, skewness)
         return standard_errors.around(self.pfi, self.unbiased, ends)
 
-    @cached_property
-    def _ends(self) -> tuple[float, float]:
-        return self.interval()
+    _ends: Any = cached_property(lambda self: self.interval())  # for tables
 
     @property
     def p_value(self: Any) -> float:

@@ -80,19 +80,16 @@ class Plan:
         if self.way is not None:
             names = ("way", "engine", "exact", "n_predictions", "most", "calls", "memory", "seconds")
             return make_frame({name: [getattr(self, name)] for name in names}, self.backend)
-        columns = {"feature": self.features, "engine": self.engines, "design": self.designs or ()}
-        return make_frame(
-            {name: list(values) for name, values in columns.items()} | {"n_predictions": list(self.predictions or ())},
-            self.backend,
-        )
+        each: tuple[Sequence[Any], ...] = (self.features, self.engines, self.designs or (), self.predictions or ())
+        columns = zip(("feature", "engine", "design", "n_predictions"), map(list, each), strict=True)
+        return make_frame(dict(columns), self.backend)
 
     def __repr__(self) -> str:
         of_cells = self.stages is None and self.way is None and self.parts is None
         kept = "all cells kept" if self.complete else f"curves of {self.kept or 0:,} single rows kept"
         memory = f"{size_in_words(self.memory)}{' a worker' if self.workers and self.parts else ''}"
-        return "\n".join(
-            [f"Plan: {self._headline}", f"  memory: {memory}{f' ({kept})' if of_cells else ''}", *self._details()]
-        )
+        memory = f"  memory: {memory}{f' ({kept})' if of_cells else ''}"
+        return "\n".join([f"Plan: {self._headline}", memory, *self._details()])
 
     @property
     def _headline(self) -> str:
