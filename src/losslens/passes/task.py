@@ -252,55 +252,69 @@ def prepare(
         loss = _with_outputs(loss, respond, table, y, target)
     if response == "labels":
         respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
-    named = resolve_features(options.features, table.labels, by_position=table.backend == "numpy")
-    subjects = Subjects(table) if subjects is None else subjects
-    sampled = callable(options.donors) and not isinstance(options.donors, (type, Design))
+    features = resolve_features(options.features, table.labels, by_position=table.backend == "numpy")
     block = checks.group_numbers(options.groups, table.n, table.index)
-    design = bound(options.donors, table, weight, block) if sampled else resolve_design(options.donors)
-    if design is not None:
-        design.check(table.n)
-    outputs = len(classes) if response == "probabilities" or (response == "scores" and len(classes) > 2) else 1
-    parts = 0 if loss is None else len(loss.parts)
+    design = _design(options.donors, table, weight, block)
     sample = Sample(
-        weight=weight,
-        prediction=np.empty(0),
-        y=target,
-        classes=classes if len(classes) else None,
-        block=block,
-        row_labels=table.row_labels,
+        weight, np.empty(0), target, classes=classes if len(classes) else None, block=block, row_labels=table.row_labels
     )
-    if loss is not None and sample.block is not None:
-        caution = few_groups(sample.effective_units(np.arange(sample.n)))
-        if caution:
-            warn_once(caution)
-    columns = frozenset(j for feature in named for j in feature.columns)
-    losses = partial(_losses, sample, loss) if loss else None
-    budget = Budget(memory, 8 * max(outputs, parts) + 8, losses=1 + parts)
-    site = Site(
-        table, subjects.column, columns, memory, options.n_jobs, options.progress, losses, weight
-    )  # fmt: skip
-    if design is not None and design.values is not None and all(len(feature.columns) == 1 for feature in named):
-        site = _with_values(site, design.values)
+    if loss is not None:
+        _warn_of_few_groups(sample)
+    subjects = Subjects(table) if subjects is None else subjects
+    site = _site(table, subjects, features, design, sample, loss, options)
     engine, declined = None, "" if design is None or not (all_pairs or design.conditional) else design.declined
     if response == "outputs":
-        exact, declined = False, declined or SEVERAL_OUTPUTS
-    if exact and not declined:
+        declined = declined or SEVERAL_OUTPUTS
+    elif exact and not declined:
         engine, declined = choose_exact(model, response, respond, loss, site)
+    outputs = len(classes) if response == "probabilities" or (response == "scores" and len(classes) > 2) else 1
+    parts = 0 if loss is None else len(loss.parts)
     return Task(
         table=table,
-        subjects=tuple(subjects.subject(feature) for feature in named),
+        subjects=tuple(subjects.subject(feature) for feature in features),
         design=design,
         engine=choose(model.native, respond, table, memory, options.n_jobs),
         exact=engine,
         declined=declined,
         sample=sample,
         losses=() if loss is None else (loss,),
-        budget=budget,
+        budget=Budget(memory, 8 * max(outputs, parts) + 8, losses=1 + parts),
         entropy=options.random_state,
         n_jobs=options.n_jobs,
         progress=options.progress,
         real_rows=Deferred(_real_rows, table, weight),
     )
+
+
+def _design(donors: Any, table: Table, weight: Floats, block: Indices | None) -> Design | None:
+    """The design of the argument `donors`, a sampler bound to the table; None for "auto"."""
+    sampled = callable(donors) and not isinstance(donors, (type, Design))
+    design = bound(donors, table, weight, block) if sampled else resolve_design(donors)
+    if design is not None:
+        design.check(table.n)
+    return design
+
+
+def _warn_of_few_groups(sample: Sample) -> None:
+    """Groups are the independent units of standard errors."""
+    if sample.block is not None and (caution := few_groups(sample.effective_units(np.arange(sample.n)))):
+        warn_once(caution)
+
+
+def _site(
+    table: Table, subjects: Subjects, features: Sequence[Feature], design: Design | None, sample: Sample,
+    loss: Loss | None, options: Options,
+) -> Site:  # fmt: skip
+    """What an exact engine is built from: the table, with rows for the values of a design that names its own."""
+    requested = frozenset(j for feature in features for j in feature.columns)
+    losses = partial(_losses, sample, loss) if loss else None
+    site = Site(
+        table, subjects.column, requested, options.memory, options.n_jobs, options.progress, losses,
+        sample.weight,
+    )  # fmt: skip
+    if design is not None and design.values is not None and all(len(feature.columns) == 1 for feature in features):
+        return _with_values(site, design.values)
+    return site
 
 
 def _real_rows(table: Table, weight: Floats) -> tuple[Indices, CodedRows]:
