@@ -67,14 +67,9 @@ def mean_score(model: Model, loss: Any, y: Any) -> tuple[Loss, Scale] | None:
 
 
 def by_scores(
-    model: Model,
-    X: Any,
-    y: Any,
-    scorers: Mapping[str, Any],
-    means: Mapping[str, tuple[Loss, Scale]],
-    options: Options,
-    by_losses: Mapping[str, Importances],
-) -> dict[str, Scores]:
+    model: Model, X: Any, y: Any, scorers: Mapping[str, Any], means: Mapping[str, tuple[Loss, Scale]],
+    options: Options, by_losses: Mapping[str, Importances],
+) -> dict[str, Scores]:  # fmt: skip
     """Importances by scorers: those by their mean losses on another scale, or from predictions of the same call."""
     predicted = [one for several in by_losses.values() for one in several.values() if not is_alone(one.loss)]
     return {

@@ -221,17 +221,9 @@ class Passed(NamedTuple):
 
 
 def prepare(
-    model: Any,
-    X: Any,
-    y: Any,
-    options: Options,
-    *,
-    loss: Loss | None,
-    response: Response,
-    exact: bool = True,
-    all_pairs: bool = False,
-    subjects: Subjects | None = None,
-) -> Task:
+    model: Any, X: Any, y: Any, options: Options, *, loss: Loss | None, response: Response, exact: bool = True,
+    all_pairs: bool = False, subjects: Subjects | None = None,
+) -> Task:  # fmt: skip
     """Check every argument against the table; an error says which one is wrong and what to do.
 
     `all_pairs`: the caller asks an exact engine for all pairs only, and the model for those of other designs.
