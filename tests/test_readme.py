@@ -71,7 +71,9 @@ def test_numbers_in_the_text_are_those_that_come_out(readme):
     hr = readme[0]["imp"]["hr"]
     low, high = hr.interval()
     assert f"{hr.pfi:,.0f} is the *permutation feature importance* (PFI) of the hour" in text
-    assert f'`imp["hr"].interval()`, {low:,.0f} to {high:,.0f}, holds' in " ".join(text.split())
+    assert f'`imp["hr"].interval()`, {low:,.0f} to {high:,.0f}, is its 95% confidence interval' in " ".join(
+        text.split()
+    )
 
 
 def test_the_readme_is_short():

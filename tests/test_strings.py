@@ -41,7 +41,7 @@ def test_sentences_that_readers_stumbled_over_stay_away(stumble):
         ("results/selection.py", "error", "no row is chosen; choose at least one"),
         ("results/selection.py", "error", "the mask has {len(array):,} entries for {n:,} rows"),
         ("cli/commands.py", "help", "What a command would cost, before it runs."),
-        ("uncertainty/cautions.py", "text", "A few rows decide this number: its interval may be too short."),
+        ("uncertainty/cautions.py", "text", "A few rows decide this number: its interval may be too narrow."),
         ("page/assets/sections/words.html", "text", "Method and caveats"),
         ("page/assets/bar.js", "text", "No column has this name."),
     ],

@@ -154,11 +154,12 @@ def how_computed(engine: str, predicted: int) -> str:
     """Where the numbers of an engine come from, and how many rows the model predicted for them.
 
     >>> how_computed("trees", 64), how_computed("blackbox", 2880)
-    ("computed from the model's trees; the model predicted 64 rows", 'the model predicted 2,880 rows')
+    ("computed from the model's trees; the model itself predicted only 64 rows", 'the model predicted 2,880 rows')
     """
     sources = [*filter(None, (SOURCES.get(name, name) for name in engine.split(", ")))]
     found = [f"computed from {listed(sources)}"] if sources else []
-    found += [f"the model predicted {predicted:,} row{'s' * (predicted != 1)}"] if predicted else []
+    asked = "the model itself predicted only" if sources and "blackbox" not in engine else "the model predicted"
+    found += [f"{asked} {predicted:,} row{'s' * (predicted != 1)}"] if predicted else []
     return "; ".join(found)
 
 

@@ -222,7 +222,7 @@ def test_rows_in_time(tmp_path):
     by_number = json.loads(ask(*asked, "--time", "k", "--time-blocks", "7", "--json").stdout)
     assert by_number["result"] == found["result"]
     assert "in a row, from the autocorrelation" in ask(*asked, "--time", "k", "--time-blocks", "auto").stdout
-    assert "--time names the times of --time-blocks" in ask(*asked, "--time", "day", code=2).stderr
+    assert "--time, the column with the times, and --time-blocks" in ask(*asked, "--time", "day", code=2).stderr
     assert "--time-blocks needs --time" in ask(*asked, "--time-blocks", "7D", code=2).stderr
     (tmp_path / "days.csv").write_text("a,y,day\n1,2,monday\n2,3,tuesday\n")
     assert (

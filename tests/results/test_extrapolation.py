@@ -51,7 +51,7 @@ def test_tied_columns_warn_and_say_to_whom_they_are_tied(imp):
     assert not found["wind"].faded.any()
     sentence = found["temp"].sentence
     assert sentence.startswith(f"{found['temp'].share:.0%} of the replaced rows are unlike any real one (AUC 0.9")
-    assert sentence.endswith("temp is tied to atemp; see Within() or Residual()")
+    assert sentence.endswith("temp is correlated with atemp; see Within() or Residual()")
     assert "could not be told from real ones" in found["wind"].sentence
 
 
@@ -175,7 +175,7 @@ def test_one_line_on_many_features_names_the_first_ones():
     assert note.startswith("unrealistic rows created by replacing values: x8 8%, x7 7%")
     assert "and 2 more" in note
     assert Extrapolations({}).note == ""
-    assert repr(Extrapolations(many)).startswith("Extrapolations: 8 of 9 features warn")
+    assert repr(Extrapolations(many)).startswith("Extrapolations: unrealistic rows with 8 of 9 features replaced")
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_points_are_hollow(X):
 
 def test_notebooks_show_the_warning(imp):
     assert "unrealistic rows created by replacing values" in imp._repr_html_()
-    assert "temp is tied to atemp" in imp["temp"]._repr_html_()
+    assert "temp is correlated with atemp" in imp["temp"]._repr_html_()
     assert "unlike" not in imp["wind"]._repr_html_()
 
 
@@ -251,7 +251,7 @@ def test_shares_are_drawn_and_shown_in_notebooks(imp):
     assert {label.get_text() for label in ax.get_yticklabels()} == {"temp †", "atemp †", "wind"}
     widths = [bar.get_width() for bar in ax.patches]
     np.testing.assert_allclose(widths, sorted((one.share for one in imp.extrapolation.values()), reverse=True))
-    assert "2 of 3 features warn" in imp.extrapolation._repr_html_()
+    assert "unrealistic rows with 2 of 3 features replaced" in imp.extrapolation._repr_html_()
 
 
 def test_columns_are_coded_on_first_access(monkeypatch):

@@ -378,13 +378,13 @@ def price(X):
     return 4000 * X["y"].to_numpy() ** 3 * (1 + 0.15 * X["clarity"].to_numpy())
 
 
-SCREENED = "rows with it shuffled may not exist (imp.extrapolation)."
+SCREENED = "shuffling it may create unrealistic rows (imp.extrapolation)."
 
 
 def test_a_feature_that_others_determine_is_marked_before_anything_is_computed(rng):
     X, y = diamonds(rng)
     imp = ll.feature_importance(price, X, y, loss="squared_error", progress=False)
-    assert imp["y"].caution.endswith(f"Moves with carat, x and z: {SCREENED}")
+    assert imp["y"].caution.endswith(f"Correlated with carat, x and z: {SCREENED}")
     assert "clarity" not in repr(imp.cautions)
     assert imp.blocks == {"carat, x, y, z": ("carat", "x", "y", "z")}
     frame = imp.to_frame().set_index("feature")
@@ -422,15 +422,15 @@ def test_features_that_are_not_determined_have_no_remark(rng, r):
     """R2 = r^2 < .8 for r = .85: the interval of R2 at n = 2,000 reaches from .69 to .75."""
     X = correlated(rng, 2000, r)
     imp = ll.feature_importance(opposed, X, X[:, 0], loss="squared_error", progress=False)
-    assert not any("may not exist" in one.caution for one in imp.values())
+    assert not any("unrealistic rows" in one.caution for one in imp.values())
     with_few = ll.feature_importance(opposed, X[:5], X[:5, 0], loss="squared_error", progress=False)
-    assert not any("may not exist" in one.caution for one in with_few.values())
+    assert not any("unrealistic rows" in one.caution for one in with_few.values())
 
 
 def test_a_conditional_importance_has_no_screen(rng):
     X = correlated(rng, 300, 0.99)
     imp = ll.feature_importance(opposed, X, X[:, 0], loss="squared_error", donors=ll.Within(m=8), progress=False)
-    assert not any("may not exist" in one.caution for one in imp.values())
+    assert not any("unrealistic rows" in one.caution for one in imp.values())
 
 
 def test_the_screen_of_a_sum_of_two_others(rng):
@@ -438,8 +438,8 @@ def test_the_screen_of_a_sum_of_two_others(rng):
     X = rng.normal(size=(400, 4))
     X[:, 2] = X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=400)
     imp = ll.feature_importance(lambda X: X[:, 2], X, X[:, 2], loss="squared_error", progress=False)
-    assert "Moves with x0 and x1" in imp["x2"].caution
-    assert "may not exist" not in imp["x3"].caution
+    assert "Correlated with x0 and x1" in imp["x2"].caution
+    assert "unrealistic rows" not in imp["x3"].caution
 
 
 def test_rows_of_a_file_that_fits_into_memory_are_rows(tmp_path):

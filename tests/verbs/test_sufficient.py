@@ -137,7 +137,7 @@ def test_scores_and_some_of_the_columns_are_refused():
     linear = LinearRegression().fit(X, y)
     with pytest.raises(ValueError, match="'x3' could never be left out: explain all"):
         ll.feature_importance(linear, X, y, features=["x0", "x1", "x2"]).sufficient(linear, X, y)
-    with pytest.raises(ValueError, match="the best constant is not known"):
+    with pytest.raises(ValueError, match="the best constant prediction is not known"):
         ll.feature_importance(linear, X, y, loss=lambda y, p: (y - p) ** 2).sufficient(linear, X, y)
     with pytest.raises(ValueError, match="has no loss of single rows"):
         ll.feature_importance(linear, X, y, loss="r2").sufficient(linear, X, y)

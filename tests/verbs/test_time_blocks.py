@@ -54,7 +54,7 @@ def test_the_text_says_how_many_how_long_and_whether_they_are_enough():
     shown = repr(ll.time_blocks(HOURS, "6h"))
     assert shown == (
         "TimeBlocks: 36 rows in 6 blocks of 6 hours, 6 rows each\n  from 2024-03-01 to 2024-03-02 11:00\n"
-        "  The effective number of groups is 6: with fewer than 30, intervals may be too short"
+        "  The effective number of groups is 6: with fewer than 30, intervals may be too narrow"
     )
     assert ll.time_blocks(np.arange(60), 2).caution == ""
 

@@ -73,7 +73,7 @@ class Means(Frozen):
         if self.total is not None:
             return self.total
         if self.local is None:
-            raise ValueError("no importance: these cells have no loss")
+            raise ValueError("no importance: this was computed without y; use feature_importance")
         counted = self.mass > 0
         if not counted.any():
             raise ValueError("no cell to average: these rows have no donors with weight, or have weight 0 themselves")

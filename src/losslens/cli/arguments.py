@@ -66,7 +66,7 @@ def groups_of(args: Arguments, rows: LoadedRows, explain: Callable[[], Any]) -> 
     """Which rows belong together: a label of each, blocks of time, or None; `explain` gives an importance of them."""
     if args.time_blocks is None:
         if args.time is not None:
-            raise ValueError("--time names the times of --time-blocks: pass both, such as --time-blocks 7D")
+            raise ValueError("--time, the column with the times, and --time-blocks, such as 7D, go together: pass both")
         return None if args.groups is None else np.asarray(rows.column(args.groups))
     if args.time is None or args.groups is not None:
         raise ValueError("--time-blocks needs --time, the column with the time of each row, and no --groups")

@@ -51,7 +51,7 @@ PART_SHARE = 8  # of the memory, for the cells of the rows that are processed at
 SUMS_SHARE = 4  # of the memory, for the sums of all pairs
 MOST_CLIPPED = 0.01  # share of probabilities at the clipping bound, up to which a log loss is split
 CLIPPED = "over 1% of the probabilities are at the clipping bound, where logits no longer add up"
-IN_LINK = "what two features have in common is computed from cells, not from means of sums inside a link"
+IN_LINK = "what two features have in common has no closed form in a model with a link, so the model is asked"
 PARTS = ("shared", "interaction", "strength")
 # Parts of the names of classes whose predictions are means: of the trees of a forest, the votes of neighbours.
 AVERAGES = ("Forest", "ExtraTree", "DecisionTree", "Bagging", "Voting", "Neighbors")

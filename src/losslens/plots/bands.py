@@ -70,7 +70,7 @@ def plot_sufficient(result: Sufficient, ax: Axes | None, look: Look) -> Axes:
     share = room_for_names(ax)
     canvas.make_room(ax, 0.0, 0.0 if share else canvas.legend(ax), (-LOWEST, np.inf))
     named = name_ends(ax, share, 0.0) if share else []
-    notes = [*named, f"dotted: {len(result.enough)} of {p} features are left, and enough"]
+    notes = [*named, f"dotted: {len(result.enough)} of {p} features are enough"]
     notes += ["the axis is cut: the last share is further below 0"] if value[-1] < -LOWEST else []
     canvas.caption(ax, notes)
     return ax

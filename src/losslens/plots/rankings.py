@@ -96,7 +96,7 @@ def _unreal_rows(importances: Importances) -> str:
     """What the mark says: the rule of a classifier where it was computed, else that of the screen."""
     computed = [far for one in importances.values() if (far := one.computed_extrapolation) is not None]
     if not computed:
-        return "moves with other features: rows with it replaced may not exist (imp.extrapolation)"
+        return "correlated with other features: replacing it may create unrealistic rows (imp.extrapolation)"
     share = ", whose share is shown from 30% on" if any(one.remark for one in computed) else ""
     return f"{rule_in_words(computed)}{share}"
 

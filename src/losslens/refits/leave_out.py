@@ -56,7 +56,7 @@ class LeaveOutFits:
         except Exception as error:
             without = f" without {self.features[t - 1].name!r}" if t else ""
             fold = f"fold {k + 1} of {len(self.learner.splits)}{without}"
-            hint = "; a learner that names its columns needs how='constant'" if t and self.how == "drop" else ""
+            hint = "; if the learner names its columns, pass how='constant'" if t and self.how == "drop" else ""
             raise named(error, fold, hint) from error
         tick(1)
         return fit

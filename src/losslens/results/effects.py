@@ -117,7 +117,7 @@ class FeatureEffect(FeatureResult, Tabular):
         return plots.feature_data.of_effect(self, look)
 
     _is_ranked = False
-    _heading, _why_no_error = "smallest to largest of the PD curve", "is a curve"
+    _heading, _why_no_error = "range of the PD curve", "is a curve"
 
     @property
     def _numbers(self) -> Numbers:

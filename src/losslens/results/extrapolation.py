@@ -95,8 +95,9 @@ class Extrapolation(Stored):
     @property
     def _finding(self) -> str:
         """What a warning says, without advice."""
-        tied = f"{self.name} is tied to {' and '.join(self.ties)}" if self.ties else f"{self.name} is tied to others"
-        return f"{self.percent} of the replaced rows are unlike any real one (AUC {self.auc:.2f}): {tied}"
+        others = " and ".join(self.ties) or "other columns"
+        tied = f"(a classifier tells them apart, AUC {self.auc:.2f}): {self.name} is correlated with {others}"
+        return f"{self.percent} of the replaced rows are unlike any real one {tied}"
 
     @property
     def remark(self) -> str:
@@ -202,7 +203,8 @@ class Extrapolations(Result, Mapping[str, Extrapolation]):
             "tied_to": [", ".join(one.ties) for one in order],
         }
         return ResultTable(
-            f"Extrapolations: {len(self.warned)} of {len(self)} features warn", columns, ("{sentence}",),
+            f"Extrapolations: unrealistic rows with {len(self.warned)} of {len(self)} features replaced",
+            columns, ("{sentence}",),
             (FEATURE, ("AUC", "{auc}"), ("unlike any real row", "{share}"), ("tied to", "{tied_to}")),
             extra={"sentence": [one.sentence for one in order]}, formats={"auc": ".2f"},
             in_text=[k for k, one in enumerate(order) if one.warns],

@@ -55,7 +55,7 @@ def checked_target(path: str | Path) -> Path:
     if S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
     if not S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file, and would be replaced by one", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file, and is not overwritten", str(path))
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "it is write-protected", str(path))
     return Path(path).resolve()

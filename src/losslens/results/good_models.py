@@ -27,7 +27,7 @@ MEANINGS: dict[Need, str] = {
     "always": "surely above the margin in each good model",
     "never": "surely below the margin, or exactly 0, in all of them",
     "sometimes": "surely above the margin in one, and surely below it or exactly 0 in another",
-    "can't tell": "none of these is sure",
+    "can't tell": "neither always, never nor sometimes is significant",
 }
 
 

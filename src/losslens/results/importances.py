@@ -520,7 +520,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
             if f._why_sampled
         )
         if first.totals is not None:
-            notes.append(f"{first.totals.n:,} rows, read in parts; {len(first.at):,} of them are kept")
+            notes.append(f"{first.totals.n:,} rows, read in parts; {len(first.at):,} of them are kept for curves")
         elif first._is_streamed:
             notes.append(f"to save memory, curves of single rows are kept for {len(first.rows):,} of {len(first.at):,}")
         if len(self.by_output) > 1:
@@ -556,7 +556,9 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         screened = [f for f in order if f._unreal_rows and f.computed_extrapolation is None]
         names = [f.name for f in screened]
         if len(screened) > ONE_BY_ONE:
-            screen = [f"{listed(names)} move with others: rows with one shuffled may not exist (imp.extrapolation)"]
+            screen = [
+                f"{listed(names)} are correlated with others: shuffling may create unrealistic rows (imp.extrapolation)"
+            ]
         else:
             screen = noted(names, [f._unreal_rows for f in screened])
         return [*noted([f.name for f in order], [f._caution for f in order]), *screen]

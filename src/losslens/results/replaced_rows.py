@@ -90,7 +90,7 @@ class ReplacedRows(Stored):
         if self.drawn is not None or not self._is_single or self.among.determined[self.columns[0]] < DETERMINED:
             return ""
         others = listed([self.among.names[k] for k in ties(self.among.association, self.columns[0])])
-        return f"Moves with {others}: rows with it shuffled may not exist (imp.extrapolation)."
+        return f"Correlated with {others}: shuffling it may create unrealistic rows (imp.extrapolation)."
 
     @property
     def is_computed(self) -> bool:

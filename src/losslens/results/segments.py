@@ -165,7 +165,7 @@ class WeakSegments(Result, Estimated):
         contrasts = [name + end for name in ("difference", "ratio") for end in ends]
         judged = [f"judged{end}" for end in ("", "_error", "_low", "_high", "_other")]
         names = ("rule", "n", "share", "error", "other", *judged, *contrasts, "p")
-        overall = f"{self.title} {in_digits(self.error)} of {self.n:,} rows"
+        overall = f"{self.title} {in_digits(self.error)} on {self.n:,} rows"
         number = f"{len(self.segments)} segment{'s' * (len(self.segments) != 1)}" if self.segments else "none"
         notes = [self.why] if self.why else []
         if self.segments:

@@ -676,10 +676,11 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         names = [name for name, part in parts if self._total > 0 and part <= -SHOWN * self._total]
         if not names:
             return ""
-        reason = f"{'its' if len(names) == 1 else 'their'} values {self.harm}"
+        one = len(names) == 1
+        who, what = listed(names, 3), f"{'its' if one else 'their'} values {self.harm}"
         return (
-            f"the share of {listed(names, 3)} is below 0: {reason}, on average over the sets of other "
-            "features that keep theirs; the shares of the others add up to more than 100%"
+            f"the share{'' if one else 's'} of {who} {'is' if one else 'are'} below 0: on average over coalitions, "
+            f"{what}; the other shares add up to more than 100%"
         )
 
     @property

@@ -35,7 +35,7 @@ MEANINGS: dict[Case, str] = {
     "opposed": "their effects cancel: together they matter less than one of them alone, which breaks the balance",
     "one carries it": "one matters about as much as all of them together, and the others hardly",
     "overlapping": "together they matter more than each alone, and less than the sum",
-    "can't tell": "none of these is sure",
+    "can't tell": "no pattern (substitutes, opposed, overlapping, ...) is significant",
 }
 
 
@@ -291,7 +291,9 @@ class Together(Result, Estimated):
             "p": [one.p for one in order],
             "caution": [cautions[one.name] for one in order],
         }
-        line = "{importance} ± {std_error} together; alone {largest} {largest_importance}, sum {sum}: {case}"
+        line = (
+            "{importance} ± {std_error} together; alone at most {largest_importance} ({largest}), in sum {sum}: {case}"
+        )
         view = (
             ("block", "{block}"), ("together", "{importance} ± {std_error}"), INTERVAL, ("sum of each alone", "{sum}"),
             ("largest alone", "{largest}: {largest_importance}"), ("case", "{case}"), ("p", "{p}"),

@@ -112,7 +112,9 @@ def without_own_groups(importance: ShapleyImportance, sample: Sample) -> Shapley
     caused = np.einsum("ki,ikj->kj", pairs, shares.cells) / others
     mass = np.where(np.isnan(others[:, 0]), 0.0, sample.weight * donor_mass(sample))
     if not mass.sum() > 0:
-        raise ValueError("one group has all the weight, so no pair of rows of different groups has any; weight others")
+        raise ValueError(
+            "one group has all the weight, so pairs of rows of different groups have none: weight others, too"
+        )
     sfimp = mean_of(local, mass)
     return replace(
         importance, sfimp=sfimp, design="all pairs of rows of different groups", gains=local.sum(axis=1), table=None,

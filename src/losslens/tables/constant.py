@@ -39,7 +39,7 @@ def losses_of_constant(loss: Loss, sample: Sample, rows: Indices) -> tuple[str, 
     if sample.totals is not None:
         raise ValueError("the best constant needs y of all rows, and a result of files keeps some of them")
     if loss.custom or sample.y is None:
-        raise ValueError(f"the best constant is not known for the loss {loss.name!r}; use a named loss")
+        raise ValueError(f"the best constant prediction is not known for the loss {loss.name!r}; use a named loss")
     if not sample.weight[rows].any():
         raise ValueError("the best constant needs a row with a weight above zero, and these rows have none")
     if loss.reads == "outputs":

@@ -23,7 +23,7 @@ def few_groups(effective: float) -> str:
     """The caution if groups of rows count as too few of equal weight, else empty."""
     if not effective < FEW_GROUPS:
         return ""
-    few = f"with fewer than {FEW_GROUPS}, intervals may be too short"
+    few = f"with fewer than {FEW_GROUPS}, intervals may be too narrow"
     return f"The effective number of groups is {effective:.3g}: {few}."
 
 
@@ -38,7 +38,7 @@ def small_group(effective: float) -> str:
     """The caution if the smaller of two compared groups counts as too few rows of equal weight, else empty."""
     if not effective < FEW_GROUPS:
         return ""
-    few = f"with fewer than {FEW_GROUPS}, intervals may be too short"
+    few = f"with fewer than {FEW_GROUPS}, intervals may be too narrow"
     return f"The effective size of the smaller group is {effective:.3g}: {few}."
 
 
@@ -48,7 +48,7 @@ def skewed(skewness: float, freedom: float, level: float = 0.95) -> str:
 
     if not abs(skewness) > skewness_limit(float(stdtrit(freedom, (1 + level) / 2))):
         return ""
-    return "A few rows decide this number: its interval may be too short."
+    return "A few rows decide this number: its interval may be too narrow."
 
 
 def clipped(share: float) -> str:
@@ -68,7 +68,7 @@ def inflated(sample: Sample) -> str:
     if share < MUCH_OF_ONE_VALUE or not abs(skewness) > SKEWED_TARGET:
         return ""
     part = share_in_words(share)
-    return f"The target is {value:g} in {part} of the rows and skewed in the others: an interval may be too short."
+    return f"The target is {value:g} in {part} of the rows and skewed in the others: an interval may be too narrow."
 
 
 def doubted_draws(conditioning: Conditioning | None) -> str:

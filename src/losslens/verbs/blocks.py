@@ -126,7 +126,7 @@ def _checked(imp: Importances, blocks: Mapping[str, Any]) -> dict[str, tuple[str
 def check_result(imp: Importances) -> None:
     """Raise ValueError, in one sentence, for results to which no further features can be added."""
     if imp._is_score:
-        raise ValueError(f"{imp.title} has no loss of single rows: call the method on importances by a loss")
+        raise ValueError(f"{imp.title} has no loss of single rows: compute the importances by a loss first")
     first = imp._first
     if first.totals is not None:
         raise ValueError(

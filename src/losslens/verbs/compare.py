@@ -168,7 +168,7 @@ def _cases(models: Any, X: Any, y: Any, weight: Any, groups: Any) -> dict[str, C
         parts = {name: dict.fromkeys(X) if part is None and name != "y" else part for name, part in given.items()}
         for name, part in parts.items():
             if not isinstance(part, Mapping) or set(part) != set(X):
-                raise ValueError(f"X has the sets of rows {list(X)!r}: {name} must be a mapping with the same names")
+                raise ValueError(f"X is a mapping with the keys {list(X)!r}: {name} must be one with the same keys")
         cases = {str(name): Case(by_name[name], X[name], *(part[name] for part in parts.values())) for name in X}
     elif any(isinstance(part, Mapping) for part in (y, weight, groups)):
         raise ValueError(

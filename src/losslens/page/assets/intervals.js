@@ -102,7 +102,7 @@ function intervalFrom(estimate, moved, units) {
   const [down, up] = reach(t, skewness);
   return {
     low: estimate - error * down, high: estimate + error * up, stdError: error,
-    caution: [fewRows(units), Math.abs(skewness) > skewnessLimit(t) ? "A few rows decide this number: its interval may be too short." : ""].filter(Boolean).join(" "),
+    caution: [fewRows(units), Math.abs(skewness) > skewnessLimit(t) ? "A few rows decide this number: its interval may be too narrow." : ""].filter(Boolean).join(" "),
   };
 }
 
