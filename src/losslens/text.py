@@ -158,7 +158,7 @@ def how_computed(engine: str, predicted: int) -> str:
     """
     sources = [*filter(None, (SOURCES.get(name, name) for name in engine.split(", ")))]
     found = [f"computed from {listed(sources)}"] if sources else []
-    asked = "the model itself predicted only" if sources and "blackbox" not in engine else "the model predicted"
+    asked = "the model itself predicted only" if len(sources) > engine.count(", ") else "the model predicted"
     found += [f"{asked} {predicted:,} row{'s' * (predicted != 1)}"] if predicted else []
     return "; ".join(found)
 

@@ -50,7 +50,9 @@ def test_tied_columns_warn_and_say_to_whom_they_are_tied(imp):
     assert 0.5 < found["temp"].share < 1
     assert not found["wind"].faded.any()
     sentence = found["temp"].sentence
-    assert sentence.startswith(f"{found['temp'].share:.0%} of the replaced rows are unlike any real one (AUC 0.9")
+    assert sentence.startswith(
+        f"{found['temp'].share:.0%} of the replaced rows are unlike any real one (a classifier tells them apart, AUC 0.9"
+    )
     assert sentence.endswith("temp is correlated with atemp; see Within() or Residual()")
     assert "could not be told from real ones" in found["wind"].sentence
 
@@ -63,7 +65,7 @@ def test_it_is_computed_when_asked_for_by_name_and_never_by_text_pictures_or_fil
     before = repr(imp) + imp._repr_html_() + temp._repr_html_() + repr(temp)
     ax = imp.plot()  # with the mark of the screen, which computes no extrapolation
     assert {label.get_text() for label in ax.get_yticklabels()} == {"temp¹ †", "atemp¹ †", "wind"}
-    assert "†: moves with other features" in caption(ax)
+    assert "†: correlated with other features" in caption(ax)
     for part in parts:
         assert "unlike" not in caption(part.plot())
     plot_groups(temp.by(np.arange(N) % 2))

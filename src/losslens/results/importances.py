@@ -556,9 +556,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         screened = [f for f in order if f._unreal_rows and f.computed_extrapolation is None]
         names = [f.name for f in screened]
         if len(screened) > ONE_BY_ONE:
-            screen = [
-                f"{listed(names)} are correlated with others: shuffling may create unrealistic rows (imp.extrapolation)"
-            ]
+            screen = [f"{listed(names)} are correlated: shuffling may create unrealistic rows (imp.extrapolation)"]
         else:
             screen = noted(names, [f._unreal_rows for f in screened])
         return [*noted([f.name for f in order], [f._caution for f in order]), *screen]
