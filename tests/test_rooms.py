@@ -234,7 +234,7 @@ LINES = {
     "passes": 5560,
     "plots": 5191,
     "refits": 725,
-    "results": 11078,
+    "results": 11083,
     "rows": 1631,
     "shapley": 4290,
     "sklearn": 590,

@@ -50,10 +50,9 @@ def test_tied_columns_warn_and_say_to_whom_they_are_tied(imp):
     assert 0.5 < found["temp"].share < 1
     assert not found["wind"].faded.any()
     sentence = found["temp"].sentence
-    assert sentence.startswith(
-        f"{found['temp'].share:.0%} of the replaced rows are unlike any real one (a classifier tells them apart, AUC 0.9"
-    )
-    assert sentence.endswith("temp is correlated with atemp; see Within() or Residual()")
+    share = f"{found['temp'].share:.0%}"
+    assert sentence.startswith(f"{share} of the replaced rows are unlike any real one (a classifier")
+    assert sentence.endswith("apart, AUC 0.96): temp is correlated with atemp; see Within() or Residual()")
     assert "could not be told from real ones" in found["wind"].sentence
 
 
