@@ -232,7 +232,7 @@ LINES = {
     "losses": 1520,
     "page": 4383,
     "passes": 5560,
-    "plots": 5191,
+    "plots": 5138,
     "refits": 725,
     "results": 11083,
     "rows": 1631,

@@ -434,17 +434,15 @@ def test_a_logarithmic_axis_refuses_what_it_cannot_show(shares):
 
 
 def test_rules_are_never_cut(imp):
+    """Long ones are numbers, which the caption explains in full."""
     rules = [f"{LONG(what)} > 0.5 and {LONG('cars')} ≤ 12.25" for what in ("dogs", "cats", "birds", "fish")]
     parts = dict(zip(rules, imp["x0"].by(np.arange(40) % 4).values(), strict=True))
-    ax = looked_at(plot_groups(parts))
-    assert [text.split(": ")[0] for text in legend(ax)[:4]] == rules
-    box = ax.get_legend().get_window_extent()
-    assert box.height < 0.5 * ax.get_window_extent().height
-    _, small = plt.subplots(figsize=(5.2, 3.6), layout="constrained")
-    two = dict(list(parts.items())[:2])
-    ax = looked_at(plot_groups(two, ax=small))
-    assert [text.split(": ")[0] for text in legend(ax)[:2]] == ["1", "2"]
-    assert f"1: {rules[0]}; 2: {rules[1]}" in caption(ax)
+    small = plt.subplots(figsize=(5.2, 3.6), layout="constrained")[1]
+    for many, own in ((4, None), (2, small)):
+        ax = looked_at(plot_groups(dict(list(parts.items())[:many]), ax=own))
+        assert [text.split(": ")[0] for text in legend(ax)[:many]] == [str(k) for k in range(1, many + 1)]
+        assert "; ".join(f"{k}: {rule}" for k, rule in enumerate(rules[:many], 1)) in caption(ax)
+        assert ax.get_window_extent().height > 0.4 * ax.figure.bbox.height
 
 
 def test_rules_have_the_shown_names_and_keep_their_conditions():

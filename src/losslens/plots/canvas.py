@@ -268,11 +268,6 @@ def legend_name(name: str) -> str:
     return f" {name}" if name.startswith("_") else name
 
 
-def legend_share(ax: Axes, names: Sequence[str]) -> float:
-    """The share of the height that a legend of these names would take."""
-    return _fit_legend(names, *size_left(ax), font_size("small"))[0]
-
-
 def _fit_legend(names: Sequence[str], width: float, height: float, size: float) -> tuple[float, int, list[str]]:
     """Share of the height, columns and wrapped names of a legend in axes of this size in points."""
     letters = width / size / LETTER  # of one line

@@ -26,6 +26,7 @@ NARROWEST = 150.0  # points that are left to the curves
 BESIDE = 7.0  # points from a curve to its name
 DARKER = 0.8  # of a curve's colour, so that its name can be read
 Named = tuple[float, float, Line2D, str]  # place in shares of the axes, curve and name
+LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 1, "shrinkB": 2, "relpos": (0, 0.5)}  # to a curve
 NAME = "name of a curve"  # gid of artists, to find them again
 
 
@@ -86,9 +87,7 @@ def name_ends(ax: Axes, share: float, strip: float) -> list[str]:
     for (x, y, line, text), place in zip(at_end, _spread(np.array([y for _, y, *_ in at_end]), tall), strict=True):
         moved: dict[str, Any] = {}
         if abs(place - y) > 0.6 * size / height or x < 0.97 * (1 - share):
-            moved = {
-                "arrowprops": {"arrowstyle": "-", "color": _ink(line), "linewidth": 0.5, "shrinkA": 1, "shrinkB": 2}
-            }
+            moved = {"arrowprops": LEADER | {"color": _ink(line)}}
         start = 1 - share + BESIDE / width
         _write(ax, text, (x, y), (start, place), line, textcoords=ax.transAxes, va="center", ha="left", **moved)
     return _others(ax)

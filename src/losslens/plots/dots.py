@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import BAND, DASHED, INK, PALE
+from losslens.plots.canvas import DASHED, PALE
 from losslens.plots.feature_data import FeaturePicture, Singles
-from losslens.plots.importance_axis import EVERYTHING, bend, beyond, extent
+from losslens.plots.importance_axis import EVERYTHING, beyond, extent
 from losslens.plots.lines import EXTREMES
+from losslens.plots.look import Look
+from losslens.plots.marked_rows import Series, draw_series, rows_of_series
 from losslens.plots.wording import count, number
 from losslens.typing import Floats, Indices
 
@@ -21,31 +22,30 @@ LEGEND = 4  # lines of text that the legend takes in a new figure
 
 def draw_dots(shown: FeaturePicture, ax: Axes | None) -> Axes:
     """The plot of an unordered feature; values run down the y axis, where long names fit."""
-    own = ax is None
-    ax = canvas.new_axes(min(len(shown.curve), named_rows.MOST_ROWS) + LEGEND) if ax is None else ax
-    most = named_rows.MOST_ROWS if own else max(1, named_rows.rows_that_fit(ax) - LEGEND)
-    order = named_rows.rank_values(shown.values[0], np.nan_to_num(shown.curve, nan=-np.inf), shown.weights, most)
-    notes = _notes(shown, len(order))
-    bend(ax.xaxis, shown.look.scale, shown.curve)
-    _means(ax, shown, order)
-    if shown.band is not None:  # a line through each dot
-        style: dict[str, Any] = {"color": shown.colour, "linewidth": 1.6, "zorder": 4, "gid": BAND}
-        ax.hlines(np.arange(len(order)), shown.band.low[order], shown.band.high[order], **style)
-        notes.insert(0, f"lines: {shown.band.level:.0%} band of {shown.curve_name}")
-    lines = []
-    if shown.level is not None:
-        lines.append(ax.axvline(shown.level, label=f"PFI, {number(shown.level)}", zorder=2, **DASHED))
-    if (shown.from_zero or shown.centred) and shown.look.scale != "log":
-        lines.append(ax.axvline(0, color=INK, linewidth=0.6, zorder=0))
-    if shown.rows is not None:
-        ends, points = _ranges(ax, shown.rows, order), _extremes(ax, shown.rows, order)
-        each = " and ".join(f"{high - low:.0%}" for low, high, _ in reversed(RANGES))
-        ranges = f"grey: {shown.rows.name}, {each} of {count(len(shown.rows.rows), 'row')}"
-        notes = [ranges, *_cut(ax, shown, ends, points), *notes]
-    names = named_rows.value_names(shown.values[0], order, shown.weights, named_rows.letters_beside(ax))
+    grid, letters = shown.values[0], 36 if ax is None else named_rows.letters_beside(ax)
+    most = rows_of_series(ax, 1, LEGEND)
+    ranked = named_rows.rank_values(grid, np.nan_to_num(shown.curve, nan=-np.inf), shown.weights, most)
+    names = named_rows.value_names(grid, np.arange(len(grid)), shown.weights, letters - 6)
+    band, none = shown.band, np.full(len(grid), np.nan)
+    numbers = np.array([shown.curve, *((none, none) if band is None else (band.low, band.high))])
+    series = Series(shown.curve_name, [shown.colour] * len(grid), numbers, shown.faded)
+    notes = [] if band is None else [f"lines: {band.level:.0%} band of {shown.curve_name}"]
+
+    def rows_beneath(ax: Axes, order: Indices) -> list[Line2D]:
+        if shown.rows is not None:
+            ends, points = _ranges(ax, shown.rows, order), _extremes(ax, shown.rows, order)
+            each = " and ".join(f"{high - low:.0%}" for low, high, _ in reversed(RANGES))
+            notes.append(f"grey: {shown.rows.name}, {each} of {count(len(shown.rows.rows), 'row')}")
+            notes.extend(_cut(ax, shown, ends, points))
+        level = shown.level
+        return [] if level is None else [ax.axvline(level, label=f"PFI, {number(level)}", zorder=2, **DASHED)]
+
+    zero, look = shown.from_zero or bool(shown.centred), Look(scale=shown.look.scale)
+    ax, order = draw_series(
+        ax, look, names, ranked, [series], shown.axis, legend=LEGEND, zero=zero, beneath=rows_beneath
+    )
     ax.set_ylabel(shown.title, parse_math=False)
-    named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, shown.axis), lines)
-    canvas.caption(ax, notes)
+    canvas.caption(ax, [*notes, *_notes(shown, len(order))])
     return ax
 
 
@@ -96,20 +96,6 @@ def _cut(ax: Axes, shown: FeaturePicture, ends: Floats, points: Floats) -> list[
     if shown.band is not None and beyond(limits, np.array([shown.band.low, shown.band.high])):
         notes.append("the band runs beyond the axis")
     return notes + ([f"{count(triangles, 'triangle')} beyond the axis"] if triangles else [])
-
-
-def _means(ax: Axes, shown: FeaturePicture, order: Indices) -> None:
-    curve, size, name = shown.curve[order], np.full(len(order), 42.0), shown.curve_name
-    if shown.scattered and shown.weights is not None:
-        size, name = 12 + 60 * shown.weights[order] / shown.weights.max(), f"{name}, sized by weight"
-    finite, faded = np.isfinite(curve), shown.faded[order]
-    solid, hollow = finite & ~faded, finite & faded
-    if solid.any() or not faded.any():
-        ax.scatter(curve[solid], np.flatnonzero(solid), s=size[solid], color=shown.colour, label=name, zorder=4)
-    if hollow.any():
-        edge = shown.colour
-        look: dict[str, Any] = {"facecolors": "white", "edgecolors": edge, "linewidths": 1.3, "zorder": 4.5}
-        ax.scatter(curve[hollow], np.flatnonzero(hollow), s=size[hollow], label=None if solid.any() else name, **look)
 
 
 def _notes(shown: FeaturePicture, drawn: int) -> list[str]:

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import BLUE, DASHED, INK, LOOKS, PALE, SINGLE, SKY
+from losslens.plots.canvas import BAND, BLUE, DASHED, INK, LOOKS, PALE, SINGLE, SKY
 from losslens.plots.importance_axis import bend, check_scale, importance_ticks
 from losslens.plots.look import Look
 from losslens.plots.options import arrange, colours, most_of
@@ -61,6 +62,8 @@ class Series(NamedTuple):
     label: str
     colour: Any  # one, or that of each row
     numbers: Floats  # (3, p): value, low and high; NaN where there is none
+    faded: NDArray[np.bool_] | None = None  # (p,): rows with a hollow mark
+    marker: str = ""  # by default that of its place among the series
 
 
 def draw_ranking(
@@ -151,21 +154,20 @@ def _draw_parts(ax: Axes, rows: Sequence[Row], height: float, start: float) -> N
 def draw_series(
     ax: Axes | None, look: Look, names: Sequence[str], ranked: Indices, series: Sequence[Series], label: str, *,
     beside: Sequence[str] = (), repeats: Dots | None = None, level: float = np.nan, legend: int = LEGEND,
+    zero: bool = True, beneath: Callable[[Axes, Indices], Sequence[Line2D]] = lambda *_: (),
 ) -> tuple[Axes, Indices]:  # fmt: skip
     """Ranked rows with a dot and an interval for each series, below those of the one before.
 
-    `beside`: a text after each name; `level`: of all rows together, dashed; `legend`: lines of text that it takes.
+    `beside`: a text after each name; `level`: of all rows together, dashed; `legend`: lines of text that it takes;
+    `beneath` draws more into these rows and returns lines across them, which end below the legend.
     Returns the axes, and the rows that are drawn, from top to bottom.
     """
     own, ranked = ax is None, ranked[: look.top]
-    high = 0.5 + 0.45 * len(series) if len(series) > 1 else 1.0  # of a row, in lines of text
     values = np.array([one.numbers[0] for one in series])
     check_scale(look.scale, values[:, ranked])
+    most = rows_of_series(ax, len(series), legend)
     if ax is None:
-        most = max(1, int(named_rows.MOST_ROWS / high))
-        ax = canvas.new_axes(int(high * min(most, len(ranked))) + legend)
-    else:
-        most = max(1, int((named_rows.rows_that_fit(ax) - legend) / high))
+        ax = canvas.new_axes(int(_height(len(series)) * min(most, len(ranked))) + legend)
     order = arrange(look.names.all(names), ranked[:most], look.sort)
     bend(ax.xaxis, look.scale, values[:, order])
     if repeats is not None:
@@ -173,10 +175,12 @@ def draw_series(
     for k, one in enumerate(series):
         colour = one.colour if isinstance(one.colour, str) else [one.colour[j] for j in order]
         at = np.arange(len(order)) + shift_of(k, len(series))
-        mark_rows(ax, at, one.numbers[:, order], colour, LOOKS[k][2], canvas.legend_name(one.label))
+        mark_rows(ax, at, one.numbers[:, order], colour, one.marker or LOOKS[k][2], canvas.legend_name(one.label),
+                  None if one.faded is None else one.faded[order])  # fmt: skip
     if len(series) > 1:
         separate_rows(ax, len(order))
-    lines = [] if look.scale == "log" else [ax.axvline(0, color=INK, linewidth=0.8, zorder=1)]
+    lines = [*beneath(ax, order)]
+    lines += [ax.axvline(0, color=INK, linewidth=0.8, zorder=1)] if zero and look.scale != "log" else []
     if np.isfinite(level) and (look.scale != "log" or level > 0):
         lines.append(ax.axvline(level, label=f"all rows: {number(level)}", zorder=2, **DASHED))
     letters = named_rows.letters_beside(ax) - (8 if beside else 0)
@@ -186,15 +190,35 @@ def draw_series(
     return ax, order
 
 
-def mark_rows(ax: Axes, at: Any, numbers: Floats, colours: Any, marker: str, label: str) -> None:
-    """A marker and an interval in each row; `numbers`: (3, rows), value, low and high."""
+def rows_of_series(ax: Axes | None, series: int, legend: int) -> int:
+    """How many rows with so many marks each fit below a legend; without axes, into a new figure."""
+    lines = named_rows.MOST_ROWS if ax is None else named_rows.rows_that_fit(ax) - legend
+    return max(1, int(lines / _height(series)))
+
+
+def _height(series: int) -> float:
+    """Of a row, in lines of text."""
+    return 0.5 + 0.45 * series if series > 1 else 1.0
+
+
+def mark_rows(
+    ax: Axes, at: Any, numbers: Floats, colours: Any, marker: str, label: str, faded: NDArray[np.bool_] | None = None
+) -> None:
+    """A marker and an interval in each row; `numbers`: (3, rows), value, low and high; `faded`: hollow markers."""
     value, low, high = numbers
     if isinstance(colours, str):
         style: dict[str, Any] = {"markersize": 5, "linestyle": "none", "zorder": 4}
         ax.plot(value, at, marker, color=colours, label=label, **style)
     else:
         ax.scatter(value, at, s=36, c=colours, marker=marker, label=label or None, zorder=4)
-    ax.hlines(at, low, high, color=colours, linewidth=1.3, zorder=3)
+    if faded is not None and faded.any():
+        edges = colours if isinstance(colours, str) else np.array(colours)[faded]
+        look: dict[str, Any] = {"facecolors": "white", "edgecolors": edges, "linewidths": 1.3, "zorder": 4.5}
+        ax.scatter(value[faded], np.asarray(at)[faded], s=36, marker=marker, **look)
+    finite = np.isfinite(low)
+    if finite.any():
+        lines = colours if isinstance(colours, str) else np.array(colours)[finite]
+        ax.hlines(np.asarray(at)[finite], low[finite], high[finite], color=lines, linewidth=1.4, zorder=3, gid=BAND)
 
 
 def shift_of(k: int, groups: int) -> float:

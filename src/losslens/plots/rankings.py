@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BAND, BLUE, COLOURS, DASHED, INK, LOOKS, PALE, SINGLE, SKY, VERMILLION
-from losslens.plots.importance_axis import bend, check_scale
+from losslens.plots.importance_axis import check_scale
 from losslens.plots.look import Look
-from losslens.plots.marked_rows import LEGEND, LINES, Dots, Row, Series, draw_ranking, draw_series
-from losslens.plots.options import arrange, check_colours, colours, most_of, name_features
+from losslens.plots.marked_rows import LINES, Dots, Row, Series, draw_ranking, draw_series
+from losslens.plots.options import check_colours, colours, most_of, name_features
 from losslens.plots.wording import count, not_shown, number, percent, shorten, value_label
 from losslens.plots.wording import labels as short_labels
 from losslens.results.by_group import ByGroup
@@ -33,7 +34,7 @@ from losslens.results.table import or_else
 from losslens.results.together import Block, Together
 from losslens.tables.checks import check_flag
 from losslens.text import listed
-from losslens.typing import Floats
+from losslens.typing import Floats, Indices
 from losslens.uncertainty.cautions import noted
 
 WARNS = " †"  # after the name of a feature whose replaced rows a classifier can separate from real ones
@@ -325,31 +326,25 @@ def plot_good_models(good: GoodModels, ax: Axes | None, look: Look) -> Axes:
     name_features(look.labels, names)
     ranked = np.argsort(-values.max(axis=0), kind="stable")[: most_of(look.top, len(names))]
     check_scale(look.scale, values[:, ranked])
-    own = ax is None
-    ax, most = named_rows.open_rows(ax, len(ranked) + LEGEND)
-    order = arrange(look.names.all(names), ranked[: max(1, most - LEGEND)], look.sort)
-    fill = colours(look.colors, [names[j] for j in order], [BLUE] * len(order), "feature", names)
-    bend(ax.xaxis, look.scale, values[:, order])
-    at, (low, high) = np.arange(len(order)), (ends[order] for ends in good.interval())
-    smallest, largest = values.min(axis=0)[order], values.max(axis=0)[order]
-    ax.barh(at, largest - smallest, left=smallest, height=0.5, color=SKY, label="range over good models")
-    ax.hlines(at, low, high, color=INK, linewidth=1.1, label="its 95% interval", gid=BAND)
-    other = int(good.good[0] == good.best)  # a model to name in the legend
-    for k, name in enumerate(good.good):
-        best = name == good.best
-        label = f"the best: {canvas.legend_name(shorten(name, 30))}" if best else "a model" if k == other else None
-        style: dict[str, Any] = {
-            "c": VERMILLION if best else fill,
-            "marker": "D" if best else "o",
-            "zorder": 4 + best,
-            "clip_on": False,
-        }
-        ax.scatter(values[k, order], at, s=30 if best else 16, label=label, gid=SINGLE, **style)
-    lines = [] if look.scale == "log" else [ax.axvline(0, color=INK, linewidth=0.8, zorder=1)]
-    lines.append(ax.axvline(good.least, label=f"margin: {number(good.least)}", zorder=2, **DASHED))
-    short = short_labels(look.names.all([names[j] for j in order]), named_rows.letters_beside(ax) - 10)
-    rows = [f"{name} ({good.need[names[j]]})" for name, j in zip(short, order, strict=True)]
-    named_rows.legend_above(ax, named_rows.dress_rows(ax, rows, own, good.comparison.change), lines)
+    check_colours(look.colors, names, "feature")
+    ends, others = good.interval(), [k for k, name in enumerate(good.good) if name != good.best]
+
+    def beneath(ax: Axes, order: Indices) -> list[Line2D]:
+        at, low, high = np.arange(len(order)), values.min(axis=0)[order], values.max(axis=0)[order]
+        ax.barh(at, high - low, left=low, height=0.5, color=SKY, label="range over good models")
+        ax.hlines(at, ends[0][order], ends[1][order], color=INK, linewidth=1.1, label="its 95% interval", gid=BAND)
+        fill = colours(look.colors, [names[j] for j in order], [BLUE] * len(order), "feature", names)
+        for k in others:
+            label = "a model" if k == others[0] else None
+            ax.scatter(values[k, order], at, c=fill, s=16, label=label, gid=SINGLE, zorder=3.5)
+        return [ax.axvline(good.least, label=f"margin: {number(good.least)}", zorder=2, **DASHED)]
+
+    own = values[list(good.good).index(good.best)]
+    alone = np.array([own, *np.full((2, len(names)), np.nan)])
+    best = Series(f"the best: {shorten(good.best, 30)}", [VERMILLION] * len(names), alone, marker="D")
+    need = [f"({good.need[name]})" for name in names]
+    look = replace(look, top=None)
+    ax, order = draw_series(ax, look, names, ranked, [best], good.comparison.change, beside=need, beneath=beneath)
     notes = [f"{len(good.good)} of {count(len(good.names), 'model')} not surely worse than the best"]
     canvas.caption(ax, [*notes, *not_shown(len(names) - len(order))])
     return ax

@@ -29,7 +29,6 @@ MOST_DOTS = 5_000  # rows that are drawn
 MOST_MOVED = 10  # rows whose influence is drawn
 MOST_NUMBERED = 12  # rows labelled with their numbers
 FAR = 10.0  # an axis is bent if its largest value exceeds the 90% quantile more than so many times
-MOST_POWERS = 4  # ticks at powers of ten on a bent axis
 MOST_NAME = 18  # letters of a column's name in a rule
 BAR = 75.0  # width of the colour bar in points
 SHORTEST = 8  # letters of a line of a rule, at least
@@ -93,15 +92,8 @@ def _bend(ax: Axes, values: Floats) -> list[str]:
     most = float(np.quantile(size, 0.9))
     if not size.max() > FAR * most > 0:
         return []
-    ax.set_xscale("asinh", linear_width=most)
-    first, last = int(np.ceil(np.log10(2 * most))), int(np.floor(np.log10(size.max())))
-    step = -(-(last - first + 1) // MOST_POWERS)
-    powers = 10.0 ** np.arange(first, last + 1, max(1, step))
-    straight = float(f"{most:.1g}")  # where the linear part ends
-    ticks = [*(-powers[::-1] if values.min() < -most else []), 0.0, straight, *powers[powers > 1.5 * straight]]
-    ax.set_xticks(ticks, [number(tick).removesuffix(".0").removesuffix(".00") for tick in ticks], minor=False)
-    ax.set_xticks([], minor=True)
-    return [f"axis of the row's own loss: linear up to {number(straight)}, logarithmic beyond"]
+    ax.set_xscale("symlog", linthresh=most)
+    return [f"axis of the row's own loss: linear up to {number(most)}, logarithmic beyond"]
 
 
 def _draw_rows(ax: Axes, x: Floats, y: Floats, order: Indices, colour: str) -> str:
@@ -119,8 +111,7 @@ def _finish(ax: Axes, x_label: str, y_label: str) -> None:
     ax.autoscale_view()
     ax.set(xlim=ax.get_xlim(), ylim=ax.get_ylim())
     width, height = canvas.size_left(ax)
-    if ax.get_xscale() == "linear":
-        canvas.value_ticks(ax.xaxis, width)
+    importance_ticks(ax.xaxis, width)
     importance_ticks(ax.yaxis)
     named_rows.label_across(ax, x_label, 0.9 * width)
     ax.set_ylabel(folded(y_label, 0.9 * height), parse_math=False)

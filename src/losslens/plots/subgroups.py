@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import COLOURS, INK, LINE, LOOKS
+from losslens.plots.canvas import COLOURS, LOOKS
 from losslens.plots.feature_data import FeaturePicture, show
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.lines import draw_strip, dress_curves, faded_line
 from losslens.plots.look import Look, Names
-from losslens.plots.marked_rows import separate_rows, shift_of
+from losslens.plots.marked_rows import Series, draw_series, rows_of_series
 from losslens.plots.options import check, check_colours, colours
 from losslens.plots.scale import Scale
 from losslens.plots.scale import scale as scale_of
@@ -26,14 +25,11 @@ from losslens.plots.wording import labels as short_labels
 from losslens.results.effects import FeatureEffect
 from losslens.results.importance import FeatureImportance
 from losslens.tables.columns import is_missing, key, places_of
-from losslens.typing import Colors, FeatureLabels, Floats, Indices
+from losslens.typing import Colors, FeatureLabels, Floats
 
 MOST_MARKS = 4  # groups whose importances are marked beside the axes: more would overlap
-LETTERS = (90, 60, 40, 24)  # lengths of a group's name that are tried, until ...
-LEGEND, LEGEND_OF_DOTS = 0.3, 0.45  # ... the legend takes at most this share of the height
-GROWN = 0.45  # the same in a new figure, which grows for long names
+LONGEST = 75  # letters of a group's name beside its curve
 MOST_NAME = 18  # letters of a column's name in a rule, in small axes
-IN_CAPTION = 0.6  # share of the axes up to which the caption holds names that don't fit into the legend
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +55,10 @@ def plot_groups(
         raise ValueError(f"scale={look.scale!r} is of an axis of importances, and these are effects")
     check_scale(look.scale, np.concatenate([picture.curve for picture in shown.values()]))
     check_colours(look.colors, list(parts), "group")
-    own = ax is None
     if first.ordered and not is_flag(common.values[0]):
-        ax = canvas.new_axes() if ax is None else ax
+        own, ax = ax is None, canvas.new_axes() if ax is None else ax
         groups = _groups(parts, shown, common, _fit(ax, own), look.colors, column)
-        notes = _draw_curves(ax, common, groups, own, scattered=first.scattered)
+        notes = _draw_curves(ax, common, groups, scattered=first.scattered)
     else:
         ax, groups, notes = _draw_dots(ax, common, parts, shown, look.colors, column)
     canvas.caption(ax, notes + _notes(ax, len(parts), len(shown), groups, common))
@@ -146,32 +141,13 @@ def _groups(
     return groups
 
 
-def _names(ax: Axes, groups: Sequence[Group], own: bool, most: float = LEGEND) -> tuple[list[str], list[str]]:
-    """Names for the legend, with each group's importance and number of rows, and what the caption says of them.
-
-    A new figure grows until the legend takes at most this share of it, and others have the numbers of groups in the
-    legend and their names in the caption. Only where that has no space for them, either, are names shortened.
-    """
+def _names(groups: Sequence[Group]) -> tuple[list[str], list[str]]:
+    """Names with each group's importance and number of rows; long ones are numbers, which the caption explains."""
     names = [_name(group, group.label) for group in groups]
-    if canvas.legend_share(ax, names) <= most:
-        return names, []
-    if own:
-        figure = ax.figure
-        assert isinstance(figure, Figure)
-        while (share := canvas.legend_share(ax, names)) > GROWN:
-            width, height = figure.get_size_inches()
-            figure.set_size_inches(width, height + max(0.1, (share / GROWN - 1) * canvas.size_left(ax)[1] / 72))
+    if max(map(len, names)) <= LONGEST:
         return names, []
     key = "; ".join(f"{k}: {group.label}" for k, group in enumerate(groups, 1))
-    (across, up), size = canvas.size_in_points(ax), canvas.font_size("small")
-    if canvas.text_width(key, size) * LINE * size <= IN_CAPTION * across * up:
-        return [_name(group, str(k)) for k, group in enumerate(groups, 1)], [key]
-    for letters in LETTERS:
-        short = short_labels([group.label for group in groups], letters)
-        names = [_name(group, name) for group, name in zip(groups, short, strict=True)]
-        if canvas.legend_share(ax, names) <= most:
-            break
-    return names, []
+    return [_name(group, str(k)) for k, group in enumerate(groups, 1)], [key]
 
 
 def _name(group: Group, name: str) -> str:
@@ -179,11 +155,11 @@ def _name(group: Group, name: str) -> str:
     return canvas.legend_name(f"{name}{level} (n = {group.rows:,})")
 
 
-def _draw_curves(ax: Axes, common: FeaturePicture, groups: Sequence[Group], own: bool, *, scattered: bool) -> list[str]:
+def _draw_curves(ax: Axes, common: FeaturePicture, groups: Sequence[Group], *, scattered: bool) -> list[str]:
     """A curve for each group; points if each value is paired with other rows. Returns notes for the caption."""
     places = scale_of(common.values[0], common.weights)
     bend(ax.yaxis, common.look.scale, np.concatenate([group.curve for group in groups]))
-    names, notes = _names(ax, groups, own)
+    names, notes = _names(groups)
     for group, name, (_, dashes, marker) in zip(groups, names, LOOKS, strict=False):
         look = (group.colour, dashes, marker)
         _trace(ax, places, group, name, look, scattered, marked=len(groups) <= MOST_MARKS)
@@ -213,42 +189,23 @@ def _draw_dots(
     colors: Colors | None, column: str,
 ) -> tuple[Axes, list[Group], list[str]]:  # fmt: skip
     """A row for each value, a dot for each group; also returns notes for the caption."""
-    own, grid = ax is None, common.values[0]
-    high = 1 + 0.3 * min(len(shown), len(LOOKS))  # height of a row, in lines of text
-    if ax is None:
-        lines = int(min(len(grid) * high, named_rows.MOST_ROWS)) + 1 + min(len(shown), len(LOOKS))
-        ax, most = canvas.new_axes(lines), max(1, int(named_rows.MOST_ROWS / high))
-        groups = _groups(parts, shown, common, len(LOOKS), colors, column)
-    else:
-        groups = _groups(parts, shown, common, _fit(ax, own), colors, column)
-        most = max(1, int((named_rows.rows_that_fit(ax) - len(groups)) / min(high, 1.4)))
+    grid, letters = common.values[0], 36 if ax is None else named_rows.letters_beside(ax)
+    groups = _groups(parts, shown, common, len(LOOKS) if ax is None else _fit(ax, own=False), colors, column)
+    (names, notes), legend = _names(groups), 1 + len(groups)
     curves = np.array([group.curve for group in groups])
     finite = np.isfinite(curves)
     means = np.where(finite, curves, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
-    order = named_rows.rank_values(grid, means, common.weights, most)
-    bend(ax.xaxis, common.look.scale, curves)
-    names, notes = _names(ax, groups, own, LEGEND_OF_DOTS)
-    _dots(ax, groups, names, order)
-    with_zero = common.from_zero and common.look.scale != "log"
-    zero = [ax.axvline(0, color=INK, linewidth=0.6, zorder=0)] if with_zero else []
-    values = named_rows.value_names(grid, order, common.weights, named_rows.letters_beside(ax) - 6)
+    order = named_rows.rank_values(grid, means, common.weights, rows_of_series(ax, len(groups), legend))
+    values = named_rows.value_names(grid, np.arange(len(grid)), common.weights, letters - 6)
+    none = np.full((2, len(grid)), np.nan)
+    series = [
+        Series(name, group.colour, np.vstack([group.curve, none]), group.faded)
+        for name, group in zip(names, groups, strict=True)
+    ]
+    look = Look(scale=common.look.scale)
+    ax, _ = draw_series(ax, look, values, order, series, common.axis, legend=legend, zero=common.from_zero)
     ax.set_ylabel(common.title, parse_math=False)
-    named_rows.legend_above(ax, named_rows.dress_rows(ax, values, own, common.axis), zero)
     return ax, groups, notes
-
-
-def _dots(ax: Axes, groups: Sequence[Group], names: Sequence[str], order: Indices) -> None:
-    """The groups of one value are drawn below each other, in the order of the legend."""
-    for k, (group, name, (_, _, marker)) in enumerate(zip(groups, names, LOOKS, strict=False)):
-        colour, curve = group.colour, group.curve[order]
-        finite = np.flatnonzero(np.isfinite(curve))
-        positions = finite + shift_of(k, len(groups))
-        ax.plot(curve[finite], positions, marker, color=colour, markersize=5, label=name, zorder=4)
-        faded = group.faded[order][finite]
-        if faded.any():
-            hollow: dict[str, Any] = {"markeredgecolor": colour, "markerfacecolor": "white"}
-            ax.plot(curve[finite][faded], positions[faded], marker, markersize=5, zorder=4.5, **hollow)
-    separate_rows(ax, len(order))
 
 
 def _notes(ax: Axes, parts: int, shown: int, groups: Sequence[Group], common: FeaturePicture) -> list[str]:
