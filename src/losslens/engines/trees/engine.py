@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,8 @@ from losslens.donors.questions import Ask, Subject
 from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, PlayerGames, Site, Steps, Walker
 from losslens.engines.readers.ensemble import TIES, Ensemble, Leading
 from losslens.engines.readers.pipelines import UnwrappedModel
-from losslens.engines.trees import pair_table
 from losslens.engines.trees.bound import BoundEnsemble, RawSteps, Search, bind, tree_images
-from losslens.engines.trees.large_trees import LargeTrees
 from losslens.engines.trees.node_rules import FEATURE
-from losslens.engines.trees.small_trees import SmallTrees
 from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column, Distinct
@@ -26,6 +23,9 @@ from losslens.tables.frames import Batch, Edit
 from losslens.tables.sample import chunks
 from losslens.typing import Floats, Indices
 from losslens.workers import in_process
+
+if TYPE_CHECKING:
+    from losslens.engines.trees.pair_table import GridCost
 
 # Seconds for all curves of a row in a tree of at most 64 leaves, or of more, of the right order (`benchmarks.engines`).
 SMALL_TREE, LARGE_TREE = 3e-7, 2e-6
@@ -116,16 +116,20 @@ class Trees(ExactEngine):
         most = MAX_SMALL_TREES if self.bound.is_small else MAX_LARGE_TREES
         if pairs * len(self.bound.roots) <= most * (1.0 if len(columns) == 2 else share_of_many):
             return True
+        from losslens.engines.trees import pair_table  # compiled, and of no use for single columns
+
         return pair_table.is_feasible(self.bound, self._grid_cost(columns), pairs)
 
     @cached_property
-    def _grid_costs(self) -> dict[tuple[int, ...], pair_table.GridCost | None]:
+    def _grid_costs(self) -> dict[tuple[int, ...], GridCost | None]:
         return {}
 
-    def _grid_cost(self, columns: Sequence[int]) -> pair_table.GridCost | None:
+    def _grid_cost(self, columns: Sequence[int]) -> GridCost | None:
         """Cost of a row's grid of two columns, estimated once."""
         key = tuple(sorted(int(j) for j in columns))
         if key not in self._grid_costs:
+            from losslens.engines.trees import pair_table
+
             self._grid_costs[key] = pair_table.grid_cost(self.bound, np.array(key, np.intp))
         return self._grid_costs[key]
 
@@ -158,6 +162,8 @@ class Trees(ExactEngine):
         self, replaced: NDArray[np.intp], donor_codes: NDArray[np.int32], rows: NDArray[np.intp]
     ) -> NDArray[np.int64]:
         """Sums of leaves of these rows at every value."""
+        from losslens.engines.trees import pair_table
+
         bound, g, cost = self.bound, donor_codes.shape[1], self._grid_cost(replaced.tolist())
         if (
             cost is not None
@@ -198,7 +204,11 @@ class Trees(ExactEngine):
     def search(self, requested: NDArray[np.uint8], bound: BoundEnsemble) -> Search:
         """A search for curves of the requested columns, for one thread; `bound` may hold other rows."""
         if (tables := self.bound.tables) is None:
+            from losslens.engines.trees.large_trees import LargeTrees  # one of two compiled searches
+
             return LargeTrees(bound, requested, self.memory)
+        from losslens.engines.trees.small_trees import SmallTrees
+
         return SmallTrees(bound, tables, requested)
 
 
