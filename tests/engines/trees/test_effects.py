@@ -22,13 +22,8 @@ from losslens.engines.choice import read_trees
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.trees import effects
 from losslens.engines.trees.bound import bind
-from losslens.engines.trees.effects import (
-    count_bytes,
-    count_patterns,
-    effects_of,
-    linear_response,
-    shapley_effects,
-)
+from losslens.engines.trees.effects import count_bytes, count_patterns, effects_of, shapley_effects
+from losslens.engines.trees.player_games import linear_response
 from losslens.models import as_model
 from losslens.tables.frames import as_table
 

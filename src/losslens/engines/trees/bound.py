@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines.base import Declined
-from losslens.engines.readers.ensemble import Ensemble
+from losslens.engines.readers.ensemble import Ensemble, is_affine
 from losslens.engines.readers.pipelines import UnwrappedModel
 from losslens.engines.trees import node_rules
 from losslens.progress import Tick
@@ -30,8 +30,6 @@ from losslens.workers import Serial, Workers
 
 if TYPE_CHECKING:
     from losslens.engines.trees.small_trees import Tables
-
-from losslens.engines.readers.ensemble import is_affine
 
 FEW = 64  # rows whose leaves NumPy looks up, without a kernel: every call compares so many with the model
 STEPS_PER_YIELD = 1 << 16  # steps that a search yields at a time, about: they stay in the processor's cache

@@ -10,7 +10,7 @@ rows plus that of donors, and counts of parts of the donors add up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -129,19 +129,6 @@ def effects_of(
     effects = np.zeros((D, len(rows), len(players), bound.ensemble.outputs))
     walk.add(counts, effects, counts.chunks, 1, silent)
     return effects
-
-
-def linear_response(bound: BoundEnsemble) -> Callable[[Floats], Floats] | None:
-    """A function from raw effects (m, p, outputs) to those on the response, (m, p) or (m, p, K); None if not linear."""
-    sums = bound.ensemble.sums_are
-    return None if sums is None else _LINEAR[sums]
-
-
-_LINEAR: dict[str, Callable[[Floats], Floats]] = {
-    "values": lambda effects: effects[:, :, 0],
-    "second class": lambda effects: np.concatenate([-effects, effects], axis=2),
-    "classes": lambda effects: effects,
-}
 
 
 def shares(largest: int) -> Floats:

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from losslens.engines.base import PlayerGames, SumEffects, coalition_count
 from losslens.engines.loss_scales import weights_of_sums
-from losslens.engines.trees import mean_games, pair_games
+from losslens.engines.trees import pair_games
 from losslens.engines.trees.bound import BoundEnsemble
-from losslens.engines.trees.effects import linear_response, shapley_effects
 from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.tables.sample import Sample
@@ -42,6 +41,8 @@ class TreeGames(PlayerGames):
         if averaged:  # where predictions are sums of leaves, so are their means over donors
             if linear_response(bound) is None:
                 return {}
+            from losslens.engines.trees import mean_games  # compiled, as what follows: imported by those who play it
+
             table, walk = mean_games.costs(bound, self.players)
             return {"leaf means": n * table, "mean walks": n * walk}
         trees = float(len(bound.roots) * (SMALL_TREE if bound.is_small else LARGE_TREE))
@@ -52,11 +53,15 @@ class TreeGames(PlayerGames):
 
     def mean_walks(self, weight: Floats) -> Callable[[Indices, Indices], NDArray[Any]]:
         """A function from rows and orders to mean predictions over the donors as players join, (walks, p + 1, ...)."""
-        return mean_games.MeanGames(self.bound, self.players, weight).along
+        from losslens.engines.trees.mean_games import MeanGames
+
+        return MeanGames(self.bound, self.players, weight).along
 
     def mean_predictions(self, weight: Floats) -> Callable[[int], NDArray[Any]]:
         """A function from a row to its mean predictions over the donors in all coalitions, (2**p, ...)."""
-        return mean_games.MeanGames(self.bound, self.players, weight).of_row
+        from losslens.engines.trees.mean_games import MeanGames
+
+        return MeanGames(self.bound, self.players, weight).of_row
 
     # Pair by pair.
 
@@ -104,6 +109,8 @@ class TreeGames(PlayerGames):
 
     def effects_on_sums(self, weights: Floats, n_jobs: int | None, tick: Tick) -> SumEffects:
         """Shapley values of the outputs of some rows, summed over the donors with each of the weights (D, n)."""
+        from losslens.engines.trees.effects import shapley_effects
+
         donors = np.arange(weights.shape[1])
         return lambda rows: shapley_effects(self.bound, self.players, rows, donors, weights, n_jobs=n_jobs, tick=tick)
 
@@ -126,8 +133,23 @@ class TreeGames(PlayerGames):
 
     def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
         """Shapley values of the predictions of some rows, (rows, p, ...): weighted means over the donors."""
+        from losslens.engines.trees.effects import shapley_effects
+
         respond = linear_response(self.bound)
         assert respond is not None  # else the way is not offered
         effects = shapley_effects(self.bound, self.players, rows, donors, weight[None], n_jobs=n_jobs, tick=tick)
         effects /= weight.sum()
         return respond(effects[0])
+
+
+def linear_response(bound: BoundEnsemble) -> Callable[[Floats], Floats] | None:
+    """A function from raw effects (m, p, outputs) to those on the response, (m, p) or (m, p, K); None if not linear."""
+    sums = bound.ensemble.sums_are
+    return None if sums is None else _LINEAR[sums]
+
+
+_LINEAR: dict[str, Callable[[Floats], Floats]] = {
+    "values": lambda effects: effects[:, :, 0],
+    "second class": lambda effects: np.concatenate([-effects, effects], axis=2),
+    "classes": lambda effects: effects,
+}
