@@ -229,7 +229,7 @@ PAGES += [*DOCS, PACKAGE / "page" / "README.md"]
 
 
 MODULES = [path.relative_to(ROOT).as_posix() for folder in (PACKAGE, ROOT / "tests") for path in folder.rglob("*.py")]
-OTHERS = (*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "docs" / "behind").glob("*.py"))
+OTHERS = (*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "docs").glob("*/*.py"))
 MODULES += [path.relative_to(ROOT).as_posix() for path in OTHERS]
 
 
