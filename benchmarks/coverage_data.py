@@ -144,7 +144,7 @@ def skewed(runs: int) -> Iterator[Any]:
             "ranks of all features": Bar(0.95),
             "worthless: lower end above 0": Bar(high=0.035),
             "  in agreement with test()": Bar(0.999),
-            "99%: every end within 5 standard errors": Bar(0.999),
+            "99%: every end within 5.5 standard errors": Bar(0.999),
             "99%: PFI": None,
         }
         yield from lines(f"lognormal {sigma:g}", 300, found, bars)
@@ -182,7 +182,7 @@ def _skewed(n: int, sigma: float, seed: int) -> Counted:
         "ranks of all features": np.atleast_1d(np.all((low <= [1, 2, 3]) & (high >= [1, 2, 3]))),
         "worthless: lower end above 0": above,
         "  in agreement with test()": above == np.array([imp["x2"].p_value < 0.025]),
-        "99%: every end within 5 standard errors": np.abs(wide - numbers(imp)[VALUE]).max(axis=0) < 5 * error,
+        "99%: every end within 5.5 standard errors": np.abs(wide - numbers(imp)[VALUE]).max(axis=0) < 5.5 * error,
         "99%: PFI": within(wide, pfi),
         "cautions": np.array([f.caution != "" for f in imp.values()]),
     }

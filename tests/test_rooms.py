@@ -239,8 +239,8 @@ LINES = {
     "shapley": 4290,
     "sklearn": 590,
     "tables": 3930,
-    "uncertainty": 3350,
-    "verbs": 3460,
+    "uncertainty": 3370,
+    "verbs": 3494,
 }
 FILES = {"black box": 36, "forest": 49, "Shapley of boosting": 52, "by walks": 50, "report": 126}  # that a call visits
 PUBLIC_NAMES = 31

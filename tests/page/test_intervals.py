@@ -133,7 +133,7 @@ def test_subgroups_have_the_librarys_intervals(opened: Open, even: Any, weighted
 def test_low_rank_cells_have_intervals_to_the_stated_error(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer bins and ranks than the cells have: the width is off by no more than the page says, and that is little."""
     monkeypatch.setattr("losslens.page.sizes.MOST_CELLS", 1000)
-    monkeypatch.setattr("losslens.page.sizes.MOST_BINS", 40)
+    monkeypatch.setattr("losslens.page.sizes.MOST_BINS", 60)
     X, y, weight = data(400)
     report = ll.report(
         model, X, y, loss="squared_error", sample_weight=weight, shapley=False, interactions=False, random_state=0,

@@ -8,7 +8,7 @@ from scipy import stats
 import losslens as ll
 from losslens.uncertainty import bands
 from losslens.uncertainty.bands import band
-from losslens.uncertainty.standard_errors import reach
+from losslens.uncertainty.standard_errors import bent
 
 RNG = np.random.default_rng(3)
 N = 60
@@ -88,7 +88,7 @@ def test_ends_are_bent_outward_by_the_skewness_at_each_value():
     assert up[0] == pytest.approx(up[1])
     off = single[:, 2] - curve[2]
     skewness = np.sum(off**3) / np.sum(off**2) ** 1.5
-    assert up[2] == pytest.approx(reach(up[0], skewness)[1])
+    assert up[2] == pytest.approx(bent(up[0], skewness)[1])
     assert up[2] > 1.05 * up[0]
     assert down[2] == pytest.approx(down[0])  # never bent inward
     twice = band(np.repeat(single, 2, axis=0), curve, np.ones(160), np.repeat(np.arange(80), 2), 80, 0.95)

@@ -234,6 +234,53 @@ def test_losses_without_a_best_constant_are_refused_before_any_fit():
             good((Unfitted(), 2), loss=loss)
 
 
+class Unfitted(Ridge):
+    def fit(self, X, y):
+        raise AssertionError("fitted")
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"y": Y[:-1]}, "y has 79 values, but X has 80"), ({"y": None}, "y, the true values, is missing"),
+    ({"sample_weight": np.ones(79)}, "sample_weight has 79 values"), ({"sample_weight": -np.ones(80)}, "negative"),
+    ({"groups": np.ones(80)}, "only one group"), ({"X": X[:, :2]}, "other columns than X: it has 'x2'"),
+])  # fmt: skip
+def test_rows_that_judge_are_checked_before_any_fit(change, words):
+    with pytest.raises(ValueError, match=words):
+        good(**({"models": (Unfitted(), 2), "train": (X, Y)} | change))
+
+
+def test_a_half_that_judges_has_weight_before_any_fit():
+    half = np.random.default_rng([0, 1]).permutation(N) % 2 == 0
+    with pytest.raises(ValueError, match="above zero for at least two rows"):
+        good((Unfitted(), 2), sample_weight=half.astype(float))
+
+
+def test_a_plan_explains_a_candidate_that_has_every_class():
+    """The first candidate is fitted without class 2, or fails: the call leaves it out, and so does the plan."""
+
+    class TwoClasses(LogisticRegression):
+        def __init__(self, kind="whole"):
+            super().__init__()
+            self.kind = kind
+
+        def fit(self, X, y):
+            if self.kind == "fails":
+                raise RuntimeError("does not fit")
+            some = y < 2 if self.kind == "lacking" else np.ones(len(y), bool)
+            return super().fit(X[some], y[some])
+
+    y = np.digitize(Y, np.quantile(Y, [0.4, 0.8]))
+    search = GridSearchCV(TwoClasses(), {"kind": ["whole", "whole"]}).fit(X, y)
+    search.cv_results_["params"] = [{"kind": kind} for kind in ("lacking", "fails", "whole", "whole")]
+    found = ll.good_models(search, X, y, random_state=0, progress=False)
+    assert list(found.failed) == ["kind=lacking", "kind=fails"]
+    plan = ll.plan(ll.good_models, search, X, y, random_state=0)
+    assert plan.fits == 4
+    search.cv_results_["params"] = [{"kind": "lacking"}] * 2
+    with pytest.raises(ValueError, match=r"no fit succeeds.*class 2"):
+        ll.plan(ll.good_models, search, X, y, random_state=0)
+
+
 def test_classifiers_frames_and_lists():
     y = np.where(Y > 0, "up", "down")
     models = [LogisticRegression(C=c).fit(X, y) for c in (0.1, 1.0)]

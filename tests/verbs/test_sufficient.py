@@ -8,7 +8,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression
 
 import losslens as ll
+from losslens.passes.task import Options
 from losslens.tables.checks import entropy
+from losslens.verbs.blocks import same_task
+from losslens.verbs.sufficient import _halves
 
 SLOPES = np.array([3.0, 0.0, 1.5, 0.2])
 
@@ -107,6 +110,30 @@ def test_classes_and_their_probabilities():
     assert 0 < len(found.enough) < 15
     assert found["mean radius"].value <= 1.1
     assert len(found) == 30
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_half_of_each_class_chooses(grouped):
+    """Six rows of 200, or groups of two, have a rare class: three of them are in either half, whatever the seed."""
+    rng = np.random.default_rng(0)
+    times = 2 if grouped else 1
+    X = rng.normal(size=(200, 2))
+    y = np.array(["often", "also"])[(X[:, 0] > 0).astype(int)].astype(object)
+    y[: 6 * times : times] = "rarely"  # in a group its first row
+    groups = np.arange(200) // 2 if grouped else None
+
+    def model(X):
+        odds = np.exp(np.column_stack([X[:, 0], -X[:, 0], np.full(len(X), -2.0)]))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    imp = ll.feature_importance(model, X, y, loss="log_loss", groups=groups, progress=False)
+    for seed in range(5):
+        found = imp.sufficient(model, X, y, 0.5, random_state=seed)
+        task = same_task(imp, model, X, y, {"x0": {"x0": None}, "x1": {"x1": None}}, Options(random_state=seed))
+        chose, judged = _halves(task)
+        assert found.rows == (len(chose), len(judged))
+        assert np.sum(y[chose] == "rarely") == np.sum(y[judged] == "rarely") == 3
+        assert abs(np.sum(y[chose] == "often") - np.sum(y[judged] == "often")) <= (30 if grouped else 1)
 
 
 def test_a_result_is_printed_saved_and_read():

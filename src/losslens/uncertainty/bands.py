@@ -3,7 +3,8 @@
 A curve is a mean over rows at each value. The half-widths of the band, in standard errors, are quantiles of the largest
 studentised deviation anywhere on the curve, from a bootstrap over the rows. Both sides have quantiles of their own,
 because curves of losses are skewed. A sample shows too little of that skewness where changes of loss are near 0, so
-the ends at each value are bent outward by its own skewness, as those of intervals are.
+the ends at each value are bent outward by its own skewness, as those of intervals are; the quantiles of the bootstrap
+are long already, and are not lengthened.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from losslens.blas import one_thread
 from losslens.tables.frozen import Frozen
 from losslens.tables.sample import by_unit
 from losslens.typing import Floats, Indices
-from losslens.uncertainty.standard_errors import check_level, reach
+from losslens.uncertainty.standard_errors import bent, check_level
 
 DRAWS, BATCH = 1000, 100  # bootstrap samples, in all and at a time
 MAX_UNITS = 1000  # rows in the bootstrap; standard errors are those of all rows
@@ -87,7 +88,7 @@ def band(
     size = float(np.nanmax(np.abs(single), initial=0.0))
     up, down = _largest_deviations(groups, np.flatnonzero(error > CONSTANT * size), level)
     skewness = groups.skewness * np.sqrt(kept)
-    return Band(curve - reach(up, skewness)[0] * error, curve + reach(down, skewness)[1] * error, error, level)
+    return Band(curve - bent(up, skewness)[0] * error, curve + bent(down, skewness)[1] * error, error, level)
 
 
 def _add_up(single: Floats, weight: Floats, block: Indices | None) -> _Units:

@@ -207,17 +207,18 @@ def _check_columns(cases: Mapping[str, Case]) -> None:
     first, expected = next((name, table.names) for name, table in tables.items())
     for name, table in tables.items():
         if table.names != expected:
-            raise ValueError(f"{name!r} and {first!r} have different columns: {_unlike(table.names, expected)}")
+            raise ValueError(f"{name!r} and {first!r} have different columns: {unlike(table.names, expected)}")
     for name, case in cases.items():
         fitted = getattr(case.model, "feature_names_in_", None)
         if fitted is not None and tables[name].backend != "numpy" and set(map(str, fitted)) != set(expected):
             raise ValueError(
-                f"{name!r} was fitted on other columns than X has: {_unlike(tuple(map(str, fitted)), expected)}. "
+                f"{name!r} was fitted on other columns than X has: {unlike(tuple(map(str, fitted)), expected)}. "
                 "Wrap it in a function or pipeline that selects its columns"
             )
 
 
-def _unlike(one: tuple[str, ...], other: tuple[str, ...]) -> str:
+def unlike(one: tuple[str, ...], other: tuple[str, ...]) -> str:
+    """What columns the one table has that the other has not, in words."""
     more = [name for name in one if name not in other]
     fewer = [name for name in other if name not in one]
     words = [f"it has {', '.join(map(repr, more[:5]))}"] if more else []

@@ -17,11 +17,11 @@ from losslens.progress import Tick, bar
 from losslens.refits.learner import Learner
 from losslens.refits.learner import learner as checked_learner
 from losslens.results.good_models import GoodModels
-from losslens.tables.checks import class_positions, group_numbers, rows_of, vector
+from losslens.tables.checks import class_positions, group_numbers, row_weights, rows_of, vector
 from losslens.tables.frames import as_table
 from losslens.tables.sources import in_files
 from losslens.typing import Indices
-from losslens.verbs.compare import compare
+from losslens.verbs.compare import compare, unlike
 from losslens.verbs.running import verb
 from losslens.workers import choose_workers
 
@@ -146,16 +146,29 @@ class Candidates:
         return models, failed
 
     def one(self, name: str, tick: Tick) -> tuple[Any, str]:
-        """A fitted model, or why it failed; one without a class of the rows that judge it has no loss there."""
-        (estimator, rows), (_, y, _, _) = self.fits[name], self.judged
+        """A fitted model, or why it failed."""
+        estimator, rows = self.fits[name]
         try:
             model = replace(self.learner, estimator=estimator).fitted(rows, self.learner.y)
-            if self.learner.y.ndim == 1 and y is not None and len(classes := getattr(model, "classes_", ())):
-                class_positions(rows_of(y, len(y)), np.asarray(classes), "this fit")
+            self.check(model)
         except Exception as error:  # noqa: BLE001 - whatever a learner raises for parameters that don't fit together
             return None, f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         tick(1)
         return model, ""
+
+    def check(self, model: Any) -> None:
+        """ValueError for a model without a class of the rows that judge it: it has no loss there."""
+        if self.learner.y.ndim == 1 and len(classes := getattr(model, "classes_", ())):
+            class_positions(self.judged[1], np.asarray(classes), "this fit")
+
+    def first(self) -> Any:
+        """The first fit that doesn't fail."""
+        why = ""
+        for name in self.fits:
+            model, why = self.one(name, lambda _: None)
+            if not why:
+                return model
+        raise ValueError(f"no fit succeeds; of the last, {why}")
 
 
 def candidates(
@@ -239,17 +252,25 @@ def _of_search(search: Any, rows: Indices) -> dict[str, tuple[Any, Indices]]:
 
 
 def _parts(X: Any, y: Any, train: Any, options: Options) -> tuple[Any, Any, tuple[Any, Any, Any, Any], Any]:
-    """X, y for fits, the rows that judge with y, weights and groups, and the groups of the rows for fits."""
-    weight, groups = options.sample_weight, options.groups
-    if train is not None:
-        if not isinstance(train, tuple) or len(train) != 2:
-            raise TypeError(f"train is a pair (X, y) of rows for the fits; got {type(train).__name__}")
-        return *train, (X, y, weight, groups), None
-    table = as_table(X)
-    y = None if y is None else rows_of(y, table.n, table.index)
+    """X, y for fits, the rows that judge with y, weights and groups, and the groups of the rows for fits.
+
+    What the rows that judge are given with is checked here, before anything is fitted.
+    """
+    if train is not None and (not isinstance(train, tuple) or len(train) != 2):
+        raise TypeError(f"train is a pair (X, y) of rows for the fits; got {type(train).__name__}")
+    if y is None:
+        raise ValueError("y, the true values, is missing: models are judged by their errors")
+    weight, groups, table = options.sample_weight, options.groups, as_table(X)
+    y = rows_of(y, table.n, table.index)
     weight = None if weight is None else vector(weight, table.n, "sample_weight", table.index)
     groups = None if groups is None else vector(groups, table.n, "groups", table.index)
     numbers = group_numbers(groups, table.n)
+    if train is not None:
+        row_weights(weight, table.n)
+        names = as_table(train[0]).names
+        if names != table.names:
+            raise ValueError(f"the rows for the fits have other columns than X: {unlike(names, table.names)}")
+        return *train, (X, y, weight, groups), None
     blocks = np.arange(table.n) if numbers is None else np.unique(numbers, return_inverse=True)[1]
     half = np.random.default_rng([options.random_state, 1]).permutation(blocks.max() + 1) % 2 == 0
     rows = [np.flatnonzero(half[blocks]), np.flatnonzero(~half[blocks])]
@@ -259,6 +280,7 @@ def _parts(X: Any, y: Any, train: Any, options: Options) -> tuple[Any, Any, tupl
     def cut(values: Any, part: Indices) -> Any:
         return None if values is None else values[part]
 
-    (fit_X, judged_X), (fit_y, judged_y) = (table.at(part) for part in rows), (cut(y, part) for part in rows)
+    (fit_X, judged_X), (fit_y, judged_y) = (table.at(part) for part in rows), (y[part] for part in rows)
     judged = judged_X, judged_y, cut(weight, rows[1]), cut(groups, rows[1])
+    row_weights(judged[2], len(rows[1]))
     return fit_X, fit_y, judged, cut(groups, rows[0])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -500,12 +501,18 @@ def _good_models(models: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
         fitted[:] = [few.fitted(few.splits[0][0], few.y)]
 
     count, (estimator, rows) = len(given.fits), next(iter(given.fits.values()))
-    seconds = count * len(rows) * _seconds_a_row(replace(given.learner, estimator=estimator), fit)
+    try:
+        seconds = len(rows) * _seconds_a_row(replace(given.learner, estimator=estimator), fit)
+        given.check(fitted[0])
+    except Exception:  # noqa: BLE001 - whatever a learner raises: the call leaves out a fit that fails or lacks a class
+        start = perf_counter()
+        fitted[:] = [given.first()]
+        seconds = perf_counter() - start
     X, y, weight, groups = given.judged
     of_first = options_of_each(options, count).arguments | {"loss": loss, "sample_weight": weight, "groups": groups}
     with here():
         first = _by_loss(feature_importance, fitted[0], X, y, of_first)
-    return _sum({"importances": _repeated(first, count)}, [Stage("fits", seconds, fits=count)], fits=count)
+    return _sum({"importances": _repeated(first, count)}, [Stage("fits", count * seconds, fits=count)], fits=count)
 
 
 def _seconds_a_row(learner: Learner, fit: Callable[[Learner], Any]) -> float:

@@ -105,10 +105,18 @@ def _players(imp: Importances, *, blocks: bool) -> dict[str, dict[str, None]]:
 
 
 def _halves(task: Task) -> tuple[Indices, Indices]:
-    """Rows that choose, and rows that judge, in their own order; groups stay together."""
-    unit = np.arange(task.n) if task.sample.block is None else task.sample.block
-    units = np.unique(unit)
-    first = np.random.default_rng((task.entropy, 39)).permutation(units)[: len(units) // 2]
+    """Rows that choose, and rows that judge, in their own order; groups stay together, classes are halved.
+
+    A group counts for the rarest of its classes.
+    """
+    unit = np.arange(task.n) if task.sample.block is None else np.unique(task.sample.block, return_inverse=True)[1]
+    order = np.random.default_rng((task.entropy, 39)).permutation(unit.max() + 1)
+    first = order[: len(order) // 2]
+    if (y := task.sample.y) is not None and task.sample.classes is not None and task.sample.classes.size:
+        counts = np.bincount(y)
+        rarest = np.full(len(order), len(counts))
+        np.minimum.at(rarest, unit, np.argsort(np.argsort(counts, kind="stable"))[y])
+        first = order[np.argsort(rarest[order], kind="stable")][1::2]  # every second one of each class
     chooses = np.isin(unit, first)
     if min(chooses.sum(), (~chooses).sum()) < FEWEST_ROWS:
         raise ValueError(f"half of the rows choose, half judge: each needs {FEWEST_ROWS}, and there are {task.n:,}")

@@ -67,11 +67,18 @@ function hall(t, a) {
   return Math.abs(a) < 1e-6 ? t : (3 / a) * (Math.cbrt(1 + a * (t - a / 6)) - 1);
 }
 
-// How far an interval reaches down and up, in standard errors: the farther of Hall's and Student's.
+// The quantile on the side of the skewness: the variance is estimated, and its error grows with the skewness.
+function lengthened(t, skewness) {
+  const limit = skewnessLimit(t), a = Math.min(limit, Math.abs(skewness));
+  return t + 0.6 * (a * a / limit) ** 2 * (t ** 3 + t);
+}
+
+// How far an interval reaches down and up, in standard errors: Student's quantile, and on the side of the skewness the
+// farther of Hall's and Student's with the lengthened one.
 function reach(t, skewness) {
-  const limit = skewnessLimit(t);
+  const longer = lengthened(t, skewness), limit = skewnessLimit(longer);
   const a = Math.min(limit, Math.max(-limit, skewness));
-  return [Math.max(t, hall(t, a)), Math.max(t, -hall(-t, a))];
+  return [skewness < 0 ? Math.max(longer, hall(longer, a)) : t, skewness > 0 ? Math.max(longer, -hall(-longer, a)) : t];
 }
 
 // So many rows of equal weight would tell as much.
