@@ -47,7 +47,7 @@ def test_noise_and_divergence_are_not_negative(loss):
     y, predictions = drawn(loss)
     form = convex_form(loss)
     T = form.scale(predictions)
-    assert np.all(form.noise(y, T) >= -1e-12)
+    assert np.all(form.noise(y, T, np.full((K, N), 1 / K)) >= -1e-12)
     assert np.all(form.divergence(y, T[0], T[1]) >= -1e-12)
 
 
@@ -57,7 +57,11 @@ def test_losses_without_such_a_scale_have_none():
 
 
 def test_squared_errors_are_clark_and_wests():
-    """c = d + share (f1 - f0)^2, share = mean(var f1 - var f0) / mean var(f1 - f0) over the fits, between 0 and 1."""
+    """c = d + share (f1 - f0)^2, share = mean(var f1 - var f0) / mean var(f1 - f0), between 0 and 1.
+
+    Variances are those of the fits that have seen a row. The variance of c is that over rows and (1 - share)^2 times
+    what training adds to that of d: for K folds K - 1 times the variance between fits that have seen the row.
+    """
     X, noise = RNG.normal(size=(N, 3)), RNG.normal(size=N)
     y = X[:, 0] + noise
     splits = list(KFold(K).split(X))
@@ -66,14 +70,21 @@ def test_squared_errors_are_clark_and_wests():
     for j in range(3):
         rest = np.delete(X, j, axis=1)
         less = np.stack([LinearRegression().fit(rest[a], y[a]).predict(rest) for a, _ in splits])
-        share = (full.var(axis=0) - less.var(axis=0)).mean() / (full - less).var(axis=0).mean()
         own = np.arange(N) * 0
         for k, (_, test) in enumerate(splits):
             own[test] = k
+        seen = [np.arange(K) != own[i] for i in range(N)]
+
+        def spread(fits, seen=seen):
+            return np.array([np.var(fits[seen[i], i]) for i in range(N)])
+
+        share = (spread(full) - spread(less)).mean() / spread(full - less).mean()
         f1, f0 = full[own, np.arange(N)], less[own, np.arange(N)]
         c = (y - f0) ** 2 - (y - f1) ** 2 + np.clip(share, 0, 1) * (f1 - f0) ** 2
         np.testing.assert_allclose(found.local[:, j] + found.fitting_noise[:, j], c, atol=1e-12)
-        t = c.mean() / (c.std(ddof=1) / np.sqrt(N))
+        trained = spread((y - less) ** 2 - (y - full) ** 2) * (K - 1) / (K - 2) * (K - 1)
+        trained = (1 - np.clip(share, 0, 1)) ** 2 * trained.mean() / N
+        t = c.mean() / np.sqrt(c.var(ddof=1) / N + trained)
         tested = found.estimates().tested
         assert tested.value[j] / tested.std_error[j] == pytest.approx(t)
         assert found.estimates().p_values()[j] == pytest.approx(student.sf(t, N - 1))

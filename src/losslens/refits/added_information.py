@@ -7,6 +7,14 @@ averaging over them gains: ``mean_g L(T_g) - L(mean_g T_g)``, the variance for t
 ``D = L(T_1) - L(T_0) - L'(T_0)(T_1 - T_0)``, ``(f_1 - f_0)^2`` for the squared error, has as its mean the noise of the
 difference. So ``c = d + share D`` has mean 0 with ``share = (V_1 - V_0) / noise of the difference``, between 0 and 1.
 With the share 1 this is Clark and West's test of nested models, which takes f_0 to be without noise where f_1 is not.
+
+V is the noise of fits at rows that are new to all of them, or to none. Of K folds one fit alone has not seen a row, and
+flexible learners follow the rows that they have seen, the more the more features they have: the spread of all K fits
+takes this contrast for noise, that of the fits that have seen the row does not. (Boosting with 10-row leaves, n = 200:
+the share that makes the mean 0 is .07; by all fits it is .39, by those that have seen the row .00.)
+
+``d + D = -L'(T_0)(T_1 - T_0)`` has the mean 0 whatever the training rows; c is share times it and 1 - share times d, of
+whose variance training adds a part: of that of c it adds (1 - share)^2 times as much.
 """
 
 from __future__ import annotations
@@ -38,21 +46,40 @@ class ConvexLoss:
         path = (self.slope(y, start) * (end - start)).sum(axis=-1)
         return np.asarray(self.value(y, end) - self.value(y, start) - path)
 
-    def noise(self, y: NDArray[Any], fits: Floats) -> Floats:
-        """How much the mean of the fits, (K, n, .), is better than a fit, (n,)."""
-        return np.asarray(self.value(y, fits).mean(axis=0) - self.value(y, fits.mean(axis=0)))
+    def noise(self, y: NDArray[Any], fits: Floats, weight: Floats) -> Floats:
+        """How much the mean of the fits, (K, n, .), of these weights, (K, n), is better than a fit, (n,)."""
+        return np.asarray((weight * self.value(y, fits)).sum(axis=0) - self.value(y, _mean(fits, weight)))
 
-    def corrected(self, y: NDArray[Any], without: Floats, full: Floats, weight: Floats, tested: Floats) -> Floats:
+    def corrected(
+        self, y: NDArray[Any], without: Floats, full: Floats, weight: Floats, tested: Floats
+    ) -> tuple[Floats, float]:
         """What is added to the changes of the rows, (n,), from the fits without and with the feature, (K, n, .).
+
+        And the share of the divergence.
 
         tested: the share of each fit in a row's change, (K, n): those that have not been fitted to it.
         """
+        seen = having_seen(tested)
         gap = full - without
-        noise = self.divergence(y, without, without + gap - gap.mean(axis=0)).mean(axis=0)
-        more = weight @ (self.noise(y, full) - self.noise(y, without))
+        noise = (seen * self.divergence(y, without, without + gap - _mean(gap, seen))).sum(axis=0)
+        more = weight @ (self.noise(y, full, seen) - self.noise(y, without, seen))
         total = weight @ noise
         share = float(np.clip(more / total, 0.0, 1.0)) if total > 0 else 0.0
-        return np.asarray(share * (tested * self.divergence(y, without, full)).sum(axis=0))
+        return np.asarray(share * (tested * self.divergence(y, without, full)).sum(axis=0)), share
+
+
+def having_seen(tested: Floats) -> Floats:
+    """The weights of fits with a row among their training rows, (K, n), from the shares of those that test it.
+
+    Of all fits where fewer than two have seen the row: where all test it they agree in this, too.
+    """
+    seen = tested == 0
+    seen |= seen.sum(axis=0) < 2
+    return np.asarray(seen / seen.sum(axis=0))
+
+
+def _mean(fits: Floats, weight: Floats) -> Floats:
+    return np.asarray((weight[..., None] * fits).sum(axis=0))
 
 
 def convex_form(loss: Loss) -> ConvexLoss | None:

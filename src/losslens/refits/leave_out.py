@@ -14,7 +14,7 @@ from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.passes.task import Options, default_loss, prepare
 from losslens.progress import Tick, bar
-from losslens.refits.added_information import ConvexLoss, convex_form
+from losslens.refits.added_information import ConvexLoss, convex_form, having_seen
 from losslens.refits.learner import Learner, named
 from losslens.results.row_changes import How, LeftOut
 from losslens.tables import checks
@@ -104,7 +104,7 @@ class LeaveOutFits:
         weight = weight / weight.sum()
         tested, trained = (sum(len(pair[side]) for pair in splits) for side in (1, 0))
         loss, (local, noise, added), per_fold = _mean(full, share), np.zeros((3, n, p)), np.empty((len(splits), p))
-        form = _common_form(full)
+        form, trained_more = _common_form(full), np.zeros(p)
         for j, fits in enumerate(rest):
             changes = np.stack([one.losses - with_all.losses for one, with_all in zip(fits, full, strict=True)])
             local[:, j] = _mean(fits, share) - loss
@@ -114,7 +114,10 @@ class LeaveOutFits:
             if form is not None:
                 less, with_all = (form.scale(np.stack([one.prediction for one in some])) for some in (fits, full))
                 rows = self.tested
-                added[rows, j] = form.corrected(full[0].y, less, with_all, weight[rows], share[:, rows])
+                added[rows, j], part = form.corrected(full[0].y, less, with_all, weight[rows], share[:, rows])
+                seen = trained / tested * _variance(np.where(having_seen(share) > 0, changes, np.nan))
+                of_all = weight @ noise[:, j]
+                trained_more[j] = (1 - part) ** 2 * float(weight @ seen / of_all) if of_all > 0 else 0.0
         local[times == 0] = np.nan
         return LeftOut(
             features=tuple(one.name for one in self.features),
@@ -128,6 +131,7 @@ class LeaveOutFits:
             how=self.how,
             training_variance=noise,
             fitting_noise=None if form is None else added,
+            tested_training=None if form is None else trained_more,
             title=full[0].loss.title,
             backend=self.learner.table.backend,
             row_labels=self.learner.table.row_labels,

@@ -246,6 +246,8 @@ class LeftOut(RowChanges, Grouped):
     #: what the noise of fitting one more feature takes from each row's change, (n, p): tests are of the change with it,
     #: that is of whether the feature adds information; None: tests are of the change
     fitting_noise: Floats | None = None
+    #: the part of the variance over training rows that the changes with this noise have, (p,)
+    tested_training: Floats | None = None
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature.
@@ -276,19 +278,23 @@ class LeftOut(RowChanges, Grouped):
         different folds appears twice, with the roles exchanged: the covariance of both is the variance of one of
         them. Rows of a group are taken as perfectly dependent, which is the most.
         """
-        estimates = super()._of_weight(weight)
+        estimates, trained = super()._of_weight(weight), np.zeros(len(self.features))
+        if self.training_variance is not None:
+            spread = weight[:, None] * np.sqrt(np.nan_to_num(self.training_variance))
+            trained = np.square(by_unit(spread, self.block)).sum(axis=0)
         if self.fitting_noise is not None:
             informative = self._of_changes(self.local + self.fitting_noise, weight)
-            estimates = replace(estimates, tested=replace(informative, skewness=np.zeros(0)))  # Student's test
+            part = 0.0 if self.tested_training is None else self.tested_training * trained
+            error = np.sqrt(np.square(informative.std_error) + part)
+            tested = replace(informative, std_error=error, skewness=np.zeros(0))  # Student's test
+            estimates = replace(estimates, tested=tested)
         if self.training_variance is None:
             return estimates
-        spread = weight[:, None] * np.sqrt(np.nan_to_num(self.training_variance))
-        added = np.square(by_unit(spread, self.block)).sum(axis=0)
         variance = np.diag(estimates.covariance)
-        share = np.divide(variance, variance + added, out=np.ones_like(added), where=variance + added > 0)
-        pairs = zip(estimates.influences, added.tolist(), strict=True)
+        share = np.divide(variance, variance + trained, out=np.ones_like(trained), where=variance + trained > 0)
+        pairs = zip(estimates.influences, trained.tolist(), strict=True)
         influences = tuple(replace(one, excess=-more) for one, more in pairs)  # independent between sets of rows
-        covariance, skewness = estimates.covariance + np.diag(added), estimates.skewness * share**1.5
+        covariance, skewness = estimates.covariance + np.diag(trained), estimates.skewness * share**1.5
         std_error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         return replace(estimates, covariance=covariance, std_error=std_error, skewness=skewness, influences=influences)
 
