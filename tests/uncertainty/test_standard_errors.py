@@ -234,7 +234,7 @@ def skewness(statistic, rows):
 def test_the_end_on_the_side_of_the_skewness_is_halls_with_a_lengthened_quantile(name, scale, level):
     """Hall's holds the importances whose distance from U, in standard errors and bent, is within a quantile T.
 
-    T is Student's t lengthened by ``.6 a^2 (a / limit)^2 (t^3 + t)``; the other end is Student's. The skewness is
+    T is Student's t lengthened by ``2/3 a^2 (a / limit)^2 (t^3 + t)``; the other end is Student's. The skewness is
     limited at the quantile where it is used: that of t when T is computed, that of T when the end is bent.
 
     The low end is printed of all pairs: (n - 1) / n of it, where it is above 0.
@@ -246,7 +246,7 @@ def test_the_end_on_the_side_of_the_skewness_is_halls_with_a_lengthened_quantile
     measured = skewness(lambda rows: brute.u_statistic(D[np.ix_(rows, rows)]), np.arange(N))
     most = limit(t)
     a = np.clip(measured, -most, most)
-    longer = t + 0.6 * a**2 * (a / most) ** 2 * (t**3 + t)
+    longer = t + 2 / 3 * a**2 * (a / most) ** 2 * (t**3 + t)
     a = np.clip(measured, -limit(longer), limit(longer))
     low, high = feature.interval(level)
     ends = np.array([low * N / (N - 1) if low > 0 else low, high if high > 0 else high * N / (N - 1)])
@@ -300,7 +300,7 @@ def test_a_lengthened_quantile_covers_more_where_it_is_needed(draw, truth, gain,
         covered.append(np.mean((low <= truth) & (truth <= high)))
         width.append(np.mean(high - low))
     assert covered[1] >= covered[0] + gain
-    assert least < covered[1] < 0.97
+    assert least < covered[1] < 0.975
     assert width[1] < wider * width[0]
 
 
@@ -311,7 +311,7 @@ def test_an_interval_without_skewness_is_students():
 
 @pytest.mark.parametrize("a", [-9.0, -0.3, 0.0, 0.3, 9.0])
 def test_intervals_grow_with_their_level_and_reach_no_farther_than_stated(a):
-    """However skewed: at most 4.2 standard errors at 95% and 5.4 at 99%, n >= 100; the near end is Student's."""
+    """However skewed: at most 4.31 standard errors at 95% and 5.56 at 99%, n >= 100; the near end is Student's."""
     levels = np.linspace(0.01, 0.9999, 200)
     ends = np.array([standard_errors.interval(0.0, 1.0, 100, level, a) for level in levels])
     assert (np.diff(ends[:, 0]) < 0).all()
@@ -320,7 +320,7 @@ def test_intervals_grow_with_their_level_and_reach_no_farther_than_stated(a):
     near, far = (-ends[:, 0], ends[:, 1]) if a >= 0 else (ends[:, 1], -ends[:, 0])
     np.testing.assert_allclose(near, student)
     assert (far >= student - 1e-12).all()
-    for level, most in ((0.95, 4.2), (0.99, 5.4)):
+    for level, most in ((0.95, 4.31), (0.99, 5.56)):
         assert max(map(abs, standard_errors.interval(0.0, 1.0, 100, level, a))) < most
 
 

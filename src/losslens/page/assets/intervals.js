@@ -70,7 +70,7 @@ function hall(t, a) {
 // The quantile on the side of the skewness: the variance is estimated, and its error grows with the skewness.
 function lengthened(t, skewness) {
   const limit = skewnessLimit(t), a = Math.min(limit, Math.abs(skewness));
-  return t + 0.6 * (a * a / limit) ** 2 * (t ** 3 + t);
+  return t + (2 / 3) * (a * a / limit) ** 2 * (t ** 3 + t);
 }
 
 // How far an interval reaches down and up, in standard errors: Student's quantile, and on the side of the skewness the
