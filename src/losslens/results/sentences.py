@@ -53,9 +53,13 @@ def matters_most_at(name: str, labels: Sequence[str], height: Floats, plain: Pla
 def ranges(name: str, labels: Sequence[str], height: Floats, unit: str) -> str:
     """Between what a mean prediction ranges along a feature, NaN left out; where it changes."""
     low, high = _highest(-height), _highest(height)
-    if low is None or high is None or height[low] == height[high]:
+    if low is None or high is None:
         return ""
-    ends = [f"{in_digits(float(height[k]), float(height[high]), digits=3)} (at {labels[k]})" for k in (low, high)]
+    largest = max(abs(float(height[low])), abs(float(height[high])))
+    numbers = [in_digits(float(height[k]), largest, digits=3) for k in (low, high)]
+    if len(set(numbers)) == 1:  # they differ by rounding
+        return ""
+    ends = [f"{number} (at {labels[k]})" for number, k in zip(numbers, (low, high), strict=True)]
     return f"Along {cut(name)}, the {unit} ranges from {' to '.join(ends)}."
 
 
