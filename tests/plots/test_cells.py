@@ -151,3 +151,5 @@ def test_panels_name_the_peak_of_each_curve_and_share_an_axis(imp):
     assert axes[0].get_ylim() == axes[1].get_ylim()
     first = imp._ranked[0]
     assert f"+{number(first.pi.max())}" in axes[0].texts[-1].get_text()
+    (shared,) = axes[0].figure.legends  # of panels whose PFI differ
+    assert "PFI" in [text.get_text() for text in shared.get_texts()]

@@ -91,6 +91,7 @@ def as_one(axes: Sequence[Axes], below: float, above: float) -> None:
     ends = np.array([_drawn(ax) for ax in axes])
     for ax in axes:
         set_ends(ax.yaxis, ends[:, 0].min(), ends[:, 1].max(), below + 0.02, above)
+        value_ticks(ax.yaxis)
         place = ax.get_subplotspec()
         if place is not None and not place.is_first_col():
             ax.set_ylabel("")

@@ -39,7 +39,8 @@ def draw_lines(shown: FeaturePicture, ax: Axes) -> None:
     if (band := shown.band) is not None:
         fill_band(ax, places, band.low, band.high, shown.colour, f"{band.level:.0%} band of {shown.curve_name}")
     if shown.level is not None:
-        ax.axhline(shown.level, label=f"PFI, {number(shown.level)}", zorder=4, **DASHED)
+        name = "PFI" if shown.look.panel else f"PFI, {number(shown.level)}"  # panels share a legend
+        ax.axhline(shown.level, label=name, zorder=4, **DASHED)
     strip = draw_strip(ax, places, shown.weights, shown.distribution)
     drawn = _draw_singles(ax, shown, places)
     limits = shown.limits(drawn)
