@@ -39,7 +39,7 @@ class PackedGrid:
     values: NDArray[Any]  # (g,): the first of each bin
     last: NDArray[Any]  # (g,): the last of each bin
     every: Floats  # (n, all values): the changes before binning
-    at: Indices  # (n,): positions of the rows' own values among all values
+    codes: Indices  # (n,): positions of the rows' own values among all values
     bin: Indices  # (all values,): the bin of each
     weights: Floats  # (g,)
     shares: Floats  # (all values,): the weight of each within its bin
@@ -48,7 +48,7 @@ class PackedGrid:
     @property
     def own(self) -> Indices:
         """The bin that holds each row's own value, (n,)."""
-        return self.bin[self.at]
+        return self.bin[self.codes]
 
     def joined(self, curves: NDArray[Any]) -> Floats:
         """Curves at all values as means over bins."""
@@ -188,7 +188,7 @@ def _errors(
 ) -> dict[str, float]:
     """Errors of subgroups' numbers as the page computes them, and how they grow as groups become smaller."""
     shares = _shares(weight, groups)
-    every = np.stack([np.bincount(grid.at, share, len(grid.bin)) for share in shares.T], axis=1)
+    every = np.stack([np.bincount(grid.codes, share, len(grid.bin)) for share in shares.T], axis=1)
     donors = np.stack([np.bincount(grid.own, share, len(grid.weights)) for share in shares.T], axis=1)
     exact = np.einsum("ng,ng->g", shares, grid.every @ every)
     curve, level = weight @ grid.changes, float(weight @ local)
@@ -219,7 +219,7 @@ def width_errors(
     weight, local = one.sample.weight, one.local
     some = [group for group in groups[:: max(1, len(groups) // INTERVALS)] if np.sum(group & (weight > 0)) > 2]
     shares = _shares(weight, some)
-    held = np.stack([np.bincount(grid.at, share, len(grid.bin)) for share in shares.T], axis=1)
+    held = np.stack([np.bincount(grid.codes, share, len(grid.bin)) for share in shares.T], axis=1)
     curves, within = shares.T @ grid.every, grid.every @ held
     base, product = weight @ grid.changes - weight @ local, form["row"] * form["scale"]
     low = (shares.T @ local)[:, None] + base + (shares.T @ product) @ form["column"]
@@ -229,7 +229,7 @@ def width_errors(
     for k, group in enumerate(some):
         rows = np.flatnonzero(group & (weight > 0))
         inner, layout, every = one.sample.at(rows), one.layout.subset(rows)[0], np.arange(len(rows))
-        caused, low_caused = curves[k][grid.at], low[k][grid.own]
+        caused, low_caused = curves[k][grid.codes], low[k][grid.own]
         from_all, from_group = (one.sample, one.layout, rows), (inner, layout, every)
         exact, low_rank = _width(local[rows], caused, *from_all), _width(local[rows], low_caused, *from_all)
         given = max(given, abs(low_rank / exact - 1) if exact > 0 else 0.0)

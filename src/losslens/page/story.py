@@ -39,7 +39,7 @@ class Curve:
 
     name: str
     labels: list[str]
-    at: Floats | None
+    x: Floats | None
     height: Floats
     unit: str
     error: PlainError | None = None  # of which it is a number
@@ -151,7 +151,7 @@ def _draw_bars(ax: Any, story: Story) -> None:
 def _draw_curve(ax: Any, curve: Curve) -> None:
     low, high = curve.peaks
     mark = low if curve.error is not None and curve.error.falls else high
-    if curve.at is None:
+    if curve.x is None:
         order = np.argsort(-np.nan_to_num(curve.height, nan=-np.inf), kind="stable")[:MOST_WORDS]
         ax.plot(curve.height[order], np.arange(len(order)), "o", color="#0072b2")
         names = [fill(curve.labels[k], 32) for k in order]
@@ -161,9 +161,9 @@ def _draw_curve(ax: Any, curve: Curve) -> None:
         if curve.level is not None:
             ax.axvline(curve.level, color="#1b1f24", linewidth=0.8, linestyle="--")
         return
-    present = np.isfinite(curve.at)
-    ax.plot(curve.at[present], curve.height[present], color="#0072b2", linewidth=2)
-    place = curve.at[mark]
+    present = np.isfinite(curve.x)
+    ax.plot(curve.x[present], curve.height[present], color="#0072b2", linewidth=2)
+    place = curve.x[mark]
     if np.isfinite(place):
         ax.plot(place, curve.height[mark], "o", color="#0072b2")
         style: dict[str, Any] = {"textcoords": "offset points", "fontsize": "small", "parse_math": False}

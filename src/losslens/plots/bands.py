@@ -33,7 +33,7 @@ def plot_over_time(result: OverTime, ax: Axes | None, look: Look) -> Axes:
     """The importance over time with its band; of one feature with the largest step, where it is significant."""
     name_features(look.labels, result.features)
     places = scale_of(np.concatenate([result.start[:1], result.middle, result.end[-1:]]))
-    at, numbers = places.at[1:-1], np.array([result.importance.T, result.low.T, result.high.T])
+    at, numbers = places.x[1:-1], np.array([result.importance.T, result.low.T, result.high.T])
     breaks = np.flatnonzero(result.start[1:] != result.end[:-1]) + 1  # behind blocks of time without rows
     broken = np.insert(at, breaks, np.nan), np.insert(numbers, breaks, np.nan, axis=2)
     ranked = result.ranking[: MOST if look.top is None else most_of(look.top, len(LOOKS))]

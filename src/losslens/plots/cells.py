@@ -54,8 +54,8 @@ def plot_cells(feature: FeatureImportance, ax: Axes | None, look: Look) -> Axes:
     cells = singles.curves(rows)[:, columns]
     reach = float(np.nanquantile(np.abs(cells), HELD)) or float(np.nanmax(np.abs(cells))) or 1.0
     places = scale_of(shown.values[0], shown.weights) if shown.one_column else None
-    to_scale = places is not None and bool((np.diff(places.at[columns]) >= 0).all())
-    across = places.at[columns] if places is not None and to_scale else np.arange(len(columns))
+    to_scale = places is not None and bool((np.diff(places.x[columns]) >= 0).all())
+    across = places.x[columns] if places is not None and to_scale else np.arange(len(columns))
     mesh = draw_cells(ax, cells, across, np.arange(len(rows)), vmin=-reach, vmax=reach, cmap=colour_scale)
     width, height = canvas.size_in_points(ax)
     narrow = width < NARROW

@@ -145,7 +145,7 @@ def _name_peak(shown: FeaturePicture, ax: Axes) -> None:
     if not np.isfinite(curve).any() or np.nanmax(curve) <= 0:
         return
     k = int(np.nanargmax(curve))
-    position = scale(shown.values[0], shown.weights).at[k]
+    position = scale(shown.values[0], shown.weights).x[k]
     left = ax.transAxes.inverted().transform(ax.transData.transform((position, curve[k])))[0] < 0.5
     ax.annotate(
         f"most at {value_labels(shown.values[0])[k]}: +{number(float(curve[k]))}", (position, curve[k]), (0, 4),

@@ -90,7 +90,7 @@ def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
     title = f"{singles.name}, {some_of(len(chosen), len(singles.result.at), 'row')}"
     if shown.scattered:
         where, drawn, _ = singles.points(chosen)
-        _pale_points(ax, places.at[where], drawn, title)
+        _pale_points(ax, places.x[where], drawn, title)
     else:
         drawn = singles.curves(chosen)
         partner = None if shown.look.partner is None else partner_of(singles, shown.look.partner, shown.columns)
@@ -104,7 +104,7 @@ def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
         style: dict[str, Any] = {"color": colour, "label": label, "zorder": 3, "gid": SINGLE}
         if shown.scattered:
             some = np.isfinite(curve)
-            ax.plot(places.at[some], curve[some], marker, markersize=4.5, **style)
+            ax.plot(places.x[some], curve[some], marker, markersize=4.5, **style)
         else:
             trace(ax, places, curve, marker=marker, linestyle=dashes, linewidth=1.3, **style)
     return drawn
@@ -112,8 +112,8 @@ def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
 
 def _pale_curves(ax: Axes, places: Scale, curves: Floats, title: str, ranks: Floats | None) -> LineCollection | None:
     """Thin curves, grey or in the colours of these ranks; returns them where the feature has more than one value."""
-    some = evenly(np.arange(len(places.at))[places.present], MOST_VALUES)
-    positions, curves_present, pale = places.at[some], curves[:, some], None
+    some = evenly(np.arange(len(places.x))[places.present], MOST_VALUES)
+    positions, curves_present, pale = places.x[some], curves[:, some], None
     if len(positions) > 1:
         lines = [np.column_stack((positions, curve)) for curve in curves_present]
         look: dict[str, Any] = {"colors": PALE, "linewidths": 0.5, "alpha": 0.45}
@@ -124,7 +124,7 @@ def _pale_curves(ax: Axes, places: Scale, curves: Floats, title: str, ranks: Flo
     elif len(positions) == 1:  # a constant feature has no line
         _pale_points(ax, np.repeat(positions, len(curves)), curves_present.ravel(), title)
     if places.missing:
-        absent = np.tile(places.at[places.absent], len(curves)), curves[:, places.absent].ravel()
+        absent = np.tile(places.x[places.absent], len(curves)), curves[:, places.absent].ravel()
         _pale_points(ax, *absent, None if len(positions) else title)
     return pale
 
@@ -142,17 +142,17 @@ def _draw_mean(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
         faded_line(ax, places, shown.curve, faded, weak, marker="o", **strong)
         return
     finite = np.isfinite(shown.curve)
-    area = np.ones(len(places.at)) if shown.weights is None else shown.weights / shown.weights.max()
+    area = np.ones(len(places.x)) if shown.weights is None else shown.weights / shown.weights.max()
     size, label = 4 + 60 * area * min(1.0, 60 / max(finite.sum(), 1)), f"{shown.curve_name}, sized by weight"
     if faded.any():
         some = finite & faded
         look: dict[str, Any] = {"facecolors": "none", "edgecolors": shown.colour, "alpha": 0.8}
         name = label if some[finite].all() else None
-        ax.scatter(places.at[some], shown.curve[some], s=size[some], label=name, linewidths=0.7, zorder=5, **look)
+        ax.scatter(places.x[some], shown.curve[some], s=size[some], label=name, linewidths=0.7, zorder=5, **look)
         finite &= ~faded
     if finite.any():
         style: dict[str, Any] = {"color": shown.colour, "alpha": 0.8, "linewidths": 0, "zorder": 5}
-        ax.scatter(places.at[finite], shown.curve[finite], s=size[finite], label=label, **style)
+        ax.scatter(places.x[finite], shown.curve[finite], s=size[finite], label=label, **style)
 
 
 def faded_line(
@@ -181,25 +181,25 @@ def fill_band(
 ) -> None:
     """A band around a curve; a single value and the missing one, or all that are not joined, have a bar each."""
     style: dict[str, Any] = {"color": colour, "alpha": 0.22, "zorder": 4, "gid": BAND}
-    area = joined and len(places.at[places.present]) > 1
+    area = joined and len(places.x[places.present]) > 1
     if area:
-        positions, here = places.at[places.present], places.present
+        positions, here = places.x[places.present], places.present
         ax.fill_between(positions, low[here], high[here], linewidth=0, label=label, **style)
-    alone = places.absent if area else slice(0, len(places.at))
-    if len(places.at[alone]):
+    alone = places.absent if area else slice(0, len(places.x))
+    if len(places.x[alone]):
         style |= {"linewidth": 5, "label": None if area else label}
-        ax.vlines(places.at[alone], low[alone], high[alone], **style)
+        ax.vlines(places.x[alone], low[alone], high[alone], **style)
 
 
 def trace(ax: Axes, places: Scale, curve: Floats, *, marker: str, **style: Any) -> None:
     """One curve, with markers if its values are few; the missing value is a separate point."""
-    positions, values = places.at[places.present], curve[places.present]
+    positions, values = places.x[places.present], curve[places.present]
     if len(positions):
         ax.plot(positions, values, marker=marker if len(positions) <= MARKED else None, markersize=4, **style)
     if places.missing:
         style |= {"linestyle": "none", "label": None if len(positions) else style.get("label")}
         absent = places.absent
-        ax.plot(places.at[absent], curve[absent], marker="D" if marker == "o" else marker, markersize=6, **style)
+        ax.plot(places.x[absent], curve[absent], marker="D" if marker == "o" else marker, markersize=6, **style)
 
 
 def draw_strip(ax: Axes, places: Scale, weights: Floats | None, title: str, few: int = MARKED) -> float:
@@ -207,7 +207,7 @@ def draw_strip(ax: Axes, places: Scale, weights: Floats | None, title: str, few:
 
     Up to `few` values have a bar each, more are counted in bins.
     """
-    positions = places.at[places.present]
+    positions = places.x[places.present]
     finite = np.isfinite(positions)
     if weights is None or not finite.any():
         return 0.0

@@ -54,9 +54,9 @@ def plot_output_lines(outputs: Outputs, ax: Axes | None, look: Look) -> Axes:
     places = scale_of(np.array(names, object if words else float)[order])
     ranked = _ranked(outputs)[: MOST_LINES if look.top is None else most_of(look.top, len(LOOKS))]
     numbers = np.array([outputs.importance, *outputs.interval()])[..., order]
-    ax, shown = draw_bands(ax, look, features, ranked, places.at, numbers)
+    ax, shown = draw_bands(ax, look, features, ranked, places.x, numbers)
     if words:
-        _separate(ax, places.at, numbers[:, shown])
+        _separate(ax, places.x, numbers[:, shown])
     named = dress_curves(ax, places, outputs.noun, f"increase in {outputs.what}")
     notes = [*named, f"{'lines' if words else 'bands'}: 95% intervals, each for one {outputs.noun}"]
     canvas.caption(ax, [*notes, *not_shown(len(features) - len(shown))])

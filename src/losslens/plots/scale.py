@@ -34,7 +34,7 @@ GAP = 0.09  # from the largest value to the missing one, as a share of the range
 class Scale:
     """Where each grid value is drawn."""
 
-    at: Floats  # (g,)
+    x: Floats  # (g,)
     kind: Kind
     words: tuple[str, ...] = ()  # labels of kind "word"
     unit: str = ""  # of kind "span"
@@ -43,12 +43,12 @@ class Scale:
     @property
     def present(self) -> slice:
         """The grid without missing values."""
-        return slice(0, len(self.at) - len(self.missing))
+        return slice(0, len(self.x) - len(self.missing))
 
     @property
     def absent(self) -> slice:
         """The grid's missing values."""
-        return slice(len(self.at) - len(self.missing), len(self.at))
+        return slice(len(self.x) - len(self.missing), len(self.x))
 
 
 def scale(values: NDArray[Any], weights: Floats | None = None) -> Scale:
@@ -95,17 +95,17 @@ def dress(ax: Axes, places: Scale, title: str, share: float = 1.0) -> None:
     label = f"{title} ({places.unit})" if places.unit else title
     ax.set_xlabel(canvas.folded(label, 1.1 * canvas.size_left(ax)[0]), parse_math=False)
     if places.kind == "word":
-        word_ticks(ax.xaxis, places.at, [*places.words, *places.missing], share * size_in_points(ax)[0])
-        ax.set_xlim(places.at.min() - 0.5, places.at.max() + 0.5)
+        word_ticks(ax.xaxis, places.x, [*places.words, *places.missing], share * size_in_points(ax)[0])
+        ax.set_xlim(places.x.min() - 0.5, places.x.max() + 0.5)
     else:
         _number_ticks(ax, places, share)
     first = places.absent.start
     if places.missing and first:
-        ax.axvline((places.at[first] + places.at[first - 1]) / 2, color=PALE, linewidth=0.6, linestyle=":")
+        ax.axvline((places.x[first] + places.x[first - 1]) / 2, color=PALE, linewidth=0.6, linestyle=":")
 
 
 def _number_ticks(ax: Axes, places: Scale, share: float) -> None:
-    points, integers, x = share * SHRUNK * size_in_points(ax)[0], places.kind == "whole", places.at[places.present]
+    points, integers, x = share * SHRUNK * size_in_points(ax)[0], places.kind == "whole", places.x[places.present]
     x = x[np.isfinite(x)]
     ends = (float(x.min()), float(x.max())) if len(x) else (0.0, 1.0)
     locator: ticker.Locator = ticker.MaxNLocator(
@@ -121,7 +121,7 @@ def _number_ticks(ax: Axes, places: Scale, share: float) -> None:
     if places.missing:  # named on lines below, clear of the numbers, of which none is beyond the largest
         ticks = [tick for tick in locator() if len(x) and tick <= ends[1]]
         names = [*formatter.format_ticks(ticks), *("\n" * k + name for k, name in enumerate(places.missing, 1))]
-        ax.xaxis.set_ticks([*ticks, *places.at[places.absent]], names)
+        ax.xaxis.set_ticks([*ticks, *places.x[places.absent]], names)
         fixed = ax.xaxis.get_major_formatter()
         fixed.set_offset_string(formatter.get_offset())  # type: ignore[attr-defined]
 

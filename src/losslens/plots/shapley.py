@@ -48,10 +48,10 @@ def plot_shapley_curve(curve: ShapleyCurve, ax: Axes | None, look: Look) -> Axes
 def _draw_ordered(ax: Axes, curve: ShapleyCurve, names: Names, colour: str, bent: AxisScale, *, show_all: bool) -> None:
     places = scale_of(curve.grid, curve.weights)
     bend(ax.yaxis, bent, curve.importance)
-    finite = np.isfinite(places.at)
+    finite = np.isfinite(places.x)
     finite[places.present.stop :] = False
     many = int(finite.sum()) > FEW
-    trace = (places.at[finite], curve.importance[finite])
+    trace = (places.x[finite], curve.importance[finite])
     if many:
         trace = running_mean(*trace, curve.weights[finite])
     _draw_points(ax, curve, places, PALE if many else colour, pale=many)
@@ -65,7 +65,7 @@ def _draw_ordered(ax: Axes, curve: ShapleyCurve, names: Names, colour: str, bent
     named = dress_curves(ax, places, title, f"decrease in {curve.title}", limits, strip=strip)
     notes = [*named, "points are sized by weight"] if np.ptp(curve.weights) > 1e-9 else named
     out = beyond(limits, curve.importance)
-    cut = f"the axis follows the running mean: {out:,} of {count(len(places.at), 'point')} lie beyond it"
+    cut = f"the axis follows the running mean: {out:,} of {count(len(places.x), 'point')} lie beyond it"
     canvas.caption(ax, [*notes, cut] if out else notes)
 
 
@@ -75,15 +75,15 @@ def _draw_points(ax: Axes, curve: ShapleyCurve, places: Scale, colour: str, *, p
     area = 6 + 60 * share * min(1.0, 2 * FEW / len(share)) if pale else 14 + 60 * share
     style: dict[str, Any] = {"color": colour, "alpha": 0.5, "zorder": 1} if pale else {"color": colour, "zorder": 5}
     name: str | None = HOLDERS[curve.by]
-    if places.at[here].size:
+    if places.x[here].size:
         ax.scatter(
-            places.at[here], curve.importance[here], s=area[here], linewidths=0, label=name, gid=SINGLE,
+            places.x[here], curve.importance[here], s=area[here], linewidths=0, label=name, gid=SINGLE,
             rasterized=pale, **style,
         )  # fmt: skip
         name = None
     if places.missing:
         ax.plot(
-            places.at[places.absent],
+            places.x[places.absent],
             curve.importance[places.absent],
             "D",
             color=BLUE if pale else colour,

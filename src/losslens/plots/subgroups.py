@@ -177,7 +177,7 @@ def _trace(
     weak = {"linewidth": 0.9, "alpha": 0.55}
     known = np.isfinite(group.curve)  # a group may lack values of the grid, which its line passes
     named = zip(places.missing, known[places.absent], strict=True)
-    own = replace(places, at=places.at[known], missing=tuple(missing for missing, held in named if held))
+    own = replace(places, x=places.x[known], missing=tuple(missing for missing, held in named if held))
     line = style | {"linestyle": "none" if scattered else dashes}
     faded_line(ax, own, group.curve[known], group.faded[known], weak, **line)
     if group.level is not None and marked:
