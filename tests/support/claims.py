@@ -225,7 +225,9 @@ def of_results(case: Case, seed: int = 0) -> dict[str, Any]:
     ask: dict[str, Any] = {"loss": case.kind.loss, "progress": False}
     found = ll.feature_importance(case.kind.model, case.X, case.y, donors="all", **ask)
     shares = ll.shapley_importance(case.kind.model, case.X, case.y, random_state=seed, **ask)
-    notes = [*found.notes, *shares.notes, shares.rank_rows().headline]
+    spent: Any = {"budget": 200 * len(case.y), "precision": "ranks", "random_state": seed}
+    ranked = ll.feature_importance(case.kind.model, case.X, case.y, **spent, **ask)
+    notes = [*found.notes, *ranked.notes, *shares.notes, shares.rank_rows().headline]
     effects = ll.feature_effect(lambda X: _of_last_class(case.kind.model(X)), case.X, progress=False)
     titled = [found, shares, shares.rank_rows(), *found.values(), *effects.values()]
     notes += [result._message for result in titled if result._message]
@@ -662,6 +664,16 @@ def _scores(case: Case) -> tuple[float, Floats]:
     return base, np.array(found)
 
 
+def _settled_order(case: Case, text: str) -> bool:
+    """Each is above all that come later, and above all that are not named."""
+    names, rest = named(text), [f"x{j}" for j in range(case.X.shape[1])]
+    for name in names:
+        rest.remove(name)
+        if any(case.true_pfi(name) <= case.true_pfi(other) for other in rest):
+            return False
+    return bool(names)
+
+
 Truth = Callable[[Case, str], bool]
 TRUTHS: dict[str, Truth] = {
     "question": holds,
@@ -700,6 +712,7 @@ TRUTHS: dict[str, Truth] = {
     "clipped_cells": _clipped_cells,
     "no_error": lambda case, text: not case.losses(case.kind.model(case.X)).any(),
     "negative_rows": _negative_rows,
+    "settled_order": _settled_order,
     "matters_more": _region,
     "warned_in_words": _tied,
     "many_unreal_rows": lambda case, text: bool(case.kind.dependent),

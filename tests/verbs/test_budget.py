@@ -286,9 +286,11 @@ def test_what_has_no_budget_is_refused(options, words):
 
 def test_a_budget_that_is_too_small_says_what_it_takes(clock):  # noqa: F811
     X, y = rows(1000)
-    with pytest.raises(ValueError, match=r"affords 9\d predictions.*at least 220 predictions"):
+    with pytest.raises(
+        ValueError, match=r"affords 9\d predictions, but 10 rows, the fewest, with 22 predictions each take 220"
+    ):
         ll.feature_importance(linear, X, y, budget=100, **LOSS)
-    with pytest.raises(ValueError, match=r"budget='60 s' affords .* about 4 min: 10 rows with 3 donors each"):
+    with pytest.raises(ValueError, match=r"budget='60 s' affords .* each take 220 predictions, about 4 min"):
         ll.feature_importance(slow(clock, 0.0, 1.0), X, y, budget="60 s", **LOSS)
 
 
@@ -315,3 +317,83 @@ def test_ranks_are_settled():
     assert imp.afforded.stopped == "settled"
     assert imp.afforded.settled == ("x0", "x1", "x2", "x3", "x4")
     assert "settled ranks" in repr(imp)
+
+
+# Other verbs.
+
+
+def test_models_are_compared_on_the_same_rows_within_the_time(clock):  # noqa: F811
+    X, y = rows(2000)
+    models = {
+        "fast": slow(clock, 0.0, 1e-3, 0.1),
+        "slow": slow(clock, 0.1, 3e-3, 0.1, answer=lambda X: 0.9 * linear(X)),
+    }
+    comparison = ll.compare(models, X, y, budget="2 min", random_state=0, **LOSS)
+    assert 108 < clock.now < 132
+    fast, slower = comparison.importances.values()
+    np.testing.assert_array_equal(fast._first.sample.y, slower._first.sample.y)
+    assert len(fast._first.sample.y) < 2000
+    assert "drawn at random, the same for all models" in repr(slower)
+    assert fast["x0"].design.m > slower["x0"].design.m >= 3
+    assert comparison.difference("x0", "fast", "slow").low > 0
+    assert comparison.shapley["slow"].n_predictions > 0
+
+
+def test_a_report_within_the_time(clock):  # noqa: F811
+    X, y = rows(1000, p=4)
+    page = ll.report(slow(clock, 0.05, 2e-3, 0.1), X, y, budget="1 min", random_state=0, **LOSS)
+    assert 50 < clock.now < 66
+    assert page.check() == []
+
+
+@pytest.mark.parametrize("verb", [ll.report, ll.compare])
+def test_scores_have_no_budget(verb):
+    X, y = rows(100)
+    models = {"a": linear, "b": linear} if verb is ll.compare else LinearRegression().fit(X, y)
+    with pytest.raises(ValueError, match="is a score"):
+        verb(models, X, y, loss="neg_median_absolute_error", budget=10_000, progress=False)
+
+
+@pytest.mark.parametrize(("fixed", "each"), [(0.0, 1e-3), (0.2, 1e-2)])
+def test_shapley_importances_within_a_time(clock, fixed, each):  # noqa: F811
+    X, y = rows(2000, p=4)
+    shares = ll.shapley_importance(slow(clock, fixed, each, 0.1), X, y, budget="1 min", random_state=0, **LOSS)
+    assert clock.now < 66
+    if len(shares.sample.y) < 2000:
+        assert clock.now > 50
+    assert "budget: " in repr(shares)
+    np.testing.assert_allclose(shares.sfimp.sum(), shares.error_none - shares.error_all)
+    assert np.all(np.abs(shares.sfimp - np.array([18, 8, 4.5, 2])) < 5 * shares.std_error)
+
+
+def test_shapley_importances_by_an_engine_need_no_time():
+    X, y = rows(300)
+    model = LinearRegression().fit(X, y)
+    shares = ll.shapley_importance(model, X, y, budget="1 s", progress=False)
+    assert shares.exact
+    np.testing.assert_array_equal(shares.sfimp, ll.shapley_importance(model, X, y, progress=False).sfimp)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"loss": "neg_median_absolute_error"}, "is a score"),
+        ({"method": ll.Sage()}, "leave out method and donors"),
+        ({"method": ll.Paper()}, "leave out method and donors"),
+        ({"donors": ll.Latin(5)}, "leave out donors|leave out method and donors"),
+    ],
+)
+def test_shapley_importances_that_have_no_time(options, words):
+    X, y = rows(100)
+    model = linear if "loss" not in options else LinearRegression().fit(X, y)
+    with pytest.raises(ValueError, match=words):
+        ll.shapley_importance(model, X, y, **(LOSS | {"budget": "1 min"} | options))
+
+
+def test_a_plan_says_what_a_budget_affords():
+    X, y = rows(1000)
+    plan = ll.plan(ll.feature_importance, linear, X, y, budget=20_000, **LOSS)
+    assert plan.n_predictions == 20_000
+    assert "20,000 predictions affords about" in repr(plan)
+    assert ll.plan(ll.feature_importance, linear, X, y, budget=10_000_000, **LOSS).budget == ""
+    assert "affords about" in repr(ll.plan(ll.compare, {"a": linear, "b": linear}, X, y, budget=20_000, **LOSS))

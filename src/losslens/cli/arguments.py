@@ -83,6 +83,10 @@ def groups_of(args: Arguments, rows: LoadedRows, explain: Callable[[], Any]) -> 
     return time_blocks(times, float(length) if times.dtype.kind in "iuf" and _is_number(length) else length)
 
 
+def _number_or_text(text: str | None, kind: Callable[[str], Any]) -> Any:
+    return text if text is None or not _is_number(text) else kind(text)
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -195,10 +199,9 @@ SET_BY: dict[str, Callable[[Arguments], Any]] = {
     "random_state": attrgetter("seed"),
     "n_jobs": attrgetter("jobs"),
     "progress": lambda args: False if args.quiet else None,
-    **{
-        name: attrgetter(name)
-        for name in ("budget", "depth", "level", "memory", "precision", "shapley", "target_name", "title")
-    },
+    "budget": lambda args: _number_or_text(args.budget, int),
+    "precision": lambda args: _number_or_text(args.precision, float),
+    **{name: attrgetter(name) for name in ("depth", "level", "memory", "shapley", "target_name", "title")},
 }
 
 

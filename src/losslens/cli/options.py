@@ -121,8 +121,10 @@ class Arguments:
     gap: str | None = _option(
         ASK, "Also by feature: the error of rows with a value less that of others.", "COLUMN=VALUE"
     )
-    precision: float | None = _option(ASK, "Sample until all shares are this precise, such as 0.02.", "P")
-    budget: int | None = _option(ASK, "Maximal number of predictions.", "N", min=1)
+    precision: str | None = _option(
+        ASK, "Until all shares are this precise, such as 0.02; ranks: until the leading ranks are settled.", "P"
+    )
+    budget: str | None = _option(ASK, "A time, such as '10 min', or a number of predictions.", "TIME")
     fail_if: list[str] | None = _option(
         ASK, f"Exit with code 3 where this surely holds of another model; repeatable: {GRAMMAR}.", "CONDITION"
     )

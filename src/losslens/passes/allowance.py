@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -33,6 +33,7 @@ class Limits:
     seconds: float = inf
     predictions: float = inf
     ranks: bool = False
+    every_row: bool = False  # rows are chosen already
     began: float = field(default_factory=lambda: clock())  # noqa: PLW0108 - `clock` when it is called
 
     @property
@@ -40,10 +41,15 @@ class Limits:
         """Whether seconds are limited."""
         return self.seconds < inf
 
-    def share(self, part: float) -> Limits:
-        """The limits of a part of the call that begins now: a share of the seconds, or of the predictions."""
+    @property
+    def used(self) -> float:
+        """Seconds since the call began."""
+        return clock() - self.began
+
+    def share(self, parts: int) -> Limits:
+        """The limits of the first of so many parts that are left: of the seconds left, or of all predictions."""
         left = max(self.seconds - (clock() - self.began), 0.0)
-        return Limits(self.budget, part * left, part * self.predictions, self.ranks)
+        return replace(self, seconds=left / parts, predictions=self.predictions // parts, began=clock())
 
 
 def limits_of(budget: Any, precision: Any = None) -> Limits | None:

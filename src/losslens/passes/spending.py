@@ -34,6 +34,7 @@ from losslens.uncertainty.looks import LEADING, settled_ranks
 
 FEWEST_DONORS = 3  # of a row: with fewer there is no standard error
 FEWEST_ROWS = 10
+FEWEST_SWEEPS = 8  # of walks, where there are fewer rows
 REPEATED = 2  # rows of the first call, which are predicted again: does the model answer alike?
 VISIBLE = 1.5  # times as long as the shortest call
 PILOT, PILOT_ROWS = 0.1, 50  # share of the predictions from which variances are estimated, and its fewest rows
@@ -303,14 +304,36 @@ def spend(task: Task, limits: Limits) -> Spent:
     with _bar(task, limits) as tick:
         drawing = Drawing(task, meter, tick)
         base = _or_raise(lambda: drawing.calibrate(order))
-        _check_enough(drawing, len(base))
-        count, base = _rows(drawing, base, order)
+        _check_enough(drawing, len(base), 1 + sum(drawing.costs))
+        count, base = (task.n, base) if limits.every_row else _rows(drawing, base, order)
         rows = np.sort(order[:count])
         some = task if count == task.n else task.of_rows(rows)
         drawing = drawing if some is task else Drawing(some, meter, tick)
         positions = np.searchsorted(rows, order[:count])
         _or_raise(lambda: drawing.begin(base[:count], positions))
         return _rounds(drawing, rows, task.n, np.zeros((0, len(task.subjects))))
+
+
+def rows_within(task: Task, limits: Limits, columns: int) -> Indices:
+    """Rows drawn at random, as many as the limits afford so many predictions of each of: all, or fewer."""
+    if limits.every_row or all(route(task, subject).exact for subject in task.subjects):
+        return task.every
+    drawing = Drawing(replace(task, exact=None, outputs=()), Meter(limits), lambda rows: None)
+    order = np.random.default_rng((task.entropy, 39)).permutation(task.n)
+    known = len(_or_raise(lambda: drawing.calibrate(order)))
+    count = _check_enough(drawing, known, columns)
+    return np.sort(order[: int(min(task.n, SAFE * count // columns))])
+
+
+def rows_for_all(tasks: Sequence[Task], limits: Limits, *, shapley: bool) -> Indices:
+    """Rows of which the limits afford the importances by each model, and the Shapley shares."""
+    rows = []
+    for k, task in enumerate(tasks):
+        p = len(task.subjects)
+        columns = 1 + FEWEST_DONORS * p  # or as many again for shares, which get half of the limits
+        columns = 2 * max(columns, 1 + FEWEST_SWEEPS * (p - 1)) if shapley else columns
+        rows.append(rows_within(task, limits.share(len(tasks) - k), columns))
+    return min(rows, key=len)
 
 
 def go_on(task: Task, limits: Limits, before: Afforded, features: Mapping[str, FeatureImportance]) -> Spent:
@@ -362,16 +385,16 @@ def _or_raise(compute: Any) -> Any:
         ) from None
 
 
-def _check_enough(drawing: Drawing, known: int) -> None:
-    meter, costs = drawing.meter, drawing.costs
-    least = min(drawing.task.n, FEWEST_ROWS) * (1 + sum(costs))
+def _check_enough(drawing: Drawing, known: int, columns: int) -> float:
+    """The predictions that are affordable, of which each row needs so many; raises where these are too few."""
+    meter, rows = drawing.meter, min(drawing.task.n, FEWEST_ROWS)
     affordable = known + meter.rows_left(drawing.largest)
-    if affordable < least:
+    if affordable < rows * columns:
         raise ValueError(
-            f"budget={meter.limits.budget!r} affords {meter.words(affordable, drawing.largest)}, but importances of "
-            f"{len(costs)} features take at least {meter.words(least, drawing.largest)}: "
-            f"{min(drawing.task.n, FEWEST_ROWS)} rows with {FEWEST_DONORS} donors each"
+            f"budget={meter.limits.budget!r} affords {meter.words(affordable, drawing.largest)}, but {rows} rows, the "
+            f"fewest, with {columns:,} predictions each take {meter.words(rows * columns, drawing.largest)}"
         )
+    return affordable
 
 
 def _rows(drawing: Drawing, base: NDArray[Any], order: Indices) -> tuple[int, NDArray[Any]]:

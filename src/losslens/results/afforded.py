@@ -59,7 +59,7 @@ class Afforded(Stored):
 
     @property
     @claim(level=0.05)
-    def order(self) -> str:
+    def settled_order(self) -> str:
         """Which of the leading ranks are settled; "" if none is, or nobody wanted to know."""
         if not self.settled:
             return ""

@@ -526,7 +526,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         if len(self.by_output) > 1:
             notes.append(f"importances for each of the {len(self.by_output)} outputs: .outputs")
         if self.afforded is not None:
-            notes += filter(None, [self.afforded.sentence, self.afforded.order])
+            notes += filter(None, [self.afforded.sentence, self.afforded.settled_order])
         return [*notes, *self.remarks, *filter(None, [self._no_error(), self._clipped_cells()])]
 
     @claim(level=0)

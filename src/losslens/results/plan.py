@@ -67,6 +67,7 @@ class Plan:
     # Calls that consist of several steps
     stages: tuple[Stage, ...] | None = None  #: the steps of the call, each with its seconds
     fits: int | None = None  #: fits of the learner
+    budget: str = ""  #: what a budget affords, where that is not everything
 
     @property
     def engine(self) -> str:
@@ -88,8 +89,9 @@ class Plan:
         of_cells = self.stages is None and self.way is None and self.parts is None
         kept = "all cells kept" if self.complete else f"curves of {self.kept or 0:,} single rows kept"
         memory = f"{size_in_words(self.memory)}{' a worker' if self.workers and self.parts else ''}"
-        memory = f"  memory: {memory}{f' ({kept})' if of_cells else ''}"
-        return "\n".join([f"Plan: {self._headline}", memory, *self._details()])
+        lines = [f"Plan: {self._headline}", f"  {self.budget}" if self.budget else ""]
+        lines += [f"  memory: {memory}{f' ({kept})' if of_cells else ''}", *self._details()]
+        return "\n".join(filter(None, lines))
 
     @property
     def _headline(self) -> str:

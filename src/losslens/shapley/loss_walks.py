@@ -13,6 +13,7 @@ import numpy as np
 
 from losslens.cells.matrix import Means
 from losslens.donors.layout import OwnDonors
+from losslens.passes.allowance import Limits
 from losslens.results.shapley import ShapleyImportance, Shares
 from losslens.shapley import control_variates
 from losslens.shapley.setup import FullGain, fetched, full_gain
@@ -70,6 +71,11 @@ class PerformanceWalk(WalkKind):
     @abstractmethod
     def sampling(self, summary: WalkSummary) -> Floats:
         """The sampling error of each player, (p,); infinite where there are too few rows for one."""
+
+    @property
+    def limits(self) -> Limits | None:
+        """Of the time, if any."""
+        return self.settings.limits
 
     @property
     def total(self) -> float | None:
@@ -166,6 +172,7 @@ class PerformanceWalk(WalkKind):
         if walked.cut_short:
             reason = "budget=" if self.settings.budget else f"the limit of {MOST_PREDICTIONS:,} predictions"
             reason = "memory=" if self._by_memory < self._by_budget else reason
+            reason = f"budget={self.limits.budget!r}" if self.limits is not None else reason
             drawn = len(walked.sweeps)
             ended = f"ended the walks after {drawn} of {self.fewest} sweeps, too few to estimate the Monte-Carlo error"
             if drawn >= self.fewest:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from losslens.passes.allowance import Limits
 from losslens.tables.checks import check_count, is_one_of
 from losslens.typing import Floats
 
@@ -108,6 +109,7 @@ class ShapleySettings:
     method: Method = "auto"
     precision: float | Absolute | None = None
     budget: int | None = None
+    limits: Limits | None = None  # of the time
 
     def __post_init__(self) -> None:
         paper = isinstance(self.method, Paper)

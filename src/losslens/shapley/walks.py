@@ -19,6 +19,8 @@ import numpy as np
 
 from losslens.engines.base import GameArrays
 from losslens.game_theory import along, random_orders
+from losslens.passes import allowance
+from losslens.passes.allowance import Limits
 from losslens.progress import ProgressBar
 from losslens.shapley.setup import GameSetup
 from losslens.text import size_in_words
@@ -47,6 +49,11 @@ class WalkKind(ABC):
     rng: np.random.Generator
     cost: int  # predictions that a sweep takes, at most
     fewest_valid: ClassVar[int] = 2  # sweeps needed for a result when the user interrupts
+
+    @property
+    def limits(self) -> Limits | None:
+        """Of the time, if any."""
+        return None
 
     @property
     @abstractmethod
@@ -99,20 +106,47 @@ def run(kind: WalkKind, progress: ProgressBar) -> Walked:
     sweeps: list[Any] = []
     most, needed, complete = kind.max_sweeps, 0, True
     planned, at_once = kind.first_sweeps, max(1, kind.predictions_at_once // max(1, kind.cost))
+    pace = Pace(kind.limits)
     try:
         while len(sweeps) < planned:
             progress.set_total(kind.setup.n + planned * kind.cost)
             while len(sweeps) < planned:
-                sweeps += kind.sweeps(min(at_once, planned - len(sweeps)))
+                sweeps += kind.sweeps(pace.count(min(at_once, planned - len(sweeps)), len(sweeps)))
                 if len(sweeps) > 1 and progress.is_shown:
                     progress.note(kind.accuracy(sweeps))
             needed = max(needed, kind.sweeps_needed(sweeps))
             planned = max(planned, min(needed, most))
+    except OutOfTime:
+        return Walked(sweeps, complete=True, cut_short=True)
     except KeyboardInterrupt:
         if len(sweeps) < kind.fewest_valid:
             raise
         complete = False
     return Walked(sweeps, complete, complete and needed > len(sweeps))
+
+
+class OutOfTime(Exception):  # noqa: N818 - not an error: the sweeps so far count
+    """The time affords no further sweep."""
+
+
+class Pace:
+    """How many sweeps come next, where there is a time limit: as many as a small part of it takes."""
+
+    def __init__(self, limits: Limits | None) -> None:
+        self.limits, self.began = limits, allowance.clock()
+
+    def count(self, sweeps: int, done: int) -> int:
+        """At most so many; one until there are timings. Raises `OutOfTime` where none can be finished in time."""
+        if self.limits is None or not self.limits.timed:
+            return sweeps
+        if done < 1:
+            return 1
+        now = allowance.clock()
+        each = max((now - self.began) / done, 1e-9)
+        left = self.limits.seconds - (now - self.limits.began)
+        if left < each:
+            raise OutOfTime
+        return int(np.clip(min(allowance.CALL_SHARE * self.limits.seconds, left) / each, 1, sweeps))
 
 
 def walk_from_donors(

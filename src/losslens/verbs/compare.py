@@ -7,11 +7,14 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subjects
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
-from losslens.passes.task import Options, default_loss
+from losslens.passes.allowance import Limits, limits_of
+from losslens.passes.task import Options, default_loss, prepare
 from losslens.results.comparison import Comparison
 from losslens.results.importances import Importances
 from losslens.shapley.stopping import ShapleySettings
@@ -20,6 +23,7 @@ from losslens.tables.distribution_shift import DistributionShift, shift_of
 from losslens.tables.frames import as_table
 from losslens.tables.leakage import warn_of_target
 from losslens.tables.sample import by_unit, effective_number
+from losslens.typing import Indices
 from losslens.verbs.features import importances
 from losslens.verbs.running import verb
 from losslens.verbs.shapley import share_out
@@ -34,6 +38,7 @@ def compare(
     loss: str | Loss | Callable[..., Any] | None = None,
     features: Any = None,
     donors: str | Design = "auto",
+    budget: str | int | None = None,
     shapley: bool = True,
     sample_weight: Any = None,
     groups: Any = None,
@@ -54,6 +59,9 @@ def compare(
         train and test, or last year and this. Models and rows may both be mappings, with the same names.
     X, y, loss, features, donors, sample_weight
         As in `feature_importance`. All models have the same loss.
+    budget
+        As in `feature_importance`, for all models together. Models on the same rows have the same sample of them: as
+        many rows as each model can predict in its part of the time.
     shapley
         Also compute each model's `shapley_importance`; False saves that cost.
     groups
@@ -83,24 +91,55 @@ def compare(
     shared = Options(  # the same seed, and so the same donors, for all
         features=features, donors=donors, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress
     )
+    limits, remark = limits_of(budget), ""
+    if limits is not None and is_scorer(chosen):
+        raise ValueError(f"budget is for losses, and {loss!r} is a score: leave out budget=, or name a loss")
+    if limits is not None and not isinstance(X, Mapping):
+        cases, limits, remark = _affordable(cases, chosen, shared, limits, shapley=shapley)
+        X = next(iter(cases.values())).X
     subjects = None if isinstance(X, Mapping) else Subjects(as_table(X))
     results: dict[str, Importances] = {}
-    shares = {}
+    shares, parts = {}, len(cases) * (1 + shapley)
     for name, case in cases.items():
         options = case.options(shared)
         warn_of_target(case.X, case.y)
         try:
-            mine = options_of_each(options, len(cases))
+            mine, parts = options_of_each(_limited(options, limits, parts), len(cases)), parts - 1
             results[name] = importances(case.model, case.X, case.y, chosen, mine, subjects)
+            results[name] = replace(results[name], remarks=(*results[name].remarks, *[remark] * bool(remark)))
             for feature in results[name].values():
                 _ = feature.pfi  # features with curves only are an error here, not later
             if shapley:
+                options, parts = _limited(options, limits, parts), parts - 1
                 shares[name] = share_out(case.model, case.X, case.y, chosen, ShapleySettings(), options)
         except (ValueError, TypeError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{name!r}: {error}") from error
     shifts = _shifts(cases, next(iter(results.values()))) if isinstance(X, Mapping) else {}
     return Comparison(importances=results, shapley=shares, paired=not isinstance(X, Mapping), shifts=shifts)
+
+
+def _limited(options: Options, limits: Limits | None, parts: int) -> Options:
+    """The options with the limits of the first of so many parts that are left."""
+    return options if limits is None else replace(options, limits=limits.share(parts))
+
+
+def _affordable(
+    cases: Mapping[str, Case], loss: Any, shared: Options, limits: Limits, *, shapley: bool
+) -> tuple[dict[str, Case], Limits, str]:
+    """The cases with the rows that the limits afford, drawn at random, which all have in common; and a remark."""
+    from losslens.passes.spending import rows_for_all  # most calls have no limits
+
+    tasks = [
+        prepare(as_model(case.model), case.X, case.y, case.options(shared), loss=loss, response=loss.reads)
+        for case in cases.values()
+    ]
+    n, rows = tasks[0].n, rows_for_all(tasks, limits, shapley=shapley)
+    limits = replace(limits, every_row=True)
+    if len(rows) == n:
+        return dict(cases), limits, ""
+    some = {name: case.at(rows) for name, case in cases.items()}
+    return some, limits, f"budget: {len(rows):,} of {n:,} rows, drawn at random, the same for all models"
 
 
 class Case(NamedTuple):
@@ -111,6 +150,15 @@ class Case(NamedTuple):
     y: Any
     weight: Any
     groups: Any
+
+    def at(self, rows: Indices) -> Case:
+        """With some of the rows."""
+        table = as_table(self.X)
+        y, weight, groups = (
+            None if one is None else one.iloc[rows] if hasattr(one, "iloc") else np.asarray(one)[rows]
+            for one in (self.y, self.weight, self.groups)
+        )
+        return Case(self.model, table.rows(rows), y, weight, groups)
 
     def options(self, shared: Options) -> Options:
         """The options of all, with these weights and groups."""

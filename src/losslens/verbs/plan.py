@@ -21,6 +21,7 @@ from losslens.engines.choice import CHECKED
 from losslens.losses import OutputsLoss, is_scorer, names_of
 from losslens.models import Model, as_model, one_output
 from losslens.passes import in_common
+from losslens.passes.allowance import Limits, limits_of
 from losslens.passes.counts import count, count_importances, plan_stream
 from losslens.passes.parts import call
 from losslens.passes.rehearsal import FEW, TIME_LIMIT, Arguments, OnFew, rehearse, some_rows
@@ -120,7 +121,9 @@ def _planned(*, verb: Callable[..., Any], arguments: Arguments, executor: Any) -
     first = next(iter(inspect.signature(verb).parameters))
     resolved = in_own_words(arguments, first)
     model, X, y = resolved.pop(first), resolved.pop("X"), resolved.pop("y", None)
+    limits = _limits(verb, resolved)
     plan, cluster = PLANNED[verb](model, X, y, resolved), active()
+    plan = plan if limits is None else _affordable(plan, limits)
     if cluster is None or plan.workers:
         return plan
     tasks = plan.fits or ceil((plan.calls or 1) / cluster.grain)
@@ -128,6 +131,29 @@ def _planned(*, verb: Callable[..., Any], arguments: Arguments, executor: Any) -
     if plan.fits or plan.n_predictions > CHECKED or seconds < plan.seconds:
         plan = replace(plan, workers=cluster.threads, seconds=seconds)
     return plan
+
+
+def _limits(verb: Callable[..., Any], arguments: Arguments) -> Limits | None:
+    """The limits of a call that spends them on rows and donors; its budget and precision leave the arguments."""
+    shapley = verb in (shapley_importance, shapley_effect, refits.shapley_importance_cv)
+    if "budget" not in arguments or (shapley and not isinstance(arguments["budget"], str)):
+        return None
+    precision = None if shapley else arguments.pop("precision", None)
+    budget, arguments["budget"] = arguments["budget"], None
+    return limits_of(budget, precision)
+
+
+def _affordable(plan: Plan, limits: Limits) -> Plan:
+    """The plan with as much of its predictions as the limits afford; an exact engine takes what it takes."""
+    part = min(1.0, limits.predictions / plan.n_predictions, limits.seconds / max(plan.seconds, 1e-9))
+    if part == 1 or all(engine != BlackBox.name for engine in plan.engines):
+        return plan
+    each = None if plan.predictions is None else tuple(round(part * one) for one in plan.predictions)
+    return replace(
+        plan, n_predictions=round(part * plan.n_predictions), predictions=each, seconds=part * plan.seconds, grows=(),
+        calls=None if plan.calls is None else ceil(part * plan.calls), upper=True,
+        budget=f"{limits.budget} affords about {part:.0%} of {plan.n_predictions:,} predictions: fewer donors, or rows",
+    )  # fmt: skip
 
 
 # Importances, effects and pairs: one model on one table. Planners take the arguments of a verb.

@@ -122,6 +122,8 @@ def shapley_importance_cv(
     1
     """
     options = picked(Options, locals())
+    if isinstance(budget, str):
+        raise TypeError(f"budget is a number of predictions here, for each fold; got {budget!r}")
     settings = ShapleySettings(method, precision, budget)
     explain = partial(share_out, loss=for_folds(estimator, loss, y), settings=settings)
     return checked_learner(estimator, X, y, cv, fit_params, options, variance).explained(explain)

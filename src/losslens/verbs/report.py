@@ -21,6 +21,7 @@ from losslens.page.opening import UNNAMED
 from losslens.page.receipts import python_calls
 from losslens.page.report import Report
 from losslens.page.summary import ShownModel, summarise
+from losslens.passes.allowance import Limits, limits_of
 from losslens.passes.counts import count_importances
 from losslens.passes.task import Options, default_loss, picked, prepare
 from losslens.passes.ways import FIXED_DONORS
@@ -70,6 +71,7 @@ def report(
     by: Any = None,
     shapley: bool = True,
     interactions: bool | int = True,
+    budget: str | int | None = None,
     title: str | None = None,
     target_name: str | None = None,
     descriptions: Mapping[str, str] | None = None,
@@ -100,6 +102,10 @@ def report(
         Interactions of pairs among so many of the most important features: 6 for True, none for False. They take no
         more predictions than the importances do (or 50,000); where all pairs of rows would take more, donors are
         sampled.
+    budget
+        For models that take long: a time, such as ``"10 min"``, or a number of predictions, split between the
+        importances and the Shapley shares of all models, as in `feature_importance`. Then fewer rows may be explained,
+        which the page mentions, and nothing of pairs and of features that go together.
     title
         Title of the page; by default what is predicted, and the name of the model or of a pipeline's last step.
     target_name
@@ -130,17 +136,23 @@ def report(
         raise ValueError(f"embed is 'all', 'sample' or 'none': the rows that the file holds; got {embed!r}")
     target = target_in_words(target_name, y, as_table(X).names)
     described = checked_descriptions(X, descriptions, as_table(X).names, features)
+    limits = limits_of(budget)
+    if limits is not None:
+        every = {FIRST: model, **_named(models)}
+        rows = _affordable_rows(every, X, y, loss, rows, options, limits, shapley=shapley)
+        limits, interactions = replace(limits, every_row=True), False
     named, data, most = checked_report(model, X, y, models, loss, by, shapley, interactions, rows, options)
     warn_of_target(X, y)
     scores: dict[str, Scores] = {}
     if data.scorer is not None:
         by_score = replace(data, loss=data.scorer)
         scores = {name: _call_named(name, importances, each, by_score) for name, each in named.items()}
-    results = {name: _importances(name, each, data) for name, each in named.items()}
+    parts = Parts(data, limits, len(named) * (1 + shapley))
+    results = {name: _importances(name, each, parts.next) for name, each in named.items()}
     shares: dict[str, ShapleyImportance] = {}
     if shapley:
         share = partial(share_out, settings=ShapleySettings())
-        shares = {name: _call_named(name, share, each, data) for name, each in named.items()}
+        shares = {name: _call_named(name, share, each, parts.next) for name, each in named.items()}
     from importlib.metadata import version  # a fifth of the time of `import losslens`
 
     shown = ShownModel(
@@ -149,7 +161,7 @@ def report(
     )  # fmt: skip
 
     first = next(iter(results.values()))
-    findings = _findings(model, data, first, next(iter(shares.values()), None), most)
+    findings = _findings(model, data, first, next(iter(shares.values()), None), most, alone=limits is not None)
 
     def complete(one: FeatureImportance) -> FeatureImportance:
         return one if one.complete else _with_all_cells(one, model, data)
@@ -179,6 +191,36 @@ def _calls(
         scorer="" if data.scorer is None else repr(loss) if isinstance(loss, str) else "loss",
         weak=not findings.weak_how, pairs=findings.pairs_call, right=hasattr(model, "predict"),
     )  # fmt: skip
+
+
+@dataclass(eq=False)
+class Parts:
+    """The calls of a report, each with its part of the limits."""
+
+    data: ExplainedRows
+    limits: Limits | None
+    left: int
+
+    @property
+    def next(self) -> ExplainedRows:
+        """The rows of the next call."""
+        if self.limits is None:
+            return self.data
+        limits, self.left = self.limits.share(self.left), self.left - 1
+        return replace(self.data, options=replace(self.data.options, limits=limits))
+
+
+def _affordable_rows(
+    named: Mapping[str, Any], X: Any, y: Any, loss: Any, rows: int, options: Options, limits: Limits, *, shapley: bool
+) -> int:
+    """How many rows are explained within the limits, `rows` at most."""
+    from losslens.passes.spending import rows_for_all  # most reports have no limits
+
+    if is_scorer(loss):
+        raise ValueError(f"budget is for losses, and {loss!r} is a score: leave out budget=, or name a loss")
+    chosen = default_loss(as_model(next(iter(named.values()))), loss, y)
+    tasks = [prepare(as_model(one), X, y, options, loss=chosen, response=chosen.reads) for one in named.values()]
+    return min(rows, len(rows_for_all(tasks, limits, shapley=shapley)))
 
 
 def checked_descriptions(X: Any, given: Any, columns: Collection[str], features: Any) -> dict[str, str]:
@@ -329,9 +371,10 @@ def _paired_features(interactions: bool | int) -> int:
 
 
 def _findings(
-    model: Any, data: ExplainedRows, first: Importances, share: ShapleyImportance | None, most: int
-) -> Findings:
-    """Further results of the first model; only pairs of features need more predictions."""
+    model: Any, data: ExplainedRows, first: Importances, share: ShapleyImportance | None, most: int, *,
+    alone: bool = False,
+) -> Findings:  # fmt: skip
+    """Further results of the first model; only pairs and blocks need more predictions, which `alone` leaves out."""
     table, seed = as_table(data.X), data.options.random_state
     with bar(len(first), "looking for extrapolation", data.options.progress, "features") as tick:
         for one in first.values():
@@ -350,7 +393,7 @@ def _findings(
         clusters,
         *_region_finder(table, first),
         *_weak_segments(table, first, data),
-        _going_together(model, data, first),
+        GoingTogether(None, None, "") if alone else _going_together(model, data, first),
         pairs_call,
     )
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from losslens.donors.designs import Design
 from losslens.losses import Loss, OutputsLoss, is_scorer, names_of
 from losslens.models import as_model
+from losslens.passes.allowance import limits_of
 from losslens.passes.task import Options, default_loss, opened, picked
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_effect import ShapleyEffect
@@ -38,7 +39,7 @@ def shapley_importance(
     method: Method = "auto",
     donors: str | Design = "auto",
     precision: float | Absolute | None = None,
-    budget: int | None = None,
+    budget: str | int | None = None,
     groups: Any = None,
     sample_weight: Any = None,
     random_state: Any = None,
@@ -81,8 +82,9 @@ def shapley_importance(
         Walk until simultaneous 95% confidence intervals of all features have at most this half-width: a share of the
         total such as 0.02, or ``Absolute(value)``.
     budget
-        The most predictions. Without `budget` and `precision`, walks end when their Monte-Carlo variance is below a
-        tenth of the sampling variance.
+        The most predictions; or a time, such as ``"10 min"``: as many rows, drawn at random, and walks as it affords.
+        Without `budget` and `precision`, walks end when their Monte-Carlo variance is below a tenth of the sampling
+        variance.
     groups
         A label for each row: rows of the same group are not donors of each other, and standard errors are those of
         independent groups, as in `feature_importance`. Where importances are covariances (see `method`), or where the
@@ -99,7 +101,8 @@ def shapley_importance(
     """
     options = picked(Options, locals())
     warn_of_target(X, y)
-    settings = ShapleySettings(method, precision, budget)
+    predictions, limits = (None, limits_of(budget)) if isinstance(budget, str) else (budget, None)
+    settings = ShapleySettings(method, precision, predictions, limits)
     if isinstance(loss, (list, tuple)):
         by_loss: Any = {name: _shares(model, X, y, one, settings, options) for name, one in names_of(loss).items()}
         return by_loss  # type: ignore[no-any-return]  # most calls have one loss
@@ -117,18 +120,27 @@ def share_out(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, 
 def _shares(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, options: Options) -> ShapleyImportance:
     """`shapley_importance` with checked options; after Ctrl-C from the walks that are done."""
     wrapped = as_model(model)
+    limits = settings.limits or options.limits
     if is_scorer(loss):
+        if limits is not None:
+            raise ValueError(f"a time as budget is for losses, and {loss!r} is a score: pass a number of predictions")
         if options.groups is not None:
             raise ValueError("groups= needs a loss; a scorer judges all rows at once")
         if settings.method == "rows":
             raise ValueError(f"method='rows': the scorer {loss!r} judges all rows at once; use a loss")
         return scores.score_shapley(wrapped, X, y, loss, settings, options)
     X, y, options, files = opened(wrapped, X, y, options)
+    if files is not None and limits is not None:
+        raise ValueError("budget is for rows in memory, and these are read in parts: pass some of them as a table")
     if files is not None:
         from losslens.shapley import covariance_parts  # imports compiled engines
 
         return covariance_parts.shares(wrapped, files, default_loss(wrapped, loss), settings, options)
     game = check_request(wrapped, X, y, loss, settings, options)
+    if limits is not None:
+        from losslens.shapley.in_time import importance_in_time  # most calls have no limits
+
+        return importance_in_time(game, limits)
     if isinstance(game.loss, OutputsLoss):
         return outputs.result_of(wrapped, X, game, options)
     way, _ = choose(game)
