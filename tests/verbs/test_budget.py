@@ -397,3 +397,16 @@ def test_a_plan_says_what_a_budget_affords():
     assert "20,000 predictions affords about" in repr(plan)
     assert ll.plan(ll.feature_importance, linear, X, y, budget=10_000_000, **LOSS).budget == ""
     assert "affords about" in repr(ll.plan(ll.compare, {"a": linear, "b": linear}, X, y, budget=20_000, **LOSS))
+
+
+def test_shapley_ranks_are_settled():
+    X, y = rows(1000)
+    call = {"method": "walk", "random_state": 0, **LOSS}
+    shares = ll.shapley_importance(linear, X, y, precision="ranks", **call)
+    assert "settled ranks (at 95%, all looks counted), the most important first: x0, x1, x2" in repr(shares)
+    tied = ll.shapley_importance(lambda X: X[:, 0] + X[:, 1], X, X[:, 0] + X[:, 1], precision="ranks", **call)
+    assert "settled" not in repr(tied)
+    with pytest.raises(ValueError, match="shares of the loss"):
+        ll.shapley_importance(linear, X, y, precision="ranks", **(call | {"method": ll.Sage()}))
+    with pytest.raises(TypeError, match="or 'ranks'"):
+        ll.shapley_importance(linear, X, y, precision="rank", **call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -57,11 +58,10 @@ class Afforded(Stored):
         }
         return reasons[self.stopped]
 
-    @property
-    @claim(level=0.05)
-    def settled_order(self) -> str:
-        """Which of the leading ranks are settled; "" if none is, or nobody wanted to know."""
-        if not self.settled:
-            return ""
-        names = listed(self.settled)
-        return f"settled ranks (at 95%, all looks counted), the most important first: {names}"
+
+@claim(level=0.05)
+def settled_order(names: Sequence[str]) -> str:
+    """Which of the leading ranks are settled; "" if none is, or nobody asked."""
+    if not names:
+        return ""
+    return f"settled ranks (at 95%, all looks counted), the most important first: {listed(names)}"

@@ -15,7 +15,7 @@ from losslens.donors.conditional import common_condition
 from losslens.losses import Loss, OutputsLoss, same_outputs
 from losslens.losses import resolve as resolve_loss
 from losslens.plots.look import Look, draws
-from losslens.results.afforded import Afforded
+from losslens.results.afforded import Afforded, settled_order
 from losslens.results.base import WITH_MODEL, ResultMapping, WithLocal
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import CURVES_ONLY, FeatureImportance
@@ -526,7 +526,7 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
         if len(self.by_output) > 1:
             notes.append(f"importances for each of the {len(self.by_output)} outputs: .outputs")
         if self.afforded is not None:
-            notes += filter(None, [self.afforded.sentence, self.afforded.settled_order])
+            notes += filter(None, [self.afforded.sentence, settled_order(self.afforded.settled)])
         return [*notes, *self.remarks, *filter(None, [self._no_error(), self._clipped_cells()])]
 
     @claim(level=0)

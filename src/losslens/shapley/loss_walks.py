@@ -14,6 +14,7 @@ import numpy as np
 from losslens.cells.matrix import Means
 from losslens.donors.layout import OwnDonors
 from losslens.passes.allowance import Limits
+from losslens.results.afforded import settled_order
 from losslens.results.shapley import ShapleyImportance, Shares
 from losslens.shapley import control_variates
 from losslens.shapley.setup import FullGain, fetched, full_gain
@@ -22,6 +23,7 @@ from losslens.shapley.walks import SWEEP_BYTES, Sweep, Walked, WalkKind, check_m
 from losslens.shapley.way import all_pairs, result
 from losslens.typing import Floats, Indices
 from losslens.uncertainty import standard_errors
+from losslens.uncertainty.looks import LEADING, settled_ranks
 from losslens.uncertainty.standard_errors import RowColumnFit
 
 STEPS_AT_ONCE = 1 << 18  # predicted at a time
@@ -117,7 +119,7 @@ class PerformanceWalk(WalkKind):
     def first_sweeps(self) -> int:
         """All that the budget allows, if there is a budget and no precision."""
         half_width = self.half_width  # raises for a precision that can't be met, before anything is predicted
-        if self.settings.budget is not None and half_width is None:
+        if self.settings.budget is not None and half_width is None and not self.settings.until_ranked:
             return self.max_sweeps
         return min(self.fixed_sweeps or self.fewest, self.max_sweeps)
 
@@ -129,6 +131,8 @@ class PerformanceWalk(WalkKind):
     def sweeps_needed(self, sweeps: list[Sweep]) -> int:
         """As the stopping rule says."""
         R, width = len(sweeps), self.half_width
+        if self.settings.until_ranked and self.fewest <= R:
+            return self._until_ranked(sweeps)
         if self.fixed_sweeps is not None or (self.settings.budget is not None and width is None):
             return R
         if width is not None and self.first_sweeps < R:
@@ -146,6 +150,28 @@ class PerformanceWalk(WalkKind):
             return R
         more = max(more, ceil(1.25 * R))
         return more if self.setup.n * (R - 2) >= CERTAIN else min(more, GROWTH * R)
+
+    def _until_ranked(self, sweeps: list[Sweep]) -> int:
+        """As many again by a half, until the leading ranks are settled, or more sweeps would hardly help."""
+        R, summary = len(sweeps), self._summary_of(sweeps)
+        if not np.isfinite(summary.monte_carlo_error).all():
+            return R + 1
+        estimates = self.result(Walked(sweeps, complete=True, cut_short=False), "", []).estimates()
+        # Errors of the shares of one walk may add up: (a + b)^2 is at most 2 a^2 + 2 b^2.
+        estimates = replace(estimates, noise=2 * np.square(summary.monte_carlo_error))
+        self._looks.append(R)
+        looks = np.repeat(np.array(self._looks, float)[:, None], len(estimates), axis=1)
+        self._settled[:] = settled_ranks(estimates, looks, self._settled)
+        precise = enough(summary.monte_carlo_error, self.sampling(summary), summary.total, R) <= R
+        return R if precise or len(self._settled) >= min(LEADING, len(estimates) - 1) else ceil(1.5 * R)
+
+    @cached_property
+    def _looks(self) -> list[int]:
+        return []
+
+    @cached_property
+    def _settled(self) -> list[str]:
+        return []
 
     def _summary_of(self, sweeps: list[Sweep]) -> WalkSummary:
         """The summary; the last one is held, as the stopping rule and the result need the same."""
@@ -178,6 +204,7 @@ class PerformanceWalk(WalkKind):
             if drawn >= self.fewest:
                 ended = "ended the walks before the Monte-Carlo error was as small as required"
             remarks = [*remarks, f"{reason} {ended}"]
+        remarks = [*remarks, *filter(None, [settled_order(self._settled)])]
         return result(
             self.setup, summary.sfimp, "walks", design=design, exact=False, shares=shares, gains=summary.gains,
             error_none=self.setup.sample.error + summary.total, monte_carlo_error=summary.monte_carlo_error,

@@ -117,6 +117,8 @@ def check_request(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettin
     chosen = default_loss(model, loss, y)
     if settings.averages_predictions and chosen.reads == "labels":
         raise ValueError(f"{chosen.name} reads labels, which have no mean; Sage() needs numbers")
+    if settings.until_ranked and settings.averages_predictions:
+        raise ValueError("precision='ranks' is for shares of the loss: leave it out, or method=Sage()")
     task = prepare(model, X, y, options, loss=chosen, response=chosen.reads, all_pairs=True)
     check_players(task)
     assert task.loss is not None  # the chosen one, with the outputs of a custom function

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from losslens.passes.allowance import Limits
+from losslens.passes.allowance import Limits, is_ranks
 from losslens.tables.checks import check_count, is_one_of
 from losslens.typing import Floats
 
@@ -107,7 +107,7 @@ class ShapleySettings:
     """The checked settings of `shapley_importance`."""
 
     method: Method = "auto"
-    precision: float | Absolute | None = None
+    precision: float | Absolute | Literal["ranks"] | None = None
     budget: int | None = None
     limits: Limits | None = None  # of the time
 
@@ -134,9 +134,14 @@ class ShapleySettings:
             return self.method.method
         return "auto" if self.method in ("rows", "totals") else self.method
 
+    @property
+    def until_ranked(self) -> bool:
+        """Whether walks end once the leading ranks are settled."""
+        return is_ranks(self.precision)
+
     def half_width(self, total: float | None, total_error: float) -> float | None:
         """The requested half-width of all intervals, in units of the loss."""
-        if self.precision is None:
+        if self.precision is None or isinstance(self.precision, str):
             return None
         if isinstance(self.precision, Absolute):
             return self.precision.value
@@ -154,9 +159,9 @@ class ShapleySettings:
 
 def check(precision: Any, budget: Any) -> None:
     """Raise ValueError or TypeError unless precision and budget are valid."""
-    if precision is not None and not isinstance(precision, Absolute):
+    if precision is not None and not isinstance(precision, Absolute) and not is_ranks(precision):
         if isinstance(precision, bool) or not isinstance(precision, (int, float, np.number)):
-            raise TypeError(f"precision is a share such as 0.02, or Absolute(value); got {precision!r}")
+            raise TypeError(f"precision is a share such as 0.02, Absolute(value), or 'ranks'; got {precision!r}")
         if not 0 < precision < 1:
             raise ValueError(
                 f"precision is a share of the total, between 0 and 1, or Absolute(value); got {precision!r}"

@@ -146,7 +146,7 @@ def _limits(verb: Callable[..., Any], arguments: Arguments) -> Limits | None:
 def _affordable(plan: Plan, limits: Limits) -> Plan:
     """The plan with as much of its predictions as the limits afford; an exact engine takes what it takes."""
     part = min(1.0, limits.predictions / plan.n_predictions, limits.seconds / max(plan.seconds, 1e-9))
-    if part == 1 or all(engine != BlackBox.name for engine in plan.engines):
+    if part == 1 or plan.n_predictions <= CHECKED:
         return plan
     each = None if plan.predictions is None else tuple(round(part * one) for one in plan.predictions)
     return replace(

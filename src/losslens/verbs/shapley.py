@@ -38,7 +38,7 @@ def shapley_importance(
     features: Any = None,
     method: Method = "auto",
     donors: str | Design = "auto",
-    precision: float | Absolute | None = None,
+    precision: float | Absolute | Literal["ranks"] | None = None,
     budget: str | int | None = None,
     groups: Any = None,
     sample_weight: Any = None,
@@ -80,7 +80,8 @@ def shapley_importance(
         function): features outside a coalition are drawn given those inside.
     precision
         Walk until simultaneous 95% confidence intervals of all features have at most this half-width: a share of the
-        total such as 0.02, or ``Absolute(value)``.
+        total such as 0.02, or ``Absolute(value)``. Or ``"ranks"``: until the leading five ranks are settled, as in
+        `feature_importance`.
     budget
         The most predictions; or a time, such as ``"10 min"``: as many rows, drawn at random, and walks as it affords.
         Without `budget` and `precision`, walks end when their Monte-Carlo variance is below a tenth of the sampling
