@@ -101,8 +101,8 @@ def _write_leaving(ax: Axes, leaving: Sequence[Named], share: float, strip: floa
         beside = "left" if x < (0.3 if down else 0.8 - share) else "right"
         offset = 2 + lines[y] * LINE * font_size("small")
         lines[y] += text.count("\n") + 1
-        at = (4 if beside == "left" else -4, -offset if down else offset)
-        _write(ax, text, (x, y), at, line, textcoords="offset points", ha=beside, va="top" if down else "bottom")
+        shift = (4 if beside == "left" else -4, -offset if down else offset)
+        _write(ax, text, (x, y), shift, line, textcoords="offset points", ha=beside, va="top" if down else "bottom")
 
 
 def _lengthen(ax: Axes, share: float) -> None:
@@ -136,19 +136,19 @@ def _last_visible(ax: Axes, line: Line2D, strip: float) -> tuple[tuple[float, fl
 
 def _spread(places: Floats, tall: list[float]) -> Floats:
     """Middles of texts of these heights, in ascending order, as near their places as they can be without overlap."""
-    at = places.copy()
-    for k in range(len(at)):
-        least = tall[k] / 2 if k == 0 else at[k - 1] + (tall[k - 1] + tall[k]) / 2
-        at[k] = max(at[k], least)
-    for k in reversed(range(len(at))):
-        most = 1 - tall[k] / 2 if k == len(at) - 1 else at[k + 1] - (tall[k] + tall[k + 1]) / 2
-        at[k] = min(at[k], most)
-    return at
+    middles = places.copy()
+    for k in range(len(middles)):
+        least = tall[k] / 2 if k == 0 else middles[k - 1] + (tall[k - 1] + tall[k]) / 2
+        middles[k] = max(middles[k], least)
+    for k in reversed(range(len(middles))):
+        most = 1 - tall[k] / 2 if k == len(middles) - 1 else middles[k + 1] - (tall[k] + tall[k + 1]) / 2
+        middles[k] = min(middles[k], most)
+    return middles
 
 
-def _write(ax: Axes, text: str, place: tuple[float, float], at: Any, line: Line2D, **style: Any) -> None:
+def _write(ax: Axes, text: str, place: tuple[float, float], position: Any, line: Line2D, **style: Any) -> None:
     ax.annotate(
-        text, place, at, xycoords=ax.transAxes, fontsize="small", color=_ink(line), zorder=6, linespacing=1.1,
+        text, place, position, xycoords=ax.transAxes, fontsize="small", color=_ink(line), zorder=6, linespacing=1.1,
         annotation_clip=False, parse_math=False, gid=NAME, **style,
     )  # fmt: skip
 

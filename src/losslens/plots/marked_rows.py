@@ -173,10 +173,7 @@ def draw_series(
     if repeats is not None:
         repeats.draw(ax, order)
     for k, one in enumerate(series):
-        colour = one.colour if isinstance(one.colour, str) else [one.colour[j] for j in order]
-        at = np.arange(len(order)) + shift_of(k, len(series))
-        mark_rows(ax, at, one.numbers[:, order], colour, one.marker or LOOKS[k][2], canvas.legend_name(one.label),
-                  None if one.faded is None else one.faded[order])  # fmt: skip
+        _mark(ax, one, order, np.arange(len(order)) + shift_of(k, len(series)), one.marker or LOOKS[k][2])
     if len(series) > 1:
         separate_rows(ax, len(order))
     lines = [*beneath(ax, order)]
@@ -201,24 +198,23 @@ def _height(series: int) -> float:
     return 0.5 + 0.45 * series if series > 1 else 1.0
 
 
-def mark_rows(
-    ax: Axes, at: Any, numbers: Floats, colours: Any, marker: str, label: str, faded: NDArray[np.bool_] | None = None
-) -> None:
-    """A marker and an interval in each row; `numbers`: (3, rows), value, low and high; `faded`: hollow markers."""
-    value, low, high = numbers
-    if isinstance(colours, str):
-        style: dict[str, Any] = {"markersize": 5, "linestyle": "none", "zorder": 4}
-        ax.plot(value, at, marker, color=colours, label=label, **style)
+def _mark(ax: Axes, one: Series, order: Indices, rows: NDArray[Any], marker: str) -> None:
+    """The marks of a series in these rows, hollow where they are faded, and the intervals that there are."""
+    value, low, high = one.numbers[:, order]
+    colour = one.colour if isinstance(one.colour, str) else np.array(one.colour)[order]
+    name = canvas.legend_name(one.label)
+    if isinstance(colour, str):
+        ax.plot(value, rows, marker, color=colour, label=name, markersize=5, zorder=4)
     else:
-        ax.scatter(value, at, s=36, c=colours, marker=marker, label=label or None, zorder=4)
-    if faded is not None and faded.any():
-        edges = colours if isinstance(colours, str) else np.array(colours)[faded]
+        ax.scatter(value, rows, s=36, c=colour, marker=marker, label=name or None, zorder=4)
+    if one.faded is not None and (hollow := one.faded[order]).any():
+        edges = colour if isinstance(colour, str) else colour[hollow]
         look: dict[str, Any] = {"facecolors": "white", "edgecolors": edges, "linewidths": 1.3, "zorder": 4.5}
-        ax.scatter(value[faded], np.asarray(at)[faded], s=36, marker=marker, **look)
+        ax.scatter(value[hollow], rows[hollow], s=36, marker=marker, **look)
     finite = np.isfinite(low)
     if finite.any():
-        lines = colours if isinstance(colours, str) else np.array(colours)[finite]
-        ax.hlines(np.asarray(at)[finite], low[finite], high[finite], color=lines, linewidth=1.4, zorder=3, gid=BAND)
+        lines = colour if isinstance(colour, str) else colour[finite]
+        ax.hlines(rows[finite], low[finite], high[finite], color=lines, linewidth=1.4, zorder=3, gid=BAND)
 
 
 def shift_of(k: int, groups: int) -> float:

@@ -262,10 +262,10 @@ def plot_moved(comparison: Comparison, ax: Axes | None, look: Look, name: str, a
     def beside(panel: Axes, drawn: Sequence[Row]) -> None:
         """How far the values of each feature moved."""
         shifts = [moved[row.name] for row in drawn]
-        distance, at = [one.distance for one in shifts], np.arange(len(drawn))
-        panel.hlines(at, 0, distance, color=PALE, linewidth=1.2)
+        distance, positions = [one.distance for one in shifts], np.arange(len(drawn))
+        panel.hlines(positions, 0, distance, color=PALE, linewidth=1.2)
         inside = [BLUE if one.beyond_chance else "white" for one in shifts]
-        panel.scatter(distance, at, s=36, c=inside, edgecolors=BLUE, linewidths=1.2, zorder=3, clip_on=False)
+        panel.scatter(distance, positions, s=36, c=inside, edgecolors=BLUE, linewidths=1.2, zorder=3, clip_on=False)
         panel.set(xlim=(0, 1), xticks=[0, 0.5, 1])
         panel.set_xlabel(canvas.folded("shift of its values", canvas.size_in_points(panel)[0]))
 
@@ -330,13 +330,15 @@ def plot_good_models(good: GoodModels, ax: Axes | None, look: Look) -> Axes:
     ends, others = good.interval(), [k for k, name in enumerate(good.good) if name != good.best]
 
     def beneath(ax: Axes, order: Indices) -> list[Line2D]:
-        at, low, high = np.arange(len(order)), values.min(axis=0)[order], values.max(axis=0)[order]
-        ax.barh(at, high - low, left=low, height=0.5, color=SKY, label="range over good models")
-        ax.hlines(at, ends[0][order], ends[1][order], color=INK, linewidth=1.1, label="its 95% interval", gid=BAND)
+        positions, low, high = np.arange(len(order)), values.min(axis=0)[order], values.max(axis=0)[order]
+        ax.barh(positions, high - low, left=low, height=0.5, color=SKY, label="range over good models")
+        ax.hlines(
+            positions, ends[0][order], ends[1][order], color=INK, linewidth=1.1, label="its 95% interval", gid=BAND
+        )
         fill = colours(look.colors, [names[j] for j in order], [BLUE] * len(order), "feature", names)
         for k in others:
             label = "a model" if k == others[0] else None
-            ax.scatter(values[k, order], at, c=fill, s=16, label=label, gid=SINGLE, zorder=3.5)
+            ax.scatter(values[k, order], positions, c=fill, s=16, label=label, gid=SINGLE, zorder=3.5)
         return [ax.axvline(good.least, label=f"margin: {number(good.least)}", zorder=2, **DASHED)]
 
     own = values[list(good.good).index(good.best)]
