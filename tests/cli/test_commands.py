@@ -115,6 +115,15 @@ def test_the_numbers_are_those_of_the_verb(folder):
     assert {name: one.pfi for name, one in ll.load("kept.losslens").items()} == found
 
 
+def test_a_budget_is_a_time_or_a_number_of_predictions():
+    counted = ask("importance", *LIGHT, "--budget", 2000).stdout
+    assert "the budget of 2,000 predictions allowed no more" in counted or "hardly make it more precise" in counted
+    timed = ask("importance", *LIGHT, "--budget", "2 min", "--precision", "ranks").stdout
+    assert "(budget: all 200 rows" in timed
+    assert "budget is a time" in ask("importance", *LIGHT, "--budget", "ten", code=2).stderr
+    assert "budget: all 200 rows" in ask("shapley", *LIGHT, "--budget", "1 min").stdout
+
+
 def test_importance_by_a_column_that_is_no_input():
     found = json.loads(ask("importance", *LINEAR, "--by", "label", "--json").stdout)["result"]
     assert [(row["label"], row["feature"]) for row in found][::2] == [("(all)", "a"), ("down", "a"), ("up", "a")]

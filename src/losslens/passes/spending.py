@@ -1,58 +1,34 @@
-"""Importances within an allowance: rows drawn once at random, then donors, one column of cells after the other.
+"""Importances within an allowance: rows drawn once at random, then round after round of donors.
 
-A column gives every row one donor (a shift of `Spread`), or one value of a feature with few values, of which all are
-then predicted. After each round the variance due to donors and that due to rows are estimated, and the next columns go
-where they reduce the sum of the variances most. Whatever ends the call, all complete columns count.
+After each round the variance due to donors and that due to rows are estimated, and the next columns of cells go where
+they reduce the variances most. Whatever ends the call, all complete columns count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from heapq import heapify, heapreplace
 from math import inf
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from losslens.donors.designs import All, Design, Latin, Shifts, Spread
-from losslens.donors.questions import Ask, Subject, pose
-from losslens.engines.base import Answer
-from losslens.engines.batches import UNCHANGED, Cut, Piece, pack
-from losslens.engines.blackbox import BlackBox, Repeats
-from losslens.passes import allowance
+from losslens.passes.affordable_rows import check_enough, or_raise, rows_of, variances
 from losslens.passes.allowance import Limits, Meter
-from losslens.passes.task import FeatureDesign, Task
-from losslens.passes.ways import NOISE_SHARE, ByFeature, evaluate, evaluate_until_precise, first_designs, route
-from losslens.progress import Tick, bar
+from losslens.passes.drawing import FEWEST_DONORS, CellColumn, Drawing, Stop
+from losslens.passes.task import Task
+from losslens.passes.ways import NOISE_SHARE, ByFeature, evaluate_until_precise, first_designs, route
+from losslens.progress import bar
 from losslens.results.afforded import Afforded, Stopped
 from losslens.results.importance import FeatureImportance
 from losslens.results.one_number import together
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.looks import LEADING, settled_ranks
 
-FEWEST_DONORS = 3  # of a row: with fewer there is no standard error
-FEWEST_ROWS = 10
-FEWEST_SWEEPS = 8  # of walks, where there are fewer rows
-REPEATED = 2  # rows of the first call, which are predicted again: does the model answer alike?
-VISIBLE = 1.5  # times as long as the shortest call
-PILOT, PILOT_ROWS = 0.1, 50  # share of the predictions from which variances are estimated, and its fewest rows
-SAFE = 0.9  # share of a time that the first columns take: costs are estimates
-LATE = 0.05  # of the time: what a column that was begun may take beyond it
 PRECISE = NOISE_SHARE / 10  # of the variance due to rows: a budget is there to be spent
 SURELY = 2.5  # standard errors
-PAUSES = 0.1, 0.5, 1.0  # seconds before a failed call of the model is repeated
-ROUNDING = 4  # last bits
 WITHIN = "sampled within budget="
-
-
-class Stop(Exception):  # noqa: N818 - not an error: what has been predicted counts
-    """No further columns."""
-
-    def __init__(self, why: Stopped, cause: BaseException | None = None) -> None:
-        super().__init__(why)
-        self.why, self.cause = why, cause
 
 
 class Spent(NamedTuple):
@@ -61,236 +37,6 @@ class Spent(NamedTuple):
     by_feature: ByFeature
     n_predictions: int
     afforded: Afforded | None  # None: everything was computed, by exact engines
-
-
-@dataclass(frozen=True, eq=False)
-class Predicted:
-    """An engine of cells that were predicted before."""
-
-    base: NDArray[Any]
-    cells: Sequence[NDArray[Any]]  # of each feature, (n, m) or (n, m, K)
-    repeats: Repeats
-    name: ClassVar[str] = BlackBox.name
-
-    def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
-        """Those of some rows."""
-        every = len(rows) == len(self.base)
-        tick(len(rows))
-        return Answer(self.base[rows], [one if every else one[rows] for one in self.cells], [0] * len(asks))
-
-
-class CellColumn(NamedTuple):
-    """A column of cells: the k-th donor of every row, or the k-th value of the feature."""
-
-    feature: int
-    k: int
-    of_values: bool = False
-
-
-@dataclass(eq=False)
-class FeatureColumns:
-    """A feature's donors and the columns that are predicted."""
-
-    kind: type[Latin] | type[Spread]
-    ask: Ask
-    shifts: Shifts
-    donors: list[NDArray[Any]] = field(default_factory=list)
-    values: list[NDArray[Any]] = field(default_factory=list)
-    n_predictions: int = 0
-
-    @property
-    def complete(self) -> bool:
-        """Whether all values are predicted: all pairs."""
-        return len(self.values) == self.ask.size
-
-    @property
-    def design(self) -> Design:
-        """The donors of the complete columns."""
-        return All() if self.complete else self.kind(len(self.donors))
-
-    @property
-    def cells(self) -> NDArray[Any]:
-        """The complete columns."""
-        return np.stack(self.values if self.complete else self.donors, axis=1)
-
-    def of_column(self, column: CellColumn) -> Indices:
-        """The value of each row."""
-        if column.of_values:
-            return np.full(len(self.ask.own), column.k)
-        donors = replace(self.shifts, shifts=self.shifts.shifts[column.k : column.k + 1])[:]
-        assert self.ask.donor_values is not None  # of a question with donors
-        return np.asarray(self.ask.donor_values.codes[donors[:, 0]])
-
-
-class Drawing:
-    """The columns drawn so far for a task, call by call of the model."""
-
-    def __init__(self, task: Task, meter: Meter, tick: Tick) -> None:
-        self.task, self.meter, self.tick = task, meter, tick
-        self.jobs = task.engine.jobs
-        self.held = [_columns_of(task, subject) for subject in task.subjects]
-        self.asks = [one.ask for one in self.held]
-        self.base: NDArray[Any] = np.empty(0)
-        self.looked = 0.0  # seconds of a look for each cell
-
-    @property
-    def largest(self) -> int:
-        """The most rows at a time."""
-        return self.task.engine.batch_rows * self.jobs
-
-    @property
-    def costs(self) -> list[int]:
-        """Columns of each feature in the first round: some donors, or all values if these are few."""
-        return [min(FEWEST_DONORS, one.ask.size - 1) for one in self.held]
-
-    @property
-    def m(self) -> Floats:
-        """Donors of a row, by feature; infinite: all pairs."""
-        return np.array([inf if one.design.is_exact(self.task.n) else len(one.donors) for one in self.held])
-
-    @property
-    def width(self) -> int:
-        """Columns of all features."""
-        return sum(len(one.donors) + len(one.values) for one in self.held)
-
-    # -- predictions ----------------------------------------------------------------------------------------------
-
-    def calibrate(self, order: Indices) -> NDArray[Any]:
-        """Predictions of the first of these rows, in calls of more and more rows, from which costs are estimated."""
-        meter, first = self.meter, self._ask([_unchanged(order[:REPEATED])])
-        done = [self._ask([_unchanged(order[: 2 * REPEATED])])]
-        again = done[0][: len(first)]
-        self.task.engine.repeats.compare(first, again, lambda: done[0])
-        while meter.limits.timed:
-            known, took = sum(map(len, done)), [seconds for _, seconds in meter.timings[1:]]
-            size = min(4 * len(done[-1]), len(order) - known)
-            if took[-1] > VISIBLE * min(took):  # the time of a row is visible beside that of a call
-                rows = (known + meter.rows_left(self.largest)) / (1 + sum(self.costs))
-                size = min(size, meter.rows_a_call(self.largest), int(rows) - known)
-            fixed, each = meter.costs
-            if size < 1 or (len(done) > REPEATED and each * len(done[-1]) > fixed):
-                break
-            done.append(self._ask([_unchanged(order[known : known + min(size, self.largest)])]))
-        return np.concatenate(done)
-
-    def begin(self, base: NDArray[Any], order: Indices) -> None:
-        """Predictions of the rows as they are, of which some are held: of the first of `order`."""
-        left = [_unchanged(order[len(base) :])] if len(base) < len(order) else []
-        every = np.concatenate([base, *(self._in_calls(left) if left else [])])[: len(order)]
-        self.base = np.empty_like(every)
-        self.base[order] = every
-
-    def first_round(self) -> None:
-        """A few columns of each feature, in turns."""
-        for k in range(FEWEST_DONORS):
-            queue = []
-            for j, one in enumerate(self.held):
-                few = one.ask.size - 1 <= FEWEST_DONORS
-                queue += [CellColumn(j, v, of_values=True) for v in range(one.ask.size)] if few and k == 0 else []
-                queue += [CellColumn(j, k)] * (not few)
-            self.predict([one for one in queue if one.k >= self._count(one)])
-
-    def _count(self, column: CellColumn) -> int:
-        one = self.held[column.feature]
-        return len(one.values if column.of_values else one.donors)
-
-    def predict(self, queue: Sequence[CellColumn]) -> None:
-        """Columns in their order, as long as the rest affords them; raises `Stop` where it doesn't."""
-        pieces = [self._piece(one) for one in queue]
-        start = 0
-        while start < len(queue):
-            room, stop, rows = self.meter.rows_left(self.largest), start, 0
-            size = min(room, self.meter.rows_a_call(self.largest))
-            while stop < len(queue) and (stop == start or rows + len(pieces[stop]) <= size):
-                rows += len(pieces[stop])
-                stop += 1
-            if rows > room:
-                raise Stop("budget")
-            predicted = np.concatenate([self.base[:0], *self._in_calls(pieces[start:stop])])
-            for column, piece in zip(queue[start:stop], pieces[start:stop], strict=True):
-                self._keep(column, piece, predicted[: len(piece)])
-                predicted = predicted[len(piece) :]
-            start = stop
-
-    def _piece(self, column: CellColumn) -> Piece:
-        """The cells of a column to predict: a row at its own value is the row itself."""
-        one = self.held[column.feature]
-        values = one.of_column(column)
-        rows = np.flatnonzero(values != one.ask.own)
-        return Piece(column.feature, rows, np.zeros(len(rows), np.intp), values[rows])
-
-    def _keep(self, column: CellColumn, piece: Piece, predicted: NDArray[Any]) -> None:
-        one, cells = self.held[column.feature], self.base.copy()
-        if cells.dtype.kind == "f":  # a feature that the model ignores changes nothing, also not by the order of sums
-            size = ROUNDING * float(np.finfo(cells.dtype).eps) * np.abs(self.base).max()
-            same = np.abs(predicted - cells[piece.rows]) <= size
-            predicted = np.where(same, cells[piece.rows], predicted)
-        cells[piece.rows] = predicted
-        (one.values if column.of_values else one.donors).append(cells)
-        one.n_predictions += len(piece)
-
-    def _in_calls(self, pieces: Sequence[Piece]) -> Iterator[NDArray[Any]]:
-        """Predictions of pieces, in calls of the usual size; raises `Stop` where they take far too long."""
-        left = sum(map(len, pieces))
-        for step in pack(pieces, self.meter.rows_a_call(self.largest)):
-            spare = LATE * self.meter.limits.seconds if self.meter.limits.timed else 0.0
-            if self.meter.time_of(left, self.largest) > max(self.meter.left, 0.0) + spare:
-                raise Stop("budget")
-            left -= sum(map(len, step))
-            yield self._ask(step)
-
-    def _ask(self, step: Sequence[Cut]) -> NDArray[Any]:
-        """One call of the model, or one of each worker; repeated where it fails."""
-        rows = sum(map(len, step))
-        if not rows:
-            return self.base[:0]
-        batches = list(pack(step, -(-rows // self.jobs)))
-        for wait in (*PAUSES, None):
-            began = allowance.clock()
-            try:
-                answer = self.task.engine.predictions(self.asks, batches, self.tick)
-            except Exception as error:
-                if wait is None:
-                    raise Stop("failed", error) from error
-                allowance.pause(wait)
-            else:
-                self.meter.record(rows, allowance.clock() - began)
-                return answer
-        raise AssertionError  # the last attempt returns or raises
-
-    # -- looks ----------------------------------------------------------------------------------------------------
-
-    def look(self) -> ByFeature:
-        """The importances by the complete columns."""
-        began, task = allowance.clock(), self.task
-        cells = [one.cells for one in self.held]
-        engine: Any = Predicted(self.base, cells, task.engine.repeats)
-        designs: list[FeatureDesign] = [
-            (subject, one.design) for subject, one in zip(task.subjects, self.held, strict=True)
-        ]
-        evaluated, _ = evaluate(replace(task, engine=engine, progress=False), designs)
-        seconds = (allowance.clock() - began) / max(1, self.width)
-        self.looked = min(self.looked, seconds) if self.looked else seconds
-        return {
-            subject.feature.name: [replace(one.trimmed(), n_predictions=held.n_predictions) for one in by_loss]
-            for subject, held, by_loss in zip(task.subjects, self.held, evaluated, strict=True)
-        }
-
-
-def _columns_of(task: Task, subject: Subject) -> FeatureColumns:
-    """Of a feature, without any yet; several columns have no order, and rows in groups need donors of other groups."""
-    kind: type[Latin] | type[Spread] = Latin if subject.feature.kind == "group" or task.blocked else Spread
-    ask = pose(subject, kind(task.n), task.n, task.entropy).ask
-    assert ask.donor_values is not None  # of a question with donors
-    assert isinstance(ask.donor_values.donors, Shifts)  # as both draw them
-    return FeatureColumns(kind, ask, ask.donor_values.donors)
-
-
-def _unchanged(rows: Indices) -> Piece:
-    return Piece(UNCHANGED, rows, np.zeros(len(rows), np.intp), np.zeros(len(rows), np.intp))
-
-
-# The call.
 
 
 def spend(task: Task, limits: Limits) -> Spent:
@@ -303,37 +49,15 @@ def spend(task: Task, limits: Limits) -> Spent:
     order = np.random.default_rng((task.entropy, 39)).permutation(task.n)
     with _bar(task, limits) as tick:
         drawing = Drawing(task, meter, tick)
-        base = _or_raise(lambda: drawing.calibrate(order))
-        _check_enough(drawing, len(base), 1 + sum(drawing.costs))
-        count, base = (task.n, base) if limits.every_row else _rows(drawing, base, order)
+        base = or_raise(lambda: drawing.calibrate(order))
+        check_enough(drawing, len(base), 1 + sum(drawing.costs))
+        count, base = (task.n, base) if limits.every_row else rows_of(drawing, base, order)
         rows = np.sort(order[:count])
         some = task if count == task.n else task.of_rows(rows)
         drawing = drawing if some is task else Drawing(some, meter, tick)
         positions = np.searchsorted(rows, order[:count])
-        _or_raise(lambda: drawing.begin(base[:count], positions))
+        or_raise(lambda: drawing.begin(base[:count], positions))
         return _rounds(drawing, rows, task.n, np.zeros((0, len(task.subjects))))
-
-
-def rows_within(task: Task, limits: Limits, columns: int) -> Indices:
-    """Rows drawn at random, as many as the limits afford so many predictions of each of: all, or fewer."""
-    if limits.every_row or all(route(task, subject).exact for subject in task.subjects):
-        return task.every
-    drawing = Drawing(replace(task, exact=None, outputs=()), Meter(limits), lambda rows: None)
-    order = np.random.default_rng((task.entropy, 39)).permutation(task.n)
-    known = len(_or_raise(lambda: drawing.calibrate(order)))
-    count = _check_enough(drawing, known, columns)
-    return np.sort(order[: int(min(task.n, SAFE * count // columns))])
-
-
-def rows_for_all(tasks: Sequence[Task], limits: Limits, *, shapley: bool) -> Indices:
-    """Rows of which the limits afford the importances by each model, and the Shapley shares."""
-    rows = []
-    for k, task in enumerate(tasks):
-        p = len(task.subjects)
-        columns = 1 + FEWEST_DONORS * p  # or as many again for shares, which get half of the limits
-        columns = 2 * max(columns, 1 + FEWEST_SWEEPS * (p - 1)) if shapley else columns
-        rows.append(rows_within(task, limits.share(len(tasks) - k), columns))
-    return min(rows, key=len)
 
 
 def go_on(task: Task, limits: Limits, before: Afforded, features: Mapping[str, FeatureImportance]) -> Spent:
@@ -351,7 +75,7 @@ def go_on(task: Task, limits: Limits, before: Afforded, features: Mapping[str, F
             if not np.array_equal(same, np.asarray(feature.layout.donors)):
                 raise ValueError("this release of NumPy draws other donors than that of the result: make a new call")
             one.donors = cells
-        _or_raise(lambda: drawing.calibrate(np.arange(task.n)))
+        or_raise(lambda: drawing.calibrate(np.arange(task.n)))
         drawing.base = next(iter(features.values())).sample.prediction
         return _rounds(drawing, before.rows, before.n, before.looks, before.settled)
 
@@ -371,92 +95,6 @@ def _of_the_model(task: Task) -> tuple[Task, bool]:
 def _bar(task: Task, limits: Limits) -> Any:
     most = limits.predictions if limits.predictions < inf else task.n * (1 + FEWEST_DONORS * len(task.subjects))
     return bar(int(most), "explaining", task.progress)
-
-
-def _or_raise(compute: Any) -> Any:
-    """What is computed before there is any result: an error of the model is raised."""
-    try:
-        return compute()
-    except Stop as stop:
-        if stop.cause is not None:
-            raise stop.cause from None
-        raise ValueError(
-            "the model became far slower than at first, and no result was possible: raise budget="
-        ) from None
-
-
-def _check_enough(drawing: Drawing, known: int, columns: int) -> float:
-    """The predictions that are affordable, of which each row needs so many; raises where these are too few."""
-    meter, rows = drawing.meter, min(drawing.task.n, FEWEST_ROWS)
-    affordable = known + meter.rows_left(drawing.largest)
-    if affordable < rows * columns:
-        raise ValueError(
-            f"budget={meter.limits.budget!r} affords {meter.words(affordable, drawing.largest)}, but {rows} rows, the "
-            f"fewest, with {columns:,} predictions each take {meter.words(rows * columns, drawing.largest)}"
-        )
-    return affordable
-
-
-def _rows(drawing: Drawing, base: NDArray[Any], order: Indices) -> tuple[int, NDArray[Any]]:
-    """How many rows are used, and the predictions of the first of them.
-
-    All of them, if there are predictions enough. Else as many as make the sum of the variances smallest, by those of a
-    pilot: more rows with few donors, or fewer rows with more donors for the features whose noise is large.
-    """
-    meter, task, costs = drawing.meter, drawing.task, np.array(drawing.costs)
-    affordable = len(base) + (SAFE if meter.limits.timed else 1.0) * meter.rows_left(drawing.largest)
-    columns = 1 + costs.sum()
-    most = int(min(len(order), affordable // columns, task.budget.cells(len(costs), task.n) // columns))
-    few = int(PILOT * affordable / columns) if affordable < inf else 0
-    if affordable >= 2 * len(order) * columns or few < PILOT_ROWS or most <= 2 * few:
-        return max(most, 1), base
-    pilot = Drawing(task.of_rows(np.sort(order[:few])), meter, drawing.tick)
-    try:
-        pilot.begin(base[:few], np.argsort(np.argsort(order[:few])))
-        pilot.first_round()
-    except Stop as stop:
-        if stop.cause is not None:
-            raise stop.cause from None
-    by_order = pilot.base[np.argsort(np.argsort(order[:few]))]
-    base = base if len(base) > few else by_order
-    affordable = len(base) + (SAFE if meter.limits.timed else 1.0) * meter.rows_left(drawing.largest)
-    most = max(1, min(most, int(affordable // columns)))
-    if not np.all(pilot.m >= FEWEST_DONORS):
-        return most, base
-    sampling, noise = few * _variances(pilot.look(), pilot.m)
-    counts = np.unique(np.geomspace(few, most, 40).astype(int))
-    totals = [
-        (sampling.sum() + np.sum(noise / _spread(noise, costs, affordable / count - columns))) / count
-        for count in counts
-    ]
-    return int(counts[np.argmin(totals)]), base
-
-
-def _spread(noise: Floats, least: Floats, columns: float) -> Floats:
-    """Donors of each feature, at least so many, whose noise is smallest in all with so many columns more."""
-    low, high = 0.0, 1e12
-    root = np.sqrt(noise) / max(np.sqrt(noise).max(), 1e-300)
-    for _ in range(60):
-        middle = np.sqrt(max(low, 1e-6) * high)
-        if np.maximum(least, middle * root).sum() - least.sum() > columns:
-            high = middle
-        else:
-            low = middle
-    return np.asarray(np.maximum(np.maximum(least, low * root), 1.0))
-
-
-def _variances(by_feature: ByFeature, m: Floats) -> Floats:
-    """The variance of each importance due to rows, and that due to one donor a row, (2, p); NaN where unknown."""
-    pairs = []
-    for (one, *_), donors in zip(by_feature.values(), m.tolist(), strict=True):
-        try:
-            influence = one.influence
-        except ValueError:  # too few rows or donors
-            pairs.append((np.nan, np.nan))
-            continue
-        noise = influence.noise if donors < inf else 0.0
-        pairs.append((max(influence.variance - noise, 0.0), noise * donors if noise else 0.0))
-    return np.array(pairs).T
 
 
 def _rounds(
@@ -531,7 +169,7 @@ def _next_columns(
     if meter.limits.ranks and len(settled) >= min(LEADING, len(names) - 1):
         return [], "settled"
     value = np.array([one.pfi for one, *_ in by_feature.values()])
-    sampling, noise = _variances(by_feature, m)
+    sampling, noise = variances(by_feature, m)
     noise = np.where(np.isfinite(m), noise, 0.0)
     unknown = ~np.isfinite(noise)
     noise[unknown] = np.nanmax(np.append(noise[~unknown], 0.0)) or 1.0

@@ -3,6 +3,7 @@
 Imports uncertainty, cells and the rooms below; plots and rows only inside methods. Results hold no model and no table.
 """
 
+from losslens.results.afforded import Afforded
 from losslens.results.by_group import ByGroup
 from losslens.results.clusters import Clusters
 from losslens.results.comparison import Comparison
@@ -32,6 +33,7 @@ from losslens.results.time_blocks import TimeBlocks
 from losslens.results.together import Block, Together
 
 __all__ = [
+    "Afforded",
     "Block",
     "ByGroup",
     "Clusters",

@@ -67,7 +67,7 @@ class Plan:
     # Calls that consist of several steps
     stages: tuple[Stage, ...] | None = None  #: the steps of the call, each with its seconds
     fits: int | None = None  #: fits of the learner
-    budget: str = ""  #: what a budget affords, where that is not everything
+    budget: str | None = None  #: what a budget affords, where that is not everything
 
     @property
     def engine(self) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from losslens.losses import OutputsLoss
+from losslens.passes.affordable_rows import FEWEST_SWEEPS, rows_within
 from losslens.passes.allowance import Limits
-from losslens.passes.spending import FEWEST_SWEEPS, rows_within
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley.request import Request
 from losslens.shapley.stopping import Paper

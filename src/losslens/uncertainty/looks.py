@@ -79,7 +79,8 @@ def level_of_look(shares: tuple[float, ...]) -> float:
             continue
         total += np.sqrt(share - before) * rng.normal(size=PATHS)
         size = np.where(alive, np.abs(total) / np.sqrt(share), 0.0)
-        bound = float(np.partition(size, -spent)[-spent])
+        first = before == 0  # whose bound needs no simulation
+        bound = float(norm.isf(LEVEL * share / 2) if first else np.partition(size, -spent)[-spent])
         alive &= size < bound
         before, level = share, float(2 * norm.sf(bound))
     return level

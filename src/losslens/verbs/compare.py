@@ -128,7 +128,7 @@ def _affordable(
     cases: Mapping[str, Case], loss: Any, shared: Options, limits: Limits, *, shapley: bool
 ) -> tuple[dict[str, Case], Limits, str]:
     """The cases with the rows that the limits afford, drawn at random, which all have in common; and a remark."""
-    from losslens.passes.spending import rows_for_all  # most calls have no limits
+    from losslens.passes.affordable_rows import rows_for_all  # most calls have no limits
 
     tasks = [
         prepare(as_model(case.model), case.X, case.y, case.options(shared), loss=loss, response=loss.reads)

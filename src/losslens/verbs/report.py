@@ -214,7 +214,7 @@ def _affordable_rows(
     named: Mapping[str, Any], X: Any, y: Any, loss: Any, rows: int, options: Options, limits: Limits, *, shapley: bool
 ) -> int:
     """How many rows are explained within the limits, `rows` at most."""
-    from losslens.passes.spending import rows_for_all  # most reports have no limits
+    from losslens.passes.affordable_rows import rows_for_all  # most reports have no limits
 
     if is_scorer(loss):
         raise ValueError(f"budget is for losses, and {loss!r} is a score: leave out budget=, or name a loss")
