@@ -232,7 +232,7 @@ LINES = {
     "losses": 1520,
     "page": 4383,
     "passes": 5630,
-    "plots": 5140,
+    "plots": 5141,
     "refits": 749,
     "results": 11100,
     "rows": 1631,

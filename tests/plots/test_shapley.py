@@ -345,7 +345,7 @@ def test_methods_of_results_draw():
     assert result.plot(ax) is ax
     assert result.curve("x1").plot().get_xlabel() == "x1"
     assert result.curve("x1", by="donor").plot().get_xlabel() == "x1"
-    assert len(interactions().plot().get_yticklabels()) == 4
+    assert len(interactions().plot().get_yticklabels()) == 3
     assert effect().plot().get_xlabel() == "prediction"
 
 

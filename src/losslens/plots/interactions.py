@@ -38,12 +38,13 @@ def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: P
     names, colour_scale = name_features(look.labels, result.features), colour_map(look.colors, "PuOr_r")
     ax, order = _open_table(result, ax, look.top)
     order = arrange(names.all(result.features), order, look.sort)
-    cells = result.index[np.ix_(order[1:], order[:-1])].copy()  # each pair once: no row for the first, no column
-    blank = np.isnan(cells[np.tril_indices(len(cells))]).any()  # for the last
-    cells[np.triu_indices(len(cells), 1)] = np.nan
-    shown = [" ".join(names.of(result.features[j]).split()) for j in order]  # a line each
+    down, across = (order[1:], order[:-1]) if len(order) > 1 else (order, order)
+    cells = result.index[np.ix_(down, across)].copy()  # each pair once: no row for the first, no column for the last
+    blank = np.isnan(cells[np.tril_indices(len(cells))]).any()
+    cells[np.triu_indices(len(cells), int(len(order) > 1))] = np.nan
+    shown = [[" ".join(names.of(result.features[j]).split()) for j in side] for side in (down, across)]  # a line each
     title = f"{result.kind}, {result.title}"
-    mesh, width, notes = draw_table(ax, cells, shown[1:], shown[:-1], title, colour_scale, own)
+    mesh, width, notes = draw_table(ax, cells, *shown, title, colour_scale, own)
     notes = [*filter(None, [result.meaning]), *notes]
     framed = _frame_sure(ax, mesh, result, order, width)
     notes += [*framed, *_cautions(result, names)] if framed else []
@@ -76,13 +77,15 @@ def _open_table(result: Interactions, ax: Axes | None, top: int | None) -> tuple
 def _frame_sure(ax: Axes, mesh: QuadMesh, result: Interactions, order: Indices, width: float) -> list[str]:
     """A frame inside every cell whose interval excludes 0; returns a note if there is one."""
     sure = np.tril(is_sure(result)[np.ix_(order[1:], order[:-1])])
+    if not sure.any():
+        return []
     cell = np.array([width, canvas.size_in_points(ax)[1]]) / len(sure)  # in points
     x, y = np.clip(FRAME / cell, 0.05, 0.25)
     for j, k in np.argwhere(sure):
         colour = canvas.ink_on(mesh.to_rgba(result.index[order[j + 1], order[k]]))
         style: dict[str, Any] = {"edgecolor": colour, "linewidth": 1.2}
         ax.add_patch(Rectangle((k + x, j + y), 1 - 2 * x, 1 - 2 * y, fill=False, gid=SURE, **style))
-    return ["framed: the 95% interval excludes 0"] if sure.any() else []
+    return ["framed: the 95% interval excludes 0"]
 
 
 def is_sure(result: Interactions) -> NDArray[np.bool_]:
