@@ -42,9 +42,9 @@ def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: P
     cells = result.index[np.ix_(down, across)].copy()  # each pair once: no row for the first, no column for the last
     blank = np.isnan(cells[np.tril_indices(len(cells))]).any()
     cells[np.triu_indices(len(cells), int(len(order) > 1))] = np.nan
-    shown = [[" ".join(names.of(result.features[j]).split()) for j in side] for side in (down, across)]  # a line each
+    rows, columns = ([" ".join(names.of(result.features[j]).split()) for j in side] for side in (down, across))
     title = f"{result.kind}, {result.title}"
-    mesh, width, notes = draw_table(ax, cells, *shown, title, colour_scale, own)
+    mesh, width, notes = draw_table(ax, cells, rows, columns, title, colour_scale, own)
     notes = [*filter(None, [result.meaning]), *notes]
     framed = _frame_sure(ax, mesh, result, order, width)
     notes += [*framed, *_cautions(result, names)] if framed else []
