@@ -231,7 +231,7 @@ LINES = {
     "engines": 10800,
     "losses": 1520,
     "page": 4383,
-    "passes": 5630,
+    "passes": 5635,
     "plots": 5141,
     "refits": 749,
     "results": 11100,

@@ -201,6 +201,31 @@ def test_ctrl_c_gives_what_was_done():
         assert imp["x0"].local[i] == pytest.approx(expected)
 
 
+def test_whichever_call_is_interrupted_complete_columns_count(clock):  # noqa: F811
+    """Or Ctrl-C is Ctrl-C, as long as a feature has no column."""
+    X, y = rows(120, p=4)
+    stopped = []
+    for k in range(1, 60, 3):
+        model, calls = stopping(k, KeyboardInterrupt())
+        timed = slow(clock, 0.5, 0.01, answer=model)
+        try:
+            imp = ll.feature_importance(timed, X, y, budget="100 s", random_state=0, **LOSS)
+        except KeyboardInterrupt:
+            assert len(calls) < 25
+            continue
+        stopped.append(imp.afforded.stopped)
+        for name in imp:
+            np.testing.assert_allclose(imp[name].local, by_hand(linear, X, y, imp, name), atol=1e-10)
+    assert {"interrupted"} <= set(stopped)
+
+
+def test_few_rows_have_numbers_and_no_errors():
+    X, y = rows(2)
+    imp = ll.feature_importance(linear, X, y, budget=1_000, precision="ranks", random_state=0, **LOSS)
+    assert imp.exact
+    assert imp.afforded.settled == ()
+
+
 def test_ctrl_c_before_there_is_anything_is_ctrl_c():
     X, y = rows(500)
     with pytest.raises(KeyboardInterrupt):

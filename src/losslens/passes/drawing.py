@@ -111,6 +111,7 @@ class Drawing:
         self.held = [_columns_of(task, subject) for subject in task.subjects]
         self.asks = [one.ask for one in self.held]
         self.base: NDArray[Any] = np.empty(0)
+        self.mark = allowance.clock()  # until when time has been recorded
         self.looked = 0.0  # seconds of a look for each cell
 
     @property
@@ -137,6 +138,7 @@ class Drawing:
 
     def calibrate(self, order: Indices) -> NDArray[Any]:
         """Predictions of the first of these rows, in calls of more and more rows, from which costs are estimated."""
+        self.mark = allowance.clock()
         meter, first = self.meter, self._ask([_unchanged(order[:REPEATED])])
         done = [self._ask([_unchanged(order[: 2 * REPEATED])])]
         again = done[0][: len(first)]
@@ -155,6 +157,7 @@ class Drawing:
 
     def begin(self, base: NDArray[Any], order: Indices) -> None:
         """Predictions of the rows as they are, of which some are held: of the first of `order`."""
+        self.mark = allowance.clock()
         left = [_unchanged(order[len(base) :])] if len(base) < len(order) else []
         every = np.concatenate([base, *(self._in_calls(left) if left else [])])[: len(order)]
         self.base = np.empty_like(every)
@@ -176,21 +179,22 @@ class Drawing:
 
     def predict(self, queue: Sequence[CellColumn]) -> None:
         """Columns in their order, as long as the rest affords them; raises `Stop` where it doesn't."""
-        pieces = [self._piece(one) for one in queue]
-        start = 0
-        while start < len(queue):
-            room, stop, rows = self.meter.rows_left(self.largest), start, 0
+        self.mark = allowance.clock()
+        todo = ((column, self._piece(column)) for column in queue)
+        following = next(todo, None)
+        while following is not None:
+            room, rows, some = self.meter.rows_left(self.largest), 0, list[tuple[CellColumn, Piece]]()
             size = min(room, self.meter.rows_a_call(self.largest))
-            while stop < len(queue) and (stop == start or rows + len(pieces[stop]) <= size):
-                rows += len(pieces[stop])
-                stop += 1
+            while following is not None and (not some or rows + len(following[1]) <= size):
+                rows += len(following[1])
+                some.append(following)
+                following = next(todo, None)
             if rows > room:
                 raise Stop("budget")
-            predicted = np.concatenate([self.base[:0], *self._in_calls(pieces[start:stop])])
-            for column, piece in zip(queue[start:stop], pieces[start:stop], strict=True):
+            predicted = np.concatenate([self.base[:0], *self._in_calls([piece for _, piece in some])])
+            for column, piece in some:
                 self._keep(column, piece, predicted[: len(piece)])
                 predicted = predicted[len(piece) :]
-            start = stop
 
     def _piece(self, column: CellColumn) -> Piece:
         """The cells of a column to predict: a row at its own value is the row itself."""
@@ -226,15 +230,16 @@ class Drawing:
             return self.base[:0]
         batches = list(pack(step, -(-rows // self.jobs)))
         for wait in (*PAUSES, None):
-            began = allowance.clock()
             try:
                 answer = self.task.engine.predictions(self.asks, batches, self.tick)
             except Exception as error:
                 if wait is None:
                     raise Stop("failed", error) from error
                 allowance.pause(wait)
+                self.mark = allowance.clock()
             else:
-                self.meter.record(rows, allowance.clock() - began)
+                before, self.mark = self.mark, allowance.clock()
+                self.meter.record(rows, self.mark - before)  # with what was to do between the calls
                 return answer
         raise AssertionError  # the last attempt returns or raises
 
@@ -250,7 +255,7 @@ class Drawing:
         ]
         evaluated, _ = evaluate(replace(task, engine=engine, progress=False), designs)
         seconds = (allowance.clock() - began) / max(1, self.width)
-        self.looked = min(self.looked, seconds) if self.looked else seconds
+        self.looked = seconds
         return {
             subject.feature.name: [replace(one.trimmed(), n_predictions=held.n_predictions) for one in by_loss]
             for subject, held, by_loss in zip(task.subjects, self.held, evaluated, strict=True)

@@ -23,6 +23,7 @@ from losslens.progress import bar
 from losslens.results.afforded import Afforded, Stopped
 from losslens.results.importance import FeatureImportance
 from losslens.results.one_number import together
+from losslens.results.table import or_else
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.looks import LEADING, settled_ranks
 
@@ -154,8 +155,9 @@ def _why(stop: BaseException) -> tuple[Stopped, str]:
 
 
 def _settled(by_feature: ByFeature, looks: Floats, settled: tuple[str, ...]) -> tuple[str, ...]:
-    estimates = together({name: one for name, (one, *_) in by_feature.items()})
-    if len(estimates) < len(by_feature):  # some have no standard error yet
+    """What is settled by all looks; what was before, where there are too few rows or donors for standard errors."""
+    estimates = or_else(lambda: together({name: one for name, (one, *_) in by_feature.items()}), None)
+    if estimates is None or len(estimates) < len(by_feature):
         return settled
     return settled_ranks(estimates, looks, settled)
 
