@@ -14,7 +14,6 @@ import numpy as np
 from losslens.cells.matrix import Means
 from losslens.donors.layout import OwnDonors
 from losslens.passes.allowance import Limits
-from losslens.results.afforded import settled_order
 from losslens.results.shapley import ShapleyImportance, Shares
 from losslens.shapley import control_variates
 from losslens.shapley.setup import FullGain, fetched, full_gain
@@ -204,7 +203,10 @@ class PerformanceWalk(WalkKind):
             if drawn >= self.fewest:
                 ended = "ended the walks before the Monte-Carlo error was as small as required"
             remarks = [*remarks, f"{reason} {ended}"]
-        remarks = [*remarks, *filter(None, [settled_order(self._settled)])]
+        if self._settled:
+            from losslens.results.afforded import settled_order  # where somebody asked for ranks
+
+            remarks = [*remarks, settled_order(self._settled)]
         return result(
             self.setup, summary.sfimp, "walks", design=design, exact=False, shares=shares, gains=summary.gains,
             error_none=self.setup.sample.error + summary.total, monte_carlo_error=summary.monte_carlo_error,
