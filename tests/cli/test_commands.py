@@ -255,7 +255,7 @@ def test_features_that_go_together(tmp_path):
     pd.DataFrame({"a": a, "b": a + 0.1 * b, "c": b, "y": a}).to_csv(tmp_path / "tied.csv", index=False)
     asked = ("importance", "mine:quiet", str(tmp_path / "tied.csv"), "--target", "y", "--loss", "squared_error")
     shown = ask(*asked, "--blocks").stdout
-    assert "Together: increase in squared error, features of a block replaced together" in shown
+    assert "Together: increase in squared error, features of a block together" in shown
     assert "one carries it" in shown
     (block,) = json.loads(ask(*asked, "--blocks", "--json").stdout)["blocks"]
     assert (block["block"], block["case"]) == ("a, b", "one carries it")
@@ -471,7 +471,7 @@ def test_settings_from_a_file_and_the_command_line_wins(folder):
             "the model failed on these data: Runtime",
         ),
         (("classes.skops", "t.csv", "--target", "label", "--loss", "squared_error"), "use --loss zero_one"),
-        (("classes.skops", "t.csv", "--target", "label", "--loss", "auc"), "take --loss roc_auc"),
+        (("classes.skops", "t.csv", "--target", "label", "--loss", "auc"), "as --loss roc_auc"),
         (("classes.skops", "t.csv", "--target", "label", "--loss", "scorer:roc"), "no scorer 'roc'"),
         ((*LINEAR, "--loss", "pinball:high"), "--loss pinball:NUMBER takes a number"),
         ((*LINEAR, "--loss", "mine:none"), "the module mine has no none"),

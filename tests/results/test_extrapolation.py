@@ -176,7 +176,9 @@ def test_one_line_on_many_features_names_the_first_ones():
     assert note.startswith("unrealistic rows created by replacing values: x8 8%, x7 7%")
     assert "and 2 more" in note
     assert Extrapolations({}).note == ""
-    assert repr(Extrapolations(many)).startswith("Extrapolations: unrealistic rows with 8 of 9 features replaced")
+    assert repr(Extrapolations(many)).startswith(
+        "Extrapolations: 8 of 9 features, one at a time, make unrealistic rows"
+    )
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------
@@ -252,7 +254,7 @@ def test_shares_are_drawn_and_shown_in_notebooks(imp):
     assert {label.get_text() for label in ax.get_yticklabels()} == {"temp †", "atemp †", "wind"}
     widths = [bar.get_width() for bar in ax.patches]
     np.testing.assert_allclose(widths, sorted((one.share for one in imp.extrapolation.values()), reverse=True))
-    assert "unrealistic rows with 2 of 3 features replaced" in imp.extrapolation._repr_html_()
+    assert "2 of 3 features, one at a time, make unrealistic rows" in imp.extrapolation._repr_html_()
 
 
 def test_columns_are_coded_on_first_access(monkeypatch):

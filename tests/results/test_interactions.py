@@ -54,7 +54,7 @@ def test_parts_are_results_of_their_own():
     text = repr(found)
     assert text.startswith("Interactions: the model's interaction, squared error\n  a, b  1.333 ± 0.500 (0.3")
     assert "; counted by both: 2.000" in text
-    assert "the model adds on the scale of predictions" in text
+    assert "the model is additive on the scale of predictions" in text
     assert "the interaction is of the Brier score, not the squared error" in repr(with_parts("Brier score"))
     assert found.of_part("whole") is found
     assert found.of_part(None) is found.interaction

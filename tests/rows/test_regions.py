@@ -301,8 +301,8 @@ def test_where_nothing_is_found_the_notebook_shows_all_rows():
     X, y = simulation()
     found = look(additive, X, y)
     assert not found.found
-    what = "is there a rule by which the model's effect differs more than by chance"
-    assert repr(found).splitlines() == [f"Regions: none; for none of {len(found.features)} features {what}"]
+    what = "has a rule by which the model's effect differs more than by chance"
+    assert repr(found).splitlines() == [f"Regions: none; of {len(found.features)} features none {what}"]
     lines = found._table().lines()
     assert [line[0] for line in lines] == [f"{name}: all rows" for name in found.features]
 

@@ -353,7 +353,7 @@ def test_given_the_others_takes_features_samplers_and_refuses_the_rest(rng):
         imp.given_others(opposed, X, X[:, 0], features=["x99"])
     with pytest.raises(ValueError, match="features is empty"):
         imp.given_others(opposed, X, X[:, 0], features=[])
-    with pytest.raises(TypeError, match="sampler draws values given the other columns"):
+    with pytest.raises(TypeError, match="sampler must draw values given the other columns"):
         imp.given_others(opposed, X, X[:, 0], ll.Latin(5))
     with pytest.raises(ValueError, match="the model's predictions differ"):
         imp.given_others(lambda X: X[:, 1], X, X[:, 0])

@@ -149,4 +149,4 @@ def _labels_in_graph(path: Path, k: int) -> NDArray[Any]:
             labels = [*attribute.ints, *(label.decode() for label in attribute.strings)]
             if attribute.name.startswith("classlabels") and len(labels) == k:
                 return np.array(labels)
-    raise ValueError("it doesn't say which column is which class; convert it with zipmap=True")
+    raise ValueError("the model doesn't say which column is which class; export it with zipmap=True")

@@ -102,7 +102,7 @@ class Arguments:
     groups: str | None = _option(ASK, "A column that says which rows belong together (patients, sites).", "COLUMN")
     time: str | None = _option(ASK, "A column with the time of each row.", "COLUMN")
     time_blocks: str | None = _option(
-        ASK, "Rows within so much --time belong together, such as 7D; auto: chosen.", "LENGTH"
+        ASK, "Length of blocks of --time, such as 7D; auto: chosen from the data.", "LENGTH"
     )
     blocks: bool = _flag(ASK, "Also features that go together, replaced together.", "--blocks")
     level: float = _option(ASK, "The probability of any false finding; default 0.05.", "P", default=0.05)

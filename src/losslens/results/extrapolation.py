@@ -203,7 +203,7 @@ class Extrapolations(Result, Mapping[str, Extrapolation]):
             "tied_to": [", ".join(one.ties) for one in order],
         }
         return ResultTable(
-            f"Extrapolations: unrealistic rows with {len(self.warned)} of {len(self)} features replaced",
+            f"Extrapolations: {len(self.warned)} of {len(self)} features, one at a time, make unrealistic rows",
             columns, ("{sentence}",),
             (FEATURE, ("AUC", "{auc}"), ("unlike any real row", "{share}"), ("tied to", "{tied_to}")),
             extra={"sentence": [one.sentence for one in order]}, formats={"auc": ".2f"},

@@ -335,7 +335,7 @@ class Interactions(Result, Estimated):
         if lead is not self:
             what = "the sum of the two importances less the importance of both together"
             notes.append(f"{self._name}: {what}; not 0 for correlated features, even if the model only adds them")
-            notes.append(f"the model adds on the scale {self.strength.title}")
+            notes.append(f"the model is additive on the scale {self.strength.title}")
             if not self._adds_up:
                 notes.append(f"the interaction is of the {lead.title}, not the {self.title}: {CLIPPED}")
         elif self.parts and self.interaction.absent:

@@ -191,7 +191,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
     def share(self) -> Floats:
         """Each feature's share of the total, (p,): they sum to one."""
         if not self._total:
-            raise ValueError("the features together do not change the error, so shares are undefined; use sfimp")
+            raise ValueError("the features together do not change the error, so percentages are undefined; use .sfimp")
         return np.asarray(self.sfimp / self._total)
 
     @property

@@ -291,9 +291,7 @@ class Together(Result, Estimated):
             "p": [one.p for one in order],
             "caution": [cautions[one.name] for one in order],
         }
-        line = (
-            "{importance} ± {std_error} together; alone at most {largest_importance} ({largest}), in sum {sum}: {case}"
-        )
+        line = "{importance} ± {std_error} together; largest alone {largest_importance} ({largest}), sum {sum}: {case}"
         view = (
             ("block", "{block}"), ("together", "{importance} ± {std_error}"), INTERVAL, ("sum of each alone", "{sum}"),
             ("largest alone", "{largest}: {largest_importance}"), ("case", "{case}"), ("p", "{p}"),
@@ -307,7 +305,7 @@ class Together(Result, Estimated):
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        return f"increase in {self.title}, features of a block replaced together; {in_digits(self.error)} with none"
+        return f"increase in {self.title}, features of a block together; {in_digits(self.error)} with nothing replaced"
 
     @property
     def notes(self) -> list[str]:

@@ -187,7 +187,7 @@ def given_others(
     sampler = Within(m=FIXED_DONORS) if sampler is None else sampler
     if not callable(sampler) or isinstance(sampler, (type, Design)):
         raise TypeError(
-            f"sampler draws values given the other columns, such as Within() or Residual(); got {sampler!r}"
+            f"sampler must draw values given the other columns, such as Within() or Residual(); got {sampler!r}"
         )
     names = [one.name for one in imp._ranked[:LEADING]] if features is None else features
     listed = [names] if isinstance(names, str) else [str(name) for name in names]

@@ -220,7 +220,7 @@ def _cases(models: Any, X: Any, y: Any, weight: Any, groups: Any) -> dict[str, C
         cases = {str(name): Case(by_name[name], X[name], *(part[name] for part in parts.values())) for name in X}
     elif any(isinstance(part, Mapping) for part in (y, weight, groups)):
         raise ValueError(
-            "y, sample_weight or groups is a mapping, but X is one table: with one set of rows pass one of each"
+            "y, sample_weight or groups is a mapping, but X is a single table: pass arrays, or a mapping of tables as X"
         )
     elif isinstance(models, Mapping):
         cases = {str(name): Case(model, X, y, weight, groups) for name, model in models.items()}

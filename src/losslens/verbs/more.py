@@ -30,7 +30,7 @@ def more(
     if limits is None:
         raise ValueError("more needs a budget, such as '10 min', or precision='ranks'")
     if before is None:
-        raise ValueError("this result was not computed within a budget, and has nothing to go on with")
+        raise ValueError("this result was computed without a budget: there is nothing to continue")
     check_result(imp)
     if not all(one.complete for one in imp.values()) or len(before.rows) != imp._first.sample.n:
         raise ValueError("this result holds some of its cells only: go on with the one that the call returned")
