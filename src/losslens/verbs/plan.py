@@ -58,7 +58,7 @@ from losslens.verbs.time_blocks import time_blocks
 from losslens.workers import active, here, on_a_cluster, with_executor
 
 SOME_PAIRS, SOME_PLAYERS = 40, 4  # that are rehearsed
-OWN_WORK = 1e-7  # seconds for each prediction besides those of the model: filling batches, losses, means
+OWN_WORK, MIXING = 3e-8, 1e-7  # seconds for each prediction besides the model's: batches, losses, means; mixed rows
 GROWN = 3  # times the predictions of the first draw that features take whose donors are doubled until precise
 PAGE, PAGE_FEATURE = 0.5, 0.2  # seconds of a page, and of a feature on it
 
@@ -390,7 +390,7 @@ def _of_cells(task: Task, counted: Plan, few: OnFew, times: float = 1.0) -> Plan
 
 def _timed(
     task: Task, counted: Plan, few: OnFew, times: float = 1.0, *, power: int = 1, draws: bool = False,
-    n: int | None = None,
+    n: int | None = None, own: float = OWN_WORK,
 ) -> Plan:  # fmt: skip
     """The counts with seconds: of all predictions in full batches, and of `few`, so many times, for n rows.
 
@@ -402,7 +402,7 @@ def _timed(
         predictions = ceil((counted.n_predictions * max(counted.n_predictions, counted.most or 0)) ** 0.5)
         batch = min(predictions, task.engine.rows_a_call(task.n))
         a_batch = rehearse(lambda rows: partial(task.engine.respond, task.engine.replaced_rows(rows)), batch, first=1)
-        seconds = predictions * (a_batch / batch + OWN_WORK)
+        seconds = predictions * (a_batch / batch + own)
         short = a_batch * FEW / batch < TIME_LIMIT / 2
     if short and (draws or not by_model or set(counted.engines) != {task.engine.name}):
         seconds = max(seconds, times * rehearse(few, n or task.n, power))
@@ -419,7 +419,7 @@ def _of_predictions(
     usual: Arguments = {"features": names, "engines": (task.engine.name,) * len(names), "calls": ceil(least / batch)}
     memory = kept_bytes + batch * (task.table.row_bytes + 64)
     counted = Plan(n_predictions=least, most=most, memory=memory, backend=task.table.backend, **usual | fields)
-    return _timed(task, counted, few, times, power=power, draws=draws, n=n)
+    return _timed(task, counted, few, times, power=power, draws=draws, n=n, own=MIXING)
 
 
 # Several plans together.
