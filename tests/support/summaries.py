@@ -95,7 +95,7 @@ def with_findings(summary: Made) -> Made:
     sure = {"first": names[0], "second": names[1], "value": 2.5, "std_error": 0.2, "low": 2.1, "high": 2.9, "p": 1e-9}
     weak = {"first": names[0], "second": names[2], "value": -0.1, "std_error": 0.2, "low": -0.5, "high": 0.3, "p": 0.6}
     summary["interactions"] = {"features": names, "n_pairs": 3, "pairs": [sure, weak], "how": "All pairs, exactly."}
-    summary["interactions"]["by"] = ""
+    summary["interactions"] |= {"by": "", "map": None}
     worth = np.linspace(-3, 9, n)[::-1].copy()
     summary["rows"] = {
         "importance": worth, "fence": -2.0, "helped": int((worth > 0).sum()), "hurt": int((worth < 0).sum()),

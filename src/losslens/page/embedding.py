@@ -110,6 +110,9 @@ def _without(summary: dict[str, Any]) -> dict[str, Any]:
         feature["own"] = None
     empty["table"]["columns"] = []
     heads = [head | {"quality": _rounded(head["quality"])} for head in summary["models"]]
+    pairs = summary["interactions"]
+    if pairs is not None:  # the ends of its ranges are values of single rows
+        empty["interactions"] = pairs | {"map": None}
     weak = summary["segments"]
     if weak is not None:  # their conditions hold values of single rows
         weak = weak | {"segments": [one | {"conditions": []} for one in weak["segments"]]}

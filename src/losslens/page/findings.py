@@ -10,7 +10,8 @@ import numpy as np
 
 from losslens.page.blocks import GoingTogether
 from losslens.page.cells import PackedGrid
-from losslens.page.labels import condition_of
+from losslens.page.labels import as_numbers, condition_of, kind_of, labels, rough, rough_labels
+from losslens.passes.pair_map import Bins, PairMap
 from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import FADED, Extrapolation
 from losslens.results.importance import FeatureImportance
@@ -49,6 +50,7 @@ class Findings:
     weak_how: str = ""  # which columns and rows were not searched
     blocks: GoingTogether = GoingTogether()  # features that go together
     pairs_call: str = ""  # the arguments of `pair_interactions` in Python
+    map: PairMap | None = None  # the strongest pair
 
 
 def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> dict[str, Any] | None:
@@ -117,6 +119,32 @@ def pairs_dict(findings: Findings) -> dict[str, Any] | None:
     pairs = findings.pairs.interaction
     return pairs_in_order(findings.pairs) | {
         "features": list(pairs.features), "n_pairs": len(pairs._pairs), "how": findings.pairs_how,
+        "map": None,
+    }  # fmt: skip
+
+
+def _range_labels(column: Distinct, bins: Bins) -> list[str]:
+    """Ranges by their rounded ends; a single value as it is."""
+    kind, values = kind_of(column), column.values
+    if kind == "words" or (bins.ends[:, 0] == bins.ends[:, 1]).all():
+        return labels(values[bins.ends[:, 0]])
+    ends = rough(as_numbers(values[bins.ends.ravel()]), as_numbers(values), kind)
+    named = rough_labels(ends, kind)
+    return [low if low == high else f"{low} to {high}" for low, high in zip(named[::2], named[1::2], strict=True)]
+
+
+def map_dict(
+    found: PairMap | None, columns: Mapping[str, Distinct], target: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Two features at once: labels of their bins, and for each pair of these rows, mean loss, and mean prediction."""
+    if found is None:
+        return None
+    first, second = (_range_labels(columns[n], bins) for n, bins in zip(found.names, found.bins, strict=True))
+    shown = found.prediction if found.prediction.ndim == 2 else found.prediction[:, :, target["shown"]]
+    return {
+        "first": found.names[0], "second": found.names[1], "rows": first, "columns": second, "count": found.count,
+        "loss": found.loss, "prediction": None if target["reads"] == "labels" else shown, "error": found.error,
+        "n": found.rows,
     }  # fmt: skip
 
 

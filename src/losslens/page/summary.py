@@ -21,6 +21,7 @@ from losslens.page.findings import (
     clusters_dict,
     extrapolation_dict,
     finding_words,
+    map_dict,
     pairs_dict,
     regions_dict,
     rows_dict,
@@ -98,6 +99,8 @@ def summarise(
                 by_feature[one.name] = by_group(each, groups)
     plain = plain_error(first)
     pairs, rows = pairs_dict(findings), rows_dict(findings.rows)
+    if pairs is not None:
+        pairs["map"] = map_dict(findings.map, shown.columns, target)
     ranked = next(iter(scores.values()), first)
     ranking = Ranking.of(ranked, first.extrapolation, baseline(ranked))
     top = words(models, shares, ranking, ends, shown.n_given, findings.blocks, shown.target_name, scores)

@@ -23,6 +23,7 @@ from losslens.page.report import Report
 from losslens.page.summary import ShownModel, summarise
 from losslens.passes.allowance import Limits, limits_of
 from losslens.passes.counts import count_importances
+from losslens.passes.pair_map import PairMap, pair_map
 from losslens.passes.task import Options, default_loss, picked, prepare
 from losslens.passes.ways import FIXED_DONORS
 from losslens.progress import bar
@@ -395,6 +396,7 @@ def _findings(
         *_weak_segments(table, first, data),
         GoingTogether(None, None, "") if alone else _going_together(model, data, first),
         pairs_call,
+        None if pairs is None else or_else(lambda: _map_of(model, data, pairs), None),
     )
 
 
@@ -487,6 +489,19 @@ def _pairs(model: Any, data: ExplainedRows, first: Importances, most: int) -> tu
     drawn = "" if donors == "auto" else f", donors=ll.{donors!r}"
     how = f"{subject} in pairs: {design}, {interactions.n_predictions:,} predictions."
     return interactions, how, f"features={options.features!r}{drawn}"
+
+
+def _map_of(model: Any, data: ExplainedRows, pairs: Interactions) -> PairMap | None:
+    """The strongest pair of single columns, over both."""
+    table, index = as_table(data.X), pairs.interaction.index
+    label = dict(zip(table.names, table.labels, strict=True))
+    for j, k in sorted(pairs.interaction._pairs, key=lambda pair: -abs(index[pair])):
+        names = [pairs.features[j], pairs.features[k]]
+        if all(name in label for name in names):
+            options = replace(data.options, features=[label[name] for name in names], progress=False)
+            task = prepare(model, data.X, data.y, options, loss=data.loss, response=data.loss.reads, exact=False)
+            return pair_map(task)
+    return None
 
 
 def _disjoint_features(data: ExplainedRows, first: Importances, most: int) -> dict[str, list[Any]]:

@@ -129,6 +129,9 @@ function suspiciousRows(page) {
     [page.rowName(i), y[i], (model.label ?? model.prediction)?.[i], model.loss[i], rows.importance[i], rows.influence_on?.[k], rows.influence?.[k]])];
 }
 
+const mapRows = ({ data: { interactions: { map } } }) => [[map.first, map.second, "rows with both", "mean loss", "mean prediction"],
+  ...map.rows.flatMap((label, u) => map.columns.map((other, v) => [label, other, map.count[u][v], map.loss[u][v], map.prediction?.[u][v]]))];
+
 const clusterRows = (page) => [["cluster", "rows", "share", "rule", "feature", "mean SFIMP", "stability"], ...page.data.clusters.clusters.flatMap((one, c) =>
   one.known_by.map(({ name, value }) => [c + 1, one.n, one.share, one.rule, name, value, one.stability]))];
 
@@ -148,7 +151,7 @@ const unrealRows = ({ data: { blocks } }) => [["feature", "unlike any real row",
 
 const TABLES = {
   ranking: rankingRows, observations: (page) => page.parts.table.rows(), curve: curveRows, "lines-pi": curveRows, "lines-pd": curveRows,
-  regions: regionRows, together: pairRows, "for-whom": groupRows, differences: groupDifferences, segments: segmentRows, models: modelRows, told: modelRows,
+  regions: regionRows, together: pairRows, "pair-map-error": mapRows, "pair-map-prediction": mapRows, "for-whom": groupRows, differences: groupDifferences, segments: segmentRows, models: modelRows, told: modelRows,
   "model-features": modelDifferences, residuals: residualRows, calibration: calibrationRows, confusion: confusionRows,
   suspicious: suspiciousRows, helped: helpedRows, blocks: blockRows, unreal: unrealRows, clusters: clusterRows, "by-score": scoreRows, "score-groups": scoreGroupRows,
 };

@@ -10,6 +10,7 @@ function pairs(page) {
   const whole = !found.by && none > error ? none - error : null; // of the shares of features, too
   const text = (value, one) => (whole === null ? rounded(value, [one.low, one.high]) : percent(value / whole));
   byId("together-unit").textContent = whole === null ? "interaction" : "interaction, of what all features achieve";
+  pairMap(page, found.map);
   byId("together-body").replaceChildren(...found.pairs.map((one, k) => pairLine(page, one, k, scale, text)));
 }
 
@@ -24,6 +25,32 @@ function pairLine(page, one, k, scale, text) {
     el("td", { class: "number" }, shown),
     el("td", { class: "number" }, ends),
     el("td", { class: "number" }, finite(one.p) ? chance(one.p) : "–"));
+}
+
+// The strongest pair, over both: what the error and the prediction are where all rows get these two values.
+function pairMap(page, map) {
+  byId("pair-map").hidden = !map;
+  if (!map) return;
+  const { of, text, falls } = page.told[0], { target, loss } = page.data;
+  byId("pair-map-title").textContent = `${map.first} and ${map.second} at once`;
+  byId("pair-map-words").textContent = `${map.n < page.data.n_explained ? `A sample of ${count(map.n)} rows` : `All ${count(map.n)} rows`} get the middle of both ranges: the ${loss.unit} then (PI; as it is ${text(of(map.error))}), darker where it is worse, and the mean prediction (PD), darker where it is larger. Hatched: no row has both, so nobody knows whether the model is right there.`;
+  const error = map.loss.map((row) => row.map(of)), shown = target.classes ? `probability of ${target.classes[target.shown]}` : `prediction of ${target.name}`;
+  const like = (grid) => { const ends = extent(grid.flat().filter(finite)); return (value) => rounded(value, [value - (ends[1] - ends[0]) / 20, value + (ends[1] - ends[0]) / 20]); };
+  const chances = target.classes && target.reads === "probabilities";
+  const alone = like(error);
+  mapTable(byId("pair-map-error"), map, error, capital(loss.unit), (value) => (["typical", "wrong"].includes(loss.told_as) ? text(value) : alone(value)), falls);
+  byId("pair-map-pd").hidden = !map.prediction;
+  if (map.prediction) mapTable(byId("pair-map-prediction"), map, map.prediction, capital(shown), chances ? percent : like(map.prediction), false);
+}
+
+function mapTable(table, map, grid, title, text, falls) {
+  const [low, high] = extent(grid.flat().filter(finite));
+  const part = (value) => (high > low ? (falls ? high - value : value - low) / (high - low) : 0);
+  const cell = (value, held) => el("td", { class: held ? "number" : "number no-rows", style: `--part: ${finite(value) ? part(value).toFixed(3) : 0}`, title: held ? `${count(held)} row${held > 1 ? "s" : ""} with both` : "no row has both" },
+    text(value), held ? null : el("span", { class: "hidden" }, " (no row has both)"));
+  table.replaceChildren(el("caption", {}, title),
+    el("thead", {}, el("tr", {}, el("td", {}, `${map.first} ↓  ${map.second} →`), map.columns.map((label) => el("th", { scope: "col", class: "number" }, label)))),
+    el("tbody", {}, map.rows.map((label, u) => el("tr", {}, el("th", { scope: "row" }, label), grid[u].map((value, v) => cell(value, map.count[u][v]))))));
 }
 
 function nameButton(page, name) {
