@@ -84,3 +84,32 @@ def test_categories_dates_and_missing_values_are_told(tmp_path: Path):
         )
         assert word in story_of(report.summary).claims[1]
         report.story(tmp_path / "story.png")
+
+
+def test_the_page_opens_its_own_story(chromium, tmp_path: Path):
+    """Offline, in a tab of its own: the same sheet as the file, with three pictures and no script."""
+    report = told(Y)
+    report.save(tmp_path / "page.html")
+    report.story(tmp_path / "story.html")
+    with chromium.new_context(offline=True) as context:
+        page = context.new_page()
+        page.goto((tmp_path / "page.html").as_uri())
+        page.locator("html[data-ready]").wait_for(state="attached")
+        with context.expect_page() as opened:
+            page.locator("#story").click()
+        sheet = opened.value
+        sheet.locator("h1").wait_for()
+        story = story_of(report.summary)
+        assert sheet.locator("h1").inner_text() == story.headline
+        assert sheet.locator("h2").all_inner_texts() == [text for text in story.claims if text]
+        assert sheet.locator("svg").count() == len(story.claims)
+        assert story.caveat in sheet.locator("main").inner_text()
+        assert sheet.locator("script").count() == 0
+        written = (tmp_path / "story.html").read_text("utf-8")
+        assert sheet.locator("main").inner_html().count("<path") == written.count("<path")
+
+
+def test_a_page_without_a_story_has_no_button(opened):
+    from summaries import made
+
+    assert not opened(made()).locator("#story").is_visible()

@@ -23,13 +23,13 @@ from losslens.text import Sentence, in_digits, share_in_words
 SCRIPTS = (
     "dom", "focus", "data", "told", "groups", "intervals", "columns",
     "ranking", "scales", "charts", "categories", "findings", "feature",
-    "glance", "quality", "segments", "for_whom", "compared", "together", "rows",
+    "glance", "story", "quality", "segments", "for_whom", "compared", "together", "rows",
     "receipts", "python", "bar", "table", "csv", "address", "main",
 )  # fmt: skip
 
 
-def html(summary: dict[str, Any]) -> str:
-    """The page of a summary, as `losslens.page.summary` makes it."""
+def html(summary: dict[str, Any], story: str = "") -> str:
+    """The page of a summary, as `losslens.page.summary` makes it, with its story as a page of its own."""
     import jinja2
 
     summary = with_minus(summary)
@@ -40,7 +40,7 @@ def html(summary: dict[str, Any]) -> str:
     filters = {"short": short, "chance": chance, "breakable": breakable, "share": partial(share_in_words, digits=1)}
     environment.filters |= filters
     box = Box()
-    tree = safe_json(packed(summary, box))
+    tree = safe_json(packed(summary, box) | {"story": box.json(story) if story else None})
     scripts = {"theme": asset("theme.js"), "bokeh": bokeh_script(), "own": own_script()}
     return environment.get_template("page.html").render(
         summary=summary,

@@ -39,8 +39,9 @@ class Report:
     def html(self) -> str:
         """The page: one self-contained file, which loads nothing from a network."""
         from losslens.page.page import html
+        from losslens.page.story import story_html
 
-        return html(self.summary)
+        return html(self.summary, story_html(self.summary))
 
     def check(self) -> list[str]:
         """What contradicts itself on the page, in words: sentences, marks and tables, as they are rendered.
@@ -55,8 +56,9 @@ class Report:
         []
         """
         from losslens.page.agreement import contradictions
+        from losslens.page.page import html
 
-        return contradictions(self.html())
+        return contradictions(html(self.summary))
 
     def save(self, path: str | Path) -> None:
         """Write the page to `path`, completely or not at all."""

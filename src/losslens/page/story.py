@@ -191,8 +191,7 @@ def save_story(summary: dict[str, Any], path: str | Path) -> None:
     kind = Path(path).suffix.lower()
     if kind not in FORMATS:
         raise ValueError(f"a story is an .html, a .pdf or a .png file; got {str(path)!r}")
-    story = story_of(summary)
-    data = _html(story).encode() if kind == ".html" else _sheet(story, kind)
+    data = story_html(summary).encode() if kind == ".html" else _sheet(story_of(summary), kind)
     with atomic_file(path) as file:
         file.write(data)
 
@@ -215,15 +214,19 @@ def _sheet(story: Story, kind: str) -> bytes:
     return out.getvalue()
 
 
-def _html(story: Story) -> str:
+def story_html(summary: dict[str, Any]) -> str:
+    """The story as a page of its own, which the report holds, too."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    story = story_of(summary)
     parts = [f"<h1>{escape(story.headline)}</h1><p>{escape(story.well)}</p>"]
     for k, claim in enumerate(story.claims):
         figure = Figure(figsize=(7.2, 2.9), layout="constrained")
         _draw(figure.subplots(), story, k)
         out = StringIO()
-        figure.savefig(out, format="svg")
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "story"}):  # letters as text, the same each time
+            figure.savefig(out, format="svg", metadata={"Date": None})
         picture = out.getvalue()[out.getvalue().index("<svg") :]
         parts.append(f"<h2>{escape(claim)}</h2>{picture}" if claim else picture)
     parts.append(f"<p><strong>Be careful.</strong> {escape(story.caveat)}</p>")

@@ -12,8 +12,8 @@ function csvCell(value) {
 // With a byte order mark, without which spreadsheets misread letters beyond ASCII.
 const csvText = (rows) => `\ufeff${rows.map((row) => row.map(csvCell).join(",")).join("\r\n")}\r\n`;
 
-function download(name, text) {
-  const url = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
+function download(name, text, type = "text/csv") {
+  const url = URL.createObjectURL(new Blob([text], { type: `${type};charset=utf-8` }));
   const link = el("a", { href: url, download: name, hidden: true });
   document.body.append(link);
   link.click();

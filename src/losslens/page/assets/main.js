@@ -174,6 +174,7 @@ async function start() {
   rowFindings(page);
   byId("curve-numbers").addEventListener("toggle", () => drawNumbers(page));
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") page.pick(null); });
+  storyButton(page);
   keepFocus();
   followAddress(page);
   const state = readState(page, addressed(page));
