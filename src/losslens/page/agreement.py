@@ -208,7 +208,7 @@ def own_numbers(page: Rendered) -> Iterator[str]:
         elif claim == "largest_shares":
             expected = [f"{name} ({share_in_words(entries[name]['share'], 1)})" for name in names]
         elif claim == "negative_shares":
-            expected = [f"{name}, of which the share is below 0" for name in names if entries[name]["share"] >= 0]
+            expected = [f"{name}, of which the share is below 0" for name in names if entries[name]["sfimp"] >= 0]
         elif claim == "hardly_occurring":
             expected = [f"{name} {far[name]}" for name in names]
         elif claim == "goes_together":

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from losslens.page.labels import labels
-from losslens.page.quality import against_constant
+from losslens.page.quality import IN_WORDS, against_constant
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.plain_error import plain, plain_kind, score_name
@@ -26,8 +26,6 @@ from losslens.text import LONGEST, claim, cut, in_digits, listed, shares_in_word
 UNNAMED = "the target"
 FEW_CLASSES = 3  # that the question names
 SAME = 0.005  # skills below it are shown as none
-IN_WORDS = {"the mean of y": "the average", "the median of y": "the median", "the share of each class":
-            "the class frequencies"}  # fmt: skip
 
 
 @claim(level=0)

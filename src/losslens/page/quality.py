@@ -29,6 +29,8 @@ OFF_BY = 0.05  # likewise of a probability
 ROUNDING = 1e-12  # of sums of weights
 DRAWN_CLASSES = 6  # the most frequent ones, whose calibration is shown
 TABLED_CLASSES = 10  # in the table of true and predicted classes: the others are joined
+IN_WORDS = {"the mean of y": "the average", "the median of y": "the median", "the share of each class":
+            "the class frequencies"}  # fmt: skip
 
 
 def quality(one: FeatureImportance) -> dict[str, Any]:
@@ -64,7 +66,13 @@ def against_constant(one: FeatureImportance) -> dict[str, Any]:
     """
     words, losses, weight = losses_of_constant(one.loss, one.sample, one.at)
     value, low, high = _mean(one._losses - losses, weight)
-    return {"predicts": words, "error": float(weight @ losses), "difference": value, "low": low, "high": high}
+    return {
+        "predicts": IN_WORDS.get(words, words),
+        "error": float(weight @ losses),
+        "difference": value,
+        "low": low,
+        "high": high,
+    }
 
 
 def r_squared(one: FeatureImportance) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ FEW_BINS = 64  # of features without curves of single rows
 RANKS = (8, 4)  # of the low-rank forms: the first if it fits for all features
 BUDGET = 3e6  # bytes for the rows of all features
 LEAST = 0.9e6  # of them for curves of single rows
+AGAIN = 48  # features at most whose cells are computed again to be shown
 LARGE = 250_000  # rows times features from which on numbers have fewer digits
 STEP = 1e-4  # of local importances in such a page at most, in units of the error or the largest PFI
 
@@ -33,8 +34,16 @@ class Held:
         return None if self.all_cells else MOST_BINS if place < self.curves else FEW_BINS
 
 
-def held(n: int, p: int, models: int, cells: int) -> Held:
-    """The part of the cells that the budget allows; numbers that the page cannot do without come first."""
+def held(n: int, p: int, models: int, cells: int, *, streamed: bool = False) -> Held:
+    """The part of the cells that the budget allows; numbers that the page cannot do without come first.
+
+    `streamed`: the cells were not kept, and are computed again for features with curves of single rows.
+    """
+    part = _held(n, p, models, cells)
+    return replace(part, curves=min(part.curves, AGAIN)) if streamed and not part.all_cells else part
+
+
+def _held(n: int, p: int, models: int, cells: int) -> Held:
     if cells <= MOST_CELLS:
         return Held(all_cells=True, rank=RANKS[0], curves=p)
     each = 1.3 + 1.1 * models if n * p > LARGE else 4 + 4 * models  # a value, and a local importance for each model

@@ -34,6 +34,7 @@ from losslens.page.quality import error_ends, quality
 from losslens.page.scored import how_score, score_dict
 from losslens.page.target import effect_of, predicted_labels, predictions, shown_class, target_dict, true_labels
 from losslens.page.words import words
+from losslens.plots.rankings import MOST_SHARE
 from losslens.results.effects import FeatureEffect
 from losslens.results.feature import MIN_CURVES
 from losslens.results.importance import FeatureImportance
@@ -86,12 +87,14 @@ def summarise(
     heads = [_model(name, importances, shares.get(name)) for name, importances in models.items()]
     ends = (heads[0]["error_low"], heads[0]["error_high"])
     cells = sum(len(one.at) * one.layout.size for one in first.values())
-    size = sizes.held(len(shown.index), len(first), len(models), cells)
+    size = sizes.held(
+        len(shown.index), len(first), len(models), cells, streamed=not all(one.complete for one in first.values())
+    )
     features, groups = [], _groups(shown, first._first.sample.weight)
     tested = {name: Ranking.of(importances).p for name, importances in models.items()}
     by_groups: list[dict[str, FeatureByGroup]] = [{} for _ in models]
     for place, one in enumerate(first._ranked):
-        done = complete(one)
+        done = complete(one) if place < max(size.curves, LEADING) else one  # others have no curves of single rows
         features.append(_feature(done, shown, models, target, shares, findings, size, place, tick, tested))
         if groups is not None and place < LEADING:
             results = [done, *(other[one.name] for other in list(models.values())[1:])]
@@ -257,7 +260,7 @@ def _entry(
     numbers = {name: number_of(one, name) for name in NUMBERS}
     entry: dict[str, Any] = {
         "pfi": numbers.pop("importance"), **numbers,
-        "caution": one.caution,
+        "caution": one._caution,  # rows unlike real ones have a mark of their own
         **_share(one.name, share),
         "exact": one.exact, "design": repr(one.design), "engine": one.engine, "local": one.local,
         **dict.fromkeys(("pi", "pi_low", "pi_high", "pd", "pd_low", "pd_high", "pd_classes", "ice", "cells")),
@@ -276,7 +279,7 @@ def _share(name: str, share: ShapleyImportance | None) -> dict[str, Any]:
         return dict.fromkeys(("sfimp", "sfimp_low", "sfimp_high", "share"))
     j = share.features.index(name)
     low, high = or_else(share.interval, (np.full(len(share.features), np.nan),) * 2)
-    part = or_else(lambda: float(share.share[j]), None)
+    part = or_else(lambda: float(share.share[j]) if np.abs(share.share).max() <= MOST_SHARE else None, None)
     return {"sfimp": float(share.sfimp[j]), "sfimp_low": float(low[j]), "sfimp_high": float(high[j]), "share": part}
 
 

@@ -70,9 +70,10 @@ class Region(Stored):
             return f"{_times(self.ratio)} times (95% interval {_times(self.ratio_low)} to {_times(self.ratio_high)})"
         if not np.isfinite(self.difference):
             return ""
-        numbers = (self.difference, self.difference_low, self.difference_high)
-        gap, low, high = (in_digits(number, self.difference) for number in numbers)
-        return f"{gap} more (95% interval {low} to {high})"
+        sign, numbers = (-1 if self.difference < 0 else 1), (self.difference, self.difference_low, self.difference_high)
+        gap, low, high = (in_digits(sign * number, self.difference) for number in numbers)
+        ends = (low, high) if sign > 0 else (high, low)
+        return f"{gap} {'more' if sign > 0 else 'less'} (95% interval {ends[0]} to {ends[1]})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

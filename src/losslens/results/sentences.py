@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from losslens.plots.rankings import MOST_SHARE
 from losslens.plots.wording import value_labels
 from losslens.results.plain_error import LEVEL, PlainError, plain_kind, score_name
 from losslens.results.ranking import OTHERS
@@ -97,8 +98,8 @@ def _like_real_rows(one: FeatureImportance | FeatureEffect, curve: Floats) -> Fl
 
 @claim(level=0)
 def largest_shares(share: ShapleyImportance) -> str:
-    """The features with the largest shares of that difference on these rows, where it is above 0."""
-    if not share._total > 0:
+    """The features with the largest shares of that difference on these rows, where it is above 0 and not all but 0."""
+    if not share._total > 0 or np.abs(share.share).max() > MOST_SHARE:
         return ""
     parts = sorted(zip(share.share.tolist(), share.features, strict=True), reverse=True)
     most = [(part, name) for part, name in parts if part >= 0.05][:4] or parts[:1]

@@ -246,11 +246,16 @@ def named_by(model: Any) -> str:
     >>> named_by(make_pipeline(Ridge())), named_by(lambda X: X[:, 0])
     (' with Ridge', '')
     """
+    name = name_of(model)
+    return "" if name == "<lambda>" else f" with {name}"
+
+
+def name_of(model: Any) -> str:
+    """The class of a model; of a pipeline or a search that of the estimator that predicts in the end."""
     inner = model
     while (last := getattr(inner, "best_estimator_", None)) is not None or hasattr(inner, "steps"):
         inner = inner.steps[-1][1] if last is None else last
-    name = as_model(model if isinstance(inner, str) else inner).name  # "passthrough" is no model
-    return "" if name == "<lambda>" else f" with {name}"
+    return as_model(model if isinstance(inner, str) else inner).name  # "passthrough" is no model
 
 
 def target_in_words(target_name: str | None, y: Any, columns: Collection[str] = ()) -> str:
@@ -284,7 +289,7 @@ def checked_report(
             "feature_importance, whose result has .outputs"
         )
     data = _sampled(as_table(X), y, by, int(rows), chosen, options, scorer)
-    return {FIRST if others else wrapped.name: model, **others}, data, most
+    return {FIRST if others else name_of(model): model, **others}, data, most
 
 
 @dataclass(frozen=True, eq=False)

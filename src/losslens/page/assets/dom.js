@@ -63,6 +63,9 @@ function output(name, value, label, digits = 4) {
   return el("output", { "aria-live": "off", "data-name": name, "data-value": full, "aria-label": label }, number(value, digits));
 }
 
+// A name that may break behind an underscore, a dot or a slash, rather than within a word.
+const breakable = (name) => name.split(/(?<=[\w][_./])(?=\w)/).flatMap((part, k) => (k ? [el("wbr"), part] : [part]));
+
 // Features that go together, of the first model.
 const blocksOf = (data) => data.blocks?.blocks ?? [];
 

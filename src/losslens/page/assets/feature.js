@@ -35,7 +35,7 @@ function viewsOf(page) {
   const onlyMean = target.classes?.length > 2 && shownClass !== target.shown && Boolean(effect.pd); // see effectOf
   return {
     pi: {
-      ...shared, now: finite(base) ? teller.of(base) : null, unit: page.data.loss.unit, probability: false,
+      ...shared, now: finite(base) ? teller.of(base) : null, unit: page.data.loss.unit, probability: ["typical", "wrong"].includes(page.data.loss.told_as),
       ...meansOf(page, piOfModel), mean: teller.curve(pi, base), changes: pi, drawn: drawn(ici), curveOf: ici, onlyMean: false,
     },
     pd: {

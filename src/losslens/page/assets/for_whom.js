@@ -37,7 +37,7 @@ function drawForWhom(page) {
     group.importances.map((one, f) => el("td", { class: "column" },
       estimate(page, page.model, `group-pfi-${g}-${f}`, one.pfi, one, importances, "pfi", `importance of ${found.features[f]}`, group.error))))));
   const lacking = groups.some((group) => group.importances.some((one) => !finite(one.low)));
-  const cautions = [...new Set(groups.flatMap((group) => [group, ...group.importances]).map((one) => one.caution).filter(Boolean))];
+  const cautions = [...new Set(groups.flatMap((group) => [group, ...group.importances]).flatMap((one) => (one.caution ?? "").split(/(?<=\.) (?=[A-Z\d])/)).filter(Boolean))];
   const said = cautions.length ? [`△ ${cautions.slice(0, 3).join(" ")}`] : [];
   byId("for-whom-note").textContent = [...said, ...(lacking ? ["No line: the interval is not known, because the group has too few rows or because not every cell of the feature was kept."] : [])].join(" ");
   drawTwoGroups(page);

@@ -57,7 +57,7 @@ function ranking(page) {
     const open = !state.folded.has(b), { pfi, ends } = page.joint[b], base = page.errors[0];
     const toggle = () => { if (open) state.folded.add(b); else state.folded.delete(b); draw(); body.querySelector(`[data-block="${b}"]`).focus(); };
     const name = el("button", { type: "button", class: "feature block", "aria-expanded": String(open), "data-block": b, title: block.features.join(", "), onclick: toggle },
-      `${open ? "▾" : "▸"} ${block.name}`);
+      `${open ? "▾" : "▸"} `, breakable(block.name));
     const share = sumOf(members.map((f) => entryOf(f).share));
     const cells = [el("th", { scope: "row" }, name, described({ description: block.words })), el("td", { class: "bars" }, bars(page, { pfi: block.pfi, p: block.p_zero }, pfi, ends, scale, block.name)),
       el("td", { class: "number" }, finite(pfi) ? told(page, `joint-${b}`, pfi, `PFI of ${block.name}`, { base, ...ends }) : "–"),
@@ -116,7 +116,7 @@ function row(page, f, scale, kind = "") {
   const name = el("button", {
     type: "button", class: "feature", "aria-pressed": String(open), "data-feature": f, title: feature.name,
     onclick: () => page.openFeature(f, true),
-  }, feature.name, described(feature));
+  }, breakable(feature.name), described(feature));
   const cells = [el("th", { scope: "row" }, el("span", { class: "with-mark" }, name, farMark(feature), cautionMark(page.numbers[f])))];
   const m = page.model, entry = feature.models[m], base = page.errors[m];
   const { pfi, error, about: sampled, ends } = page.numbers[f][m];

@@ -55,7 +55,7 @@ function mapTable(table, map, grid, title, text, falls) {
 
 function nameButton(page, name) {
   const f = page.data.features.findIndex((feature) => feature.name === name);
-  return el("button", { type: "button", class: "name", title: name, onclick: () => page.openFeature(f, true) }, name);
+  return el("button", { type: "button", class: "name", title: name, onclick: () => page.openFeature(f, true) }, breakable(name));
 }
 
 // Hollow: not significantly different from 0.
