@@ -162,3 +162,15 @@ def test_what_the_script_draws_is_what_is_checked(opened: Any, report: Any) -> N
     cells = numbers_in(" ".join(by_script(Rendered.of(report.html()).data)))
     assert len(cells) > 60
     assert cells - seen == set()
+
+
+def test_the_number_of_rows_of_a_list_is_no_number_of_a_table() -> None:
+    """More rows stand out than are listed: the sentence counts the lines of its own list."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=600)
+    wrong = np.flatnonzero(np.abs(X[:, 0]) > 1)[:40]
+    y[wrong] = -6 * X[wrong, 0]
+    page = ll.report(lambda X: X[:, 0], X, y, loss="squared_error", random_state=0, progress=False)
+    assert "The clearest 20 of " in page.summary["rows"]["remark"]
+    assert page.check() == []

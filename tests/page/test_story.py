@@ -52,6 +52,11 @@ def test_what_is_not_sure_or_useless_is_no_headline():
     assert not unsure.headline.startswith("With hour")
     wrong = story_of(told(-Y).summary)
     assert "no better" in wrong.headline
+    assert wrong.claims[1] == ""  # where a useless model "matters most" says nothing
+    options = {"loss": "squared_error", "interactions": False, "shapley": False}
+    below = story_of(ll.report(lambda rows: model(rows) - 40, X, Y - 40, **options).summary).claims[2]
+    assert "ranges from −" in below
+    assert "-" not in below
 
 
 def test_all_formats_say_the_same(tmp_path: Path):

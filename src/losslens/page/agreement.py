@@ -154,7 +154,7 @@ class Rendered:
         """The numbers in a text that are no part of a name."""
         for name in self.names:
             text = re.sub(_as_a_word(name), "·", text)
-        return numbers_in(re.sub(r"(?<![\d.,])\d+ (?:more|rarer)\b", "", text))
+        return numbers_in(re.sub(r"(?<![\d.,])\d+ (?:more|rarer)\b|The clearest \d+ of", "", text))
 
 
 def _as_a_word(name: str) -> str:

@@ -27,6 +27,7 @@ from losslens.typing import Floats
 
 FORMATS = (".html", ".pdf", ".png")
 A4 = (8.27, 11.69)  # inches
+MOST_TICKS = 12  # values of a number that each have a tick
 MOST_WORDS = 8  # categories of a picture, those with the largest values
 STYLE = "body{font:16px/1.45 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;color:#1b1f24}"
 STYLE += "h1{font-size:1.6rem;line-height:1.2}h2{font-size:1rem;margin:1.4rem 0 .3rem}svg{width:100%;height:auto}"
@@ -79,7 +80,8 @@ def story_of(summary: dict[str, Any]) -> Story:
     alone = f"{cut(first['name'])} shuffled"
     which = f"{first['name'].removesuffix(' together')} shuffled together" if first["block"] else alone
     headline = f"With {which}, {grown}" if first["sure"] and not useless else matters
-    claims = [matters, *map(_claim, curves)]
+    # Where a useless model "matters most" says nothing.
+    claims = [matters, *("" if useless and one.error else with_minus(str(_claim(one)), written=True) for one in curves)]
     source = f"{summary['title']}; {summary['n_explained']:,} rows; {summary['library']}, {summary['made']}"
     return Story(headline, well, claims, bars, curves, "".join(caveat[:1]), source)
 
@@ -162,7 +164,10 @@ def _draw_curve(ax: Any, curve: Curve) -> None:
             ax.axvline(curve.level, color="#1b1f24", linewidth=0.8, linestyle="--")
         return
     present = np.isfinite(curve.x)
-    ax.plot(curve.x[present], curve.height[present], color="#0072b2", linewidth=2)
+    few = curve.x.dtype.kind == "f" and np.sum(present) <= MOST_TICKS
+    ax.plot(curve.x[present], curve.height[present], "o-" if few else "-", color="#0072b2", linewidth=2)
+    if few:  # each value has its tick, and nothing is between them
+        ax.set_xticks(curve.x[present], [curve.labels[k] for k in np.flatnonzero(present)], fontsize="small")
     place = curve.x[mark]
     if np.isfinite(place):
         ax.plot(place, curve.height[mark], "o", color="#0072b2")
@@ -172,7 +177,7 @@ def _draw_curve(ax: Any, curve: Curve) -> None:
         ax.axhline(curve.height[mark], color="#0072b2", linewidth=0.8, linestyle=":")
     if curve.level is not None:
         ax.axhline(curve.level, color="#1b1f24", linewidth=0.8, linestyle="--")
-    if curve.unit.startswith("probability"):
+    if "probability" in curve.unit:
         ax.set_ylim(0, 1)
     ax.set_xlabel(curve.name, fontsize="small", parse_math=False)
     ax.set_ylabel(curve.unit, fontsize="small", parse_math=False)
