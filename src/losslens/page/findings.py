@@ -133,18 +133,16 @@ def _range_labels(column: Distinct, bins: Bins) -> list[str]:
     return [low if low == high else f"{low} to {high}" for low, high in zip(named[::2], named[1::2], strict=True)]
 
 
-def map_dict(
-    found: PairMap | None, columns: Mapping[str, Distinct], target: Mapping[str, Any]
-) -> dict[str, Any] | None:
+def map_dict(both: PairMap | None, columns: Mapping[str, Distinct], target: Mapping[str, Any]) -> dict[str, Any] | None:
     """Two features at once: labels of their bins, and for each pair of these rows, mean loss, and mean prediction."""
-    if found is None:
+    if both is None:
         return None
-    first, second = (_range_labels(columns[n], bins) for n, bins in zip(found.names, found.bins, strict=True))
-    shown = found.prediction if found.prediction.ndim == 2 else found.prediction[:, :, target["shown"]]
+    first, second = (_range_labels(columns[n], bins) for n, bins in zip(both.names, both.bins, strict=True))
+    shown = both.prediction if both.prediction.ndim == 2 else both.prediction[:, :, target["shown"]]
     return {
-        "first": found.names[0], "second": found.names[1], "rows": first, "columns": second, "count": found.count,
-        "loss": found.loss, "prediction": None if target["reads"] == "labels" else shown, "error": found.error,
-        "n": found.rows,
+        "first": both.names[0], "second": both.names[1], "rows": first, "columns": second, "count": both.count,
+        "loss": both.loss, "prediction": None if target["reads"] == "labels" else shown, "error": both.error,
+        "n": both.rows,
     }  # fmt: skip
 
 

@@ -145,8 +145,8 @@ def packed(summary: dict[str, Any], box: Box) -> dict[str, Any]:
     }
 
 
-def _blocks(found: dict[str, Any] | None, box: Box) -> dict[str, Any] | None:
-    return found and found | {"blocks": [one | {"local": box.fixed(one["local"])} for one in found["blocks"]]}
+def _blocks(joint: dict[str, Any] | None, box: Box) -> dict[str, Any] | None:
+    return joint and joint | {"blocks": [one | {"local": box.fixed(one["local"])} for one in joint["blocks"]]}
 
 
 def _rows(rows: dict[str, Any] | None, box: Box) -> dict[str, Any] | None:

@@ -149,18 +149,18 @@ def python_calls(
 def receipts(summary: dict[str, Any]) -> dict[str, Any]:
     """A receipt for each sentence of the summary, by its text."""
     page = Page(summary)
-    found: dict[str, Any] = {}
+    behind: dict[str, Any] = {}
     for sentence in sentences(summary):
         name, text = sentence.claim, str(sentence)
         numbers = [one for one in NUMBERS[name](page, text) if _is_number(one[2])][:MOST] if name in NUMBERS else []
-        found[text] = {
+        behind[text] = {
             "numbers": [[what, float(value)] for what, _, value in numbers],
             "test": TESTS.get(name, ""),
             "level": CLAIMS.get(name, 0),
             "rows": summary["n_explained"],
             "python": in_python(page.calls, numbers, RESULTS.get(name, "imp")),
         }
-    return found
+    return behind
 
 
 def _is_number(value: Any) -> bool:
@@ -254,8 +254,8 @@ def _importances(page: Page, _: str) -> list[Number]:
 
 
 def _together(page: Page, text: str) -> list[Number]:
-    found, error = page.summary["blocks"]["blocks"], page.head["error"]
-    one = next((one for one in found if f" to {one['text']}" in text and one["words"] in text), None)
+    behind, error = page.summary["blocks"]["blocks"], page.head["error"]
+    one = next((one for one in behind if f" to {one['text']}" in text and one["words"] in text), None)
     if one is None:
         return []
     joint = f"together[{one['key']!r}]"
@@ -292,12 +292,12 @@ def _region(page: Page, text: str) -> list[Number]:
 def _segment(page: Page, text: str) -> list[Number]:
     if "weak" not in page.calls:
         return []
-    found = enumerate(page.summary["segments"]["segments"])
+    behind = enumerate(page.summary["segments"]["segments"])
     keys = {"error": "error", "judged_error": "of the held-out rows", "p": "p"}
     return [
         (f"p, rule {k + 1}", f"weak.segments[{k}].p", one["p"]) if key == "p"
         else page.error(words if key != "error" else "of these rows", f"weak.segments[{k}].{key}", one[key])
-        for k, one in found if one["sentence"] == text for key, words in keys.items()
+        for k, one in behind if one["sentence"] == text for key, words in keys.items()
     ]  # fmt: skip
 
 
@@ -319,9 +319,9 @@ def _rows(page: Page, _: str) -> list[Number]:
 
 
 def _clusters(page: Page, _: str) -> list[Number]:
-    found = page.summary["clusters"]
-    stability = ("stability", "clusters.stability", found["stability"])
-    return [("clusters", "clusters.k", len(found["clusters"])), stability]
+    behind = page.summary["clusters"]
+    stability = ("stability", "clusters.stability", behind["stability"])
+    return [("clusters", "clusters.k", len(behind["clusters"])), stability]
 
 
 def _baseline(page: Page, _: str) -> list[Number]:
@@ -358,9 +358,9 @@ def _off(page: Page, text: str) -> list[Number]:
 
 def _groups(page: Page, text: str) -> list[Number]:
     summary, written = page.summary, page.summary["python"]
-    found, columns = summary["for_whom"], [one["name"] for one in summary["table"]["columns"]]
+    behind, columns = summary["for_whom"], [one["name"] for one in summary["table"]["columns"]]
     numbers = []
-    for group, one in zip(found["groups"], found["models"][0]["groups"], strict=True):
+    for group, one in zip(behind["groups"], behind["models"][0]["groups"], strict=True):
         if written is None or f" is {group['label']}," not in text or not group["conditions"]:
             continue
         condition = group["conditions"][0]
