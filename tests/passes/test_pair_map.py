@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import losslens as ll
 from losslens.models import as_model
-from losslens.passes.pair_map import MOST_BINS, MOST_ROWS, Bins, pair_map
+from losslens.passes.pair_map import MOST_BINS, MOST_ROWS, ValueBins, pair_map
 from losslens.passes.task import Options, default_loss, prepare
 from losslens.tables.columns import array_column
 
@@ -58,18 +58,18 @@ def test_the_map_is_the_mean_over_rows_with_both_values() -> None:
 
 def test_bins_are_values_or_ranges_with_as_many_rows() -> None:
     values = RNG.normal(size=600)
-    bins = Bins.by(array_column(values).distinct)
+    bins = ValueBins.by(array_column(values).distinct)
     assert np.bincount(bins.of).tolist() == [100] * MOST_BINS
     for b, row in enumerate(bins.row):
         inside = np.sort(values[bins.of == b])
         assert values[row] == inside[(len(inside) - 1) // 2]
-    few = Bins.by(array_column(np.array([3, 1, 1, 2])).distinct)
+    few = ValueBins.by(array_column(np.array([3, 1, 1, 2])).distinct)
     assert few.of.tolist() == [2, 0, 0, 1]
     assert few.row.tolist() == [1, 3, 0]
-    heavy = Bins.by(array_column(np.r_[np.zeros(500), np.arange(1, 101)]).distinct)
+    heavy = ValueBins.by(array_column(np.r_[np.zeros(500), np.arange(1, 101)]).distinct)
     assert heavy.of.min() == 0
     assert len(heavy.row) == heavy.of.max() + 1 == 2
-    words = Bins.by(array_column(np.array(list("aaabbbccddeeffgh"), dtype=object)).distinct)
+    words = ValueBins.by(array_column(np.array(list("aaabbbccddeeffgh"), dtype=object)).distinct)
     assert words.of.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, -1, -1]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from losslens.page.blocks import GoingTogether
 from losslens.page.cells import PackedGrid
 from losslens.page.labels import as_numbers, condition_of, kind_of, labels, rough, rough_labels
-from losslens.passes.pair_map import Bins, PairMap
+from losslens.passes.pair_map import PairMap, ValueBins
 from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import FADED, Extrapolation
 from losslens.results.importance import FeatureImportance
@@ -123,7 +123,7 @@ def pairs_dict(findings: Findings) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _range_labels(column: Distinct, bins: Bins) -> list[str]:
+def _range_labels(column: Distinct, bins: ValueBins) -> list[str]:
     """Ranges by their rounded ends; a single value as it is."""
     kind, values = kind_of(column), column.values
     if kind == "words" or (bins.ends[:, 0] == bins.ends[:, 1]).all():

@@ -34,7 +34,7 @@ from losslens.page.quality import error_ends, quality
 from losslens.page.scored import how_score, score_dict
 from losslens.page.target import effect_of, predicted_labels, predictions, shown_class, target_dict, true_labels
 from losslens.page.words import words
-from losslens.plots.rankings import MOST_SHARE
+from losslens.plots.wording import MOST_SHARE
 from losslens.results.effects import FeatureEffect
 from losslens.results.feature import MIN_CURVES
 from losslens.results.importance import FeatureImportance

@@ -17,7 +17,7 @@ MOST_ROWS = 500  # that are predicted at each pair of values
 
 
 @dataclass(frozen=True, eq=False)
-class Bins:
+class ValueBins:
     """The values of a feature in a few bins, missing ones in none, or its most frequent categories."""
 
     of: Indices  # (n,): the bin of each row; -1 for none
@@ -25,7 +25,7 @@ class Bins:
     row: Indices  # (bins,): a row that holds the middle one
 
     @classmethod
-    def by(cls, column: Distinct) -> Bins:
+    def by(cls, column: Distinct) -> ValueBins:
         """Each value, or ranges with about equally many rows."""
         codes, present = np.asarray(column.codes, np.intp), column.present
         count = np.bincount(codes, minlength=len(column))[:present]
@@ -48,7 +48,7 @@ class PairMap:
     """Means over rows that get both values, for each pair of bins (a, b)."""
 
     names: tuple[str, str]
-    bins: tuple[Bins, Bins]
+    bins: tuple[ValueBins, ValueBins]
     count: Indices  # (a, b): rows that hold both values
     loss: Floats  # (a, b)
     prediction: NDArray[np.float64]  # (a, b), or (a, b, classes)
@@ -60,7 +60,7 @@ def pair_map(task: Task) -> PairMap:
     """The map of a task with two single columns; of many rows a random sample."""
     names = [subject.feature.name for subject in task.subjects]
     columns = [subject.feature.columns[0] for subject in task.subjects]
-    first, second = (Bins.by(task.table.column(j).distinct) for j in columns)
+    first, second = (ValueBins.by(task.table.column(j).distinct) for j in columns)
     there = np.flatnonzero(task.sample.weight > 0)
     if len(there) > MOST_ROWS:
         drawn = np.random.default_rng([task.entropy, 21]).choice(there, MOST_ROWS, replace=False)

@@ -16,7 +16,7 @@ from losslens.plots.importance_axis import check_scale
 from losslens.plots.look import Look
 from losslens.plots.marked_rows import LINES, Dots, Row, Series, draw_ranking, draw_series
 from losslens.plots.options import check_colours, colours, most_of, name_features
-from losslens.plots.wording import count, not_shown, number, percent, shorten, value_label
+from losslens.plots.wording import MOST_SHARE, count, not_shown, number, percent, shorten, value_label
 from losslens.plots.wording import labels as short_labels
 from losslens.results.by_group import ByGroup
 from losslens.results.comparison import Comparison
@@ -41,7 +41,6 @@ WARNS = " †"  # after the name of a feature whose replaced rows a classifier c
 MEMBERS_NAMED = 2  # of a block
 INSIDE = "wide bars: features that go together, replaced together; thin bars: each of them alone"
 NUMBERS = "¹²³⁴⁵⁶⁷⁸⁹"  # after the names of features that go together
-MOST_SHARE = 10.0  # shares beyond 1,000%, of features that nearly cancel out, are not shown: they say nothing
 SAGE, STOPPED = "SAGE: predictions averaged over donors before the loss", "interrupted"
 
 

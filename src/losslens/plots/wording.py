@@ -15,6 +15,7 @@ from losslens.tables.columns import is_missing, missing_name
 from losslens.text import percent as in_percent
 
 MINUS = "\N{MINUS SIGN}"  # as on matplotlib's axes
+MOST_SHARE = 10.0  # shares beyond 1,000%, of features that nearly cancel out, are not shown: they say nothing
 
 
 def number(value: float) -> str:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from losslens.plots.rankings import MOST_SHARE
-from losslens.plots.wording import value_labels
+from losslens.plots.wording import MOST_SHARE, value_labels
 from losslens.results.plain_error import LEVEL, PlainError, plain_kind, score_name
 from losslens.results.ranking import OTHERS
 from losslens.results.regions import CONFIRMED
