@@ -130,7 +130,7 @@ wheel:
 
 # What the library promises about new data, on data whose truth is known; one part: make coverage ONLY=sentences.
 ONLY ?= coverage coverage_data shapley_coverage conditional extrapolation regions segments interactions sentences \
-	accuracy shapley_errors survival
+	accuracy shapley_errors survival budgets
 coverage: .venv/installed-bench
 	@for part in $(ONLY); do $(BIN)/python -m benchmarks.$$part || exit 1; done
 

@@ -1,7 +1,7 @@
 """Importances within a budget: is the time kept, is the error no larger than by "auto", are settled ranks right?
 
-``python -m benchmarks.budgets [time] [sleep] [error] [wide] [ranks]``. Models take seconds by a clock that only they
-advance, so that an hour takes moments; `sleep` lets a few of them really sleep.
+``python -m benchmarks.budgets [time] [shapley] [sleep] [error] [wide] [ranks]``. Models take seconds by a clock that
+only they advance, so that an hour takes moments; `sleep` lets a few of them really sleep.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import losslens as ll
 from losslens.passes import allowance
 
 LOSS: dict[str, Any] = {"loss": "squared_error", "progress": False}
-PARTS = "time", "sleep", "error", "wide", "ranks"
+PARTS = "time", "shapley", "sleep", "error", "wide", "ranks"
 
 
 class Clock:
@@ -64,7 +64,7 @@ def data(n: int, p: int, seed: int) -> tuple[Any, Any, Any]:
     return X, predict(X) + rng.normal(size=n), predict
 
 
-def kept(calls: int = 200) -> None:
+def kept(calls: int = 200, verb: Any = ll.feature_importance) -> None:
     """The time of calls with models of 0.1 ms to 1 s a row, and a fixed cost of 0 to 1 s a call."""
     rng, outcomes, shares = np.random.default_rng(1), [], []
     for seed in range(calls):
@@ -75,8 +75,9 @@ def kept(calls: int = 200) -> None:
         with virtual() as clock:
             model = slow(predict, clock.pass_by, fixed, each, spread=0.1)
             try:
-                imp = ll.feature_importance(model, X, y, budget=f"{seconds} s", random_state=seed, **LOSS)
-                outcome = imp.afforded.stopped
+                result = verb(model, X, y, budget=f"{seconds} s", random_state=seed, **LOSS)
+                cut = len(result.local) < n or "ended the walks" in repr(result)
+                outcome = result.afforded.stopped if hasattr(result, "afforded") else "budget" if cut else "precise"
             except ValueError:  # fewer than ten rows, says the error
                 outcome = "refused"
         over = max(0.1 * seconds, 1)
@@ -84,7 +85,12 @@ def kept(calls: int = 200) -> None:
         outcomes.append("late" if late else outcome if outcome != "budget" else "early" if early else "kept")
         shares.append(clock.now / seconds)
     counts = {one: outcomes.count(one) for one in dict.fromkeys(outcomes)}
-    print(f"time: {calls} calls: {counts}; longest {max(shares):.3f} of the time")
+    print(f"time: {calls} calls of {verb.__name__}: {counts}; longest {max(shares):.3f} of the time")
+
+
+def of_shares() -> None:
+    """The same of Shapley importances."""
+    kept(60, ll.shapley_importance)
 
 
 def slept() -> None:
@@ -196,4 +202,4 @@ def _ordered(imp: Any) -> bool:
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:
-        {"time": kept, "sleep": slept, "error": errors, "wide": wide, "ranks": ranks}[part]()
+        {"time": kept, "shapley": of_shares, "sleep": slept, "error": errors, "wide": wide, "ranks": ranks}[part]()

@@ -435,3 +435,14 @@ def test_shapley_ranks_are_settled():
         ll.shapley_importance(linear, X, y, precision="ranks", **(call | {"method": ll.Sage()}))
     with pytest.raises(TypeError, match="or 'ranks'"):
         ll.shapley_importance(linear, X, y, precision="rank", **call)
+
+
+def test_shapley_importances_of_an_endpoint_that_fails(clock):  # noqa: F811
+    X, y = rows(2000, p=4)
+    model, calls = stopping(11, ConnectionError("no route"))
+    shares = ll.shapley_importance(slow(clock, 0.2, 1e-2, answer=model), X, y, budget="2 min", random_state=0, **LOSS)
+    assert len(calls) == 11 + 4
+    assert "the model failed four times in a row (ConnectionError: no route)" in repr(shares)
+    broken = slow(clock, 0.2, 1e-2, answer=stopping(5, ConnectionError("no route"))[0])
+    with pytest.raises(ConnectionError, match="no route"):
+        ll.shapley_importance(broken, X, y, budget="2 min", random_state=0, **LOSS)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.passes.allowance import Limits, Meter
-from losslens.passes.drawing import FEWEST_DONORS, Drawing, Stop
+from losslens.passes.allowance import Limits, Meter, ModelFailed
+from losslens.passes.drawing import FEWEST_DONORS, Drawing, OutOfBudget
 from losslens.passes.task import Task
 from losslens.passes.ways import ByFeature, route
 from losslens.typing import Floats, Indices
@@ -49,11 +49,11 @@ def or_raise(compute: Callable[[], Computed]) -> Computed:
     """What is computed before there is any result: an error of the model is raised."""
     try:
         return compute()
-    except Stop as stop:
-        if stop.cause is not None:
-            raise stop.cause from None
+    except ModelFailed as failed:
+        raise failed.cause from None
+    except OutOfBudget:
         raise ValueError(
-            "the model became far slower than at first, and no result was possible: raise budget="
+            "the model became far slower than at first, before there was a result: raise budget="
         ) from None
 
 
@@ -86,9 +86,10 @@ def rows_of(drawing: Drawing, base: NDArray[Any], order: Indices) -> tuple[int, 
     try:
         pilot.begin(base[:few], np.argsort(np.argsort(order[:few])))
         pilot.first_round()
-    except Stop as stop:
-        if stop.cause is not None:
-            raise stop.cause from None
+    except ModelFailed as failed:
+        raise failed.cause from None
+    except OutOfBudget:
+        pass
     by_order = pilot.base[np.argsort(np.argsort(order[:few]))]
     base = base if len(base) > few else by_order
     affordable = len(base) + (SAFE if meter.limits.timed else 1.0) * meter.rows_left(drawing.largest)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ CALL_SHARE = 0.05  # of the time, for one call of the model: the clock is read b
 FIXED_TIMES = 5  # a call takes at least so many times its fixed cost: else most of the time would be spent on that
 GROWTH = 8  # a call has at most so many times the rows of the largest one so far
 TIMED = 30  # latest calls from which costs are estimated
+PAUSES = 0.1, 0.5, 1.0  # seconds before a failed call of the model is repeated
+Result = TypeVar("Result")
 clock, pause = time.monotonic, time.sleep  # the one place where time is read and waited for
 
 
@@ -81,6 +84,32 @@ def seconds_of(text: str) -> float:
             f"budget is a time, such as '90 s', '10 min' or '1 h', or a number of predictions; got {text!r}"
         )
     return float(parts[1]) * UNITS[parts[2]]
+
+
+class ModelFailed(Exception):  # noqa: N818 - of the model, which raised `cause`
+    """A call of the model failed, and so it did when it was repeated."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+    @property
+    def words(self) -> str:
+        """The error of the model."""
+        return f"{type(self.cause).__name__}: {' '.join(str(self.cause).split())[:200]}"
+
+
+def repeated(call: Callable[[], Result]) -> Result:
+    """The result of a call, which is repeated where it fails; then raises `ModelFailed`."""
+    for wait in PAUSES:
+        try:
+            return call()
+        except Exception:  # noqa: BLE001 - whatever an endpoint raises
+            pause(wait)
+    try:
+        return call()
+    except Exception as error:
+        raise ModelFailed(error) from error
 
 
 class Meter:

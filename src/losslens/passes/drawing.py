@@ -24,23 +24,17 @@ from losslens.passes.allowance import Meter
 from losslens.passes.task import FeatureDesign, Task
 from losslens.passes.ways import ByFeature, evaluate
 from losslens.progress import Tick
-from losslens.results.afforded import Stopped
 from losslens.typing import Floats, Indices
 
 FEWEST_DONORS = 3  # of a row: with fewer there is no standard error
 REPEATED = 2  # rows of the first call, which are predicted again: does the model answer alike?
 VISIBLE = 1.5  # times as long as the shortest call
 LATE = 0.05  # of the time: what a column that was begun may take beyond it
-PAUSES = 0.1, 0.5, 1.0  # seconds before a failed call of the model is repeated
 ROUNDING = 4  # last bits
 
 
-class Stop(Exception):  # noqa: N818 - not an error: what has been predicted counts
-    """No further columns."""
-
-    def __init__(self, why: Stopped, cause: BaseException | None = None) -> None:
-        super().__init__(why)
-        self.why, self.cause = why, cause
+class OutOfBudget(Exception):  # noqa: N818 - not an error: what has been predicted counts
+    """The rest affords no further column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +172,7 @@ class Drawing:
         return len(one.values if column.of_values else one.donors)
 
     def predict(self, queue: Sequence[CellColumn]) -> None:
-        """Columns in their order, as long as the rest affords them; raises `Stop` where it doesn't."""
+        """Columns in their order, as long as the rest affords them; raises `OutOfBudget` where it doesn't."""
         self.mark = allowance.clock()
         todo = ((column, self._piece(column)) for column in queue)
         following = next(todo, None)
@@ -190,7 +184,7 @@ class Drawing:
                 some.append(following)
                 following = next(todo, None)
             if rows > room:
-                raise Stop("budget")
+                raise OutOfBudget
             predicted = np.concatenate([self.base[:0], *self._in_calls([piece for _, piece in some])])
             for column, piece in some:
                 self._keep(column, piece, predicted[: len(piece)])
@@ -214,12 +208,12 @@ class Drawing:
         one.n_predictions += len(piece)
 
     def _in_calls(self, pieces: Sequence[Piece]) -> Iterator[NDArray[Any]]:
-        """Predictions of pieces, in calls of the usual size; raises `Stop` where they take far too long."""
+        """Predictions of pieces, in calls of the usual size; raises `OutOfBudget` where they take far too long."""
         left = sum(map(len, pieces))
         for step in pack(pieces, self.meter.rows_a_call(self.largest)):
             spare = LATE * self.meter.limits.seconds if self.meter.limits.timed else 0.0
             if self.meter.time_of(left, self.largest) > max(self.meter.left, 0.0) + spare:
-                raise Stop("budget")
+                raise OutOfBudget
             left -= sum(map(len, step))
             yield self._ask(step)
 
@@ -229,19 +223,10 @@ class Drawing:
         if not rows:
             return self.base[:0]
         batches = list(pack(step, -(-rows // self.jobs)))
-        for wait in (*PAUSES, None):
-            try:
-                answer = self.task.engine.predictions(self.asks, batches, self.tick)
-            except Exception as error:
-                if wait is None:
-                    raise Stop("failed", error) from error
-                allowance.pause(wait)
-                self.mark = allowance.clock()
-            else:
-                before, self.mark = self.mark, allowance.clock()
-                self.meter.record(rows, self.mark - before)  # with what was to do between the calls
-                return answer
-        raise AssertionError  # the last attempt returns or raises
+        answer = allowance.repeated(lambda: self.task.engine.predictions(self.asks, batches, self.tick))
+        before, self.mark = self.mark, allowance.clock()
+        self.meter.record(rows, self.mark - before)  # with what was to do between the calls
+        return answer
 
     # -- looks ----------------------------------------------------------------------------------------------------
 

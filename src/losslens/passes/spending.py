@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from heapq import heapify, heapreplace
 from math import inf
 from typing import Any, NamedTuple
@@ -15,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from losslens.passes.affordable_rows import check_enough, or_raise, rows_of, variances
-from losslens.passes.allowance import Limits, Meter
-from losslens.passes.drawing import FEWEST_DONORS, CellColumn, Drawing, Stop
+from losslens.passes.allowance import Limits, Meter, ModelFailed
+from losslens.passes.drawing import FEWEST_DONORS, CellColumn, Drawing, OutOfBudget
 from losslens.passes.task import Task
 from losslens.passes.ways import NOISE_SHARE, ByFeature, evaluate_until_precise, first_designs, route
 from losslens.progress import bar
@@ -30,6 +31,7 @@ from losslens.uncertainty.looks import LEADING, settled_ranks
 PRECISE = NOISE_SHARE / 10  # of the variance due to rows: a budget is there to be spent
 SURELY = 2.5  # standard errors
 WITHIN = "sampled within budget="
+ENDS = OutOfBudget, ModelFailed, KeyboardInterrupt  # of a call, whose complete columns count
 
 
 class Spent(NamedTuple):
@@ -106,9 +108,9 @@ def _rounds(
     by_feature: ByFeature = {}
     try:
         drawing.first_round()
-    except (Stop, KeyboardInterrupt) as stop:
+    except ENDS as stop:
         if not all(one.donors or one.complete for one in drawing.held):
-            raise (stop.cause or ValueError("the budget is too small")) if isinstance(stop, Stop) else stop from None
+            or_raise(partial(_again, stop))
         stopped, error = _why(stop)
     while True:
         by_feature = drawing.look()
@@ -124,7 +126,7 @@ def _rounds(
             meter.own = 1.2 * drawing.looked * (before + len(queue))
             try:
                 drawing.predict(queue)
-            except (Stop, KeyboardInterrupt) as stop:
+            except ENDS as stop:
                 stopped, error = _why(stop)
                 if drawing.width == before:
                     break
@@ -146,12 +148,15 @@ def _unsteady(task: Task, by_feature: ByFeature) -> ByFeature:
     return {name: [replace(one, exact=False, declined=why) for one in some] for name, some in by_feature.items()}
 
 
+def _again(stop: BaseException) -> None:
+    raise stop
+
+
 def _why(stop: BaseException) -> tuple[Stopped, str]:
     """The reason, and the error of the model if there was one."""
-    if not isinstance(stop, Stop):
-        return "interrupted", ""
-    cause = stop.cause
-    return stop.why, "" if cause is None else f"{type(cause).__name__}: {' '.join(str(cause).split())[:200]}"
+    if isinstance(stop, ModelFailed):
+        return "failed", stop.words
+    return "budget" if isinstance(stop, OutOfBudget) else "interrupted", ""
 
 
 def _settled(by_feature: ByFeature, looks: Floats, settled: tuple[str, ...]) -> tuple[str, ...]:

@@ -221,7 +221,7 @@ def effect_walk(request: EffectRequest, setup: GameSetup) -> EffectWalk:
 def by_walks(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
     """Walks from donors to rows, until they are precise or the budget is spent."""
     walk = effect_walk(request, setup)
-    sweeps, complete, _ = walks.run(walk, progress)
+    sweeps, complete, *_ = walks.run(walk, progress)
     local, error = walk.summary(sweeps)
     return EffectShares(local, f"{len(sweeps)} walks a row", error, complete)
 
@@ -234,7 +234,7 @@ def by_linked_walks(request: EffectRequest, setup: GameSetup, progress: Progress
         strata = max(1, min(STRATA, (request.budget - setup.counter.rows) // a_stratum))
     fields = vars(walk) | {"cost": 2 * strata * request.steps}
     kind = LinkedWalk(**fields, strata=strata, pick=request.pick, tick=progress)
-    sweeps, complete, _ = walks.run(kind, progress)
+    sweeps, complete, *_ = walks.run(kind, progress)
     local, error = kind.summary(sweeps)
     return EffectShares(local, f"{2 * strata * len(sweeps)} walks a row", error, complete)
 

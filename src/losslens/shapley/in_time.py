@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from losslens.losses import OutputsLoss
 from losslens.passes.affordable_rows import FEWEST_SWEEPS, rows_within
-from losslens.passes.allowance import Limits
+from losslens.passes.allowance import Limits, repeated
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley.request import Request
 from losslens.shapley.stopping import Paper
@@ -31,12 +31,14 @@ def importance_in_time(request: Request, limits: Limits) -> ShapleyImportance:
         return result_by(way, untimed)
     task, columns = request.task, 1 + FEWEST_SWEEPS * max(1, request.p - 1)
     rows = rows_within(task, limits, columns)
-    some = task if len(rows) == task.n else task.of_rows(rows)
+    some = task.of_rows(rows)
+    respond = some.engine.respond
+    some = replace(some, engine=replace(some.engine, respond=lambda table: repeated(lambda: respond(table))))
     budget = None
     if (len(rows) < task.n or limits.every_row) and request.settings.precision is None:  # the time is spent
         budget = 2 * FEWEST_SWEEPS * len(rows) * request.p  # more than it affords
     settings = replace(untimed.settings, limits=limits, budget=budget, method="walk" if request.p > 1 else "auto")
-    timed = replace(request, task=replace(some, exact=None, outputs=()), settings=settings)
+    timed = replace(request, task=some, settings=settings)
     importance = result_by(choose(timed)[0], timed)
     used = "all" if len(rows) == task.n else f"{len(rows):,} of"
     words = f"budget: {used} {task.n:,} rows, {importance.design}, in {duration(limits.used)} of {limits.budget}"

@@ -198,6 +198,7 @@ class PerformanceWalk(WalkKind):
             reason = "budget=" if self.settings.budget else f"the limit of {MOST_PREDICTIONS:,} predictions"
             reason = "memory=" if self._by_memory < self._by_budget else reason
             reason = f"budget={self.limits.budget!r}" if self.limits is not None else reason
+            reason = f"the model failed four times in a row ({walked.error}), which" if walked.error else reason
             drawn = len(walked.sweeps)
             ended = f"ended the walks after {drawn} of {self.fewest} sweeps, too few to estimate the Monte-Carlo error"
             if drawn >= self.fewest:

@@ -20,7 +20,7 @@ import numpy as np
 from losslens.engines.base import GameArrays
 from losslens.game_theory import along, random_orders
 from losslens.passes import allowance
-from losslens.passes.allowance import Limits
+from losslens.passes.allowance import Limits, ModelFailed
 from losslens.progress import ProgressBar
 from losslens.shapley.setup import GameSetup
 from losslens.text import size_in_words
@@ -99,6 +99,7 @@ class Walked(NamedTuple):
     sweeps: list[Any]
     complete: bool  # False: stopped by the user
     cut_short: bool  # more were needed than budget and memory allow
+    error: str = ""  # of a model that failed and failed again
 
 
 def run(kind: WalkKind, progress: ProgressBar) -> Walked:
@@ -118,6 +119,10 @@ def run(kind: WalkKind, progress: ProgressBar) -> Walked:
             planned = max(planned, min(needed, most))
     except OutOfTime:
         return Walked(sweeps, complete=True, cut_short=True)
+    except ModelFailed as failed:
+        if len(sweeps) < kind.fewest_valid:
+            raise failed.cause from None
+        return Walked(sweeps, complete=True, cut_short=True, error=failed.words)
     except KeyboardInterrupt:
         if len(sweeps) < kind.fewest_valid:
             raise
