@@ -285,7 +285,7 @@ def test_more_is_refused_for_other_rows_and_models():
         imp.more(linear, X[1:], y[1:], 1_000)
     with pytest.raises(ValueError, match="needs a budget"):
         imp.more(linear, X, y)
-    with pytest.raises(ValueError, match="not computed within a budget"):
+    with pytest.raises(ValueError, match="computed without a budget"):
         ll.feature_importance(linear, X, y, **LOSS).more(linear, X, y, 1_000)
     with pytest.raises(ValueError, match="of some rows"):
         imp.given(np.arange(50)).more(linear, X, y, 1_000)

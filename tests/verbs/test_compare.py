@@ -415,12 +415,12 @@ def test_comparisons_that_make_no_sense(models, options, kind, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"y": Y}, "y must be a mapping with the same names"),
-        ({"y": {"first": Y[:20], "2nd": Y[20:]}}, "y must be a mapping with the same names"),
+        ({"y": Y}, "y must be one with the same keys"),
+        ({"y": {"first": Y[:20], "2nd": Y[20:]}}, "y must be one with the same keys"),
         ({"models": MODELS}, r"models \['rich', 'plain'\] and sets of rows \['first', 'second'\] must have the same"),
-        ({"sample_weight": np.ones(N)}, "sample_weight must be a mapping with the same names"),
-        ({"sample_weight": {"frst": np.ones(20)}}, "sample_weight must be a mapping with the same names"),
-        ({"groups": np.arange(N)}, "groups must be a mapping with the same names"),
+        ({"sample_weight": np.ones(N)}, "sample_weight must be one with the same keys"),
+        ({"sample_weight": {"frst": np.ones(20)}}, "sample_weight must be one with the same keys"),
+        ({"groups": np.arange(N)}, "groups must be one with the same keys"),
         ({"X": {"first": FRAME[:20], "second": FRAME[["x0", "x1"]][20:]}}, "'second' and 'first' .* it lacks 'x2'"),
         ({"X": {"first": FRAME[:20], "second": FRAME[["x1", "x0", "x2"]][20:]}}, "their order differs"),
     ],

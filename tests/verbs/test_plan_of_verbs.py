@@ -292,7 +292,7 @@ def test_a_classifier_is_fitted_on_all_classes():
         (ll.pair_interactions, {"colour": "red"}, TypeError, "unexpected keyword argument 'colour'"),
         (ll.conditional_predictive_impact, {"sampler": 3}, TypeError, "sampler must be a function"),
         (ll.conditional_predictive_impact, {"draws": 0}, ValueError, "draws"),
-        (ll.compare, {"groups": {"a": np.arange(N)}}, ValueError, "groups is a mapping, but X is one table"),
+        (ll.compare, {"groups": {"a": np.arange(N)}}, ValueError, "groups is a mapping, but X is a single table"),
         (ll.compare, {"groups": np.arange(N), "donors": ll.Latin(3)}, ValueError, "with groups= importances"),
         (ll.report, {"rows": 1}, ValueError, "rows"),
         (ll.report, {"interactions": "many"}, ValueError, "interactions"),

@@ -397,7 +397,7 @@ def advice(name: str) -> str | None:
     if meant.startswith(_AVERAGES):
         return (
             f"{name!r} is a score of all rows, and a loss of each row is needed here; only feature_importance, "
-            f"shapley_importance, compare and report take such a score, as loss={meant!r}"
+            f"shapley_importance, compare and report take loss={meant!r}"
         )
     if meant in NAMED:
         root = ", or did you mean its root, the score loss='neg_root_mean_squared_error'?" if name == "rmse" else ""
