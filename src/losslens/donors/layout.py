@@ -131,7 +131,7 @@ class OwnDonors:
     @property
     def own_places(self) -> Indices | None:
         """The grid position of each row's own value, (n,), where cells are those of their donors' values; else None."""
-        return None if self.binned or self.alone or self.place.ndim == 2 else self.place
+        return None if self.binned or self.spread or self.alone or self.place.ndim == 2 else self.place
 
     @property
     def width(self) -> int:

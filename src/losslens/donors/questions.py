@@ -202,15 +202,17 @@ def all_rows(n: int) -> Indices:
 
 def _per_row(subject: Subject, design: Design, n: int, seed: tuple[int, ...]) -> Question:
     distinct, rng, repeats = subject.distinct, np.random.default_rng(seed), design.repeats
-    donors = design.lend(n, rng)
+    donors, place, values = design.lend(n, rng), distinct.codes, distinct.values
     if isinstance(donors, Shifts) and design.spread:
         donors = replace(donors, donor=_sorted_rows(distinct, n, rng))
+        bins, values = rank_bins(distinct)  # few donors a row: at single values curves would be ragged
+        place = bins[distinct.codes]
     donor_values = DonorValues(donors, distinct.codes, repeats or has_ties(distinct))
     ask = _ask(subject, distinct.codes, distinct.first, donor_values=donor_values)
-    layout = OwnDonors(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats,
+    layout = OwnDonors(donors, place, len(values), leaves_out_own=design.leaves_out_own, repeats=repeats,
                        spread=design.spread)  # fmt: skip
     redrawn = None if design.ranked else Redrawn(design, seed, donors.shape)
-    return Question(subject, design, ask, layout, (distinct.values,), distinct.ordered, redrawn=redrawn)
+    return Question(subject, design, ask, layout, (values,), distinct.ordered, redrawn=redrawn)
 
 
 def has_ties(distinct: Distinct) -> bool:
