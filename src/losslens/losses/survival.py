@@ -29,8 +29,8 @@ _FORMS = (
     "array of two columns, event and time"
 )
 _EVENTS = (
-    "the event is True or False: of several kinds pass event == kind, of R's 1 and 2 status == 2; in an array it is "
-    "the first column"
+    "with several kinds of events pass event == kind, with R's codes 1 and 2 status == 2; in an array the first column is "
+    "the event"
 )
 
 
