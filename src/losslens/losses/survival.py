@@ -29,8 +29,8 @@ _FORMS = (
     "array of two columns, event and time"
 )
 _EVENTS = (
-    "with several kinds of events pass event == kind, with R's codes 1 and 2 status == 2; in an array the first column is "
-    "the event"
+    "with several kinds of events pass event == kind, with R's codes 1 and 2 status == 2; in an array the first "
+    "column is the event"
 )
 
 
