@@ -17,7 +17,17 @@ Stopped = Literal["budget", "precise", "settled", "memory", "interrupted", "fail
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Afforded(Stored):
-    """What a budget afforded, and what going on needs."""
+    """What a budget afforded, and what going on needs.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> f = lambda X: X[:, 0]
+    >>> imp = ll.feature_importance(f, X, X[:, 0], loss="squared_error", budget=10_000, random_state=0)
+    >>> len(imp.afforded.rows)
+    50
+    """
 
     budget: str  #: as it was given: "10 min", or a number of predictions
     stopped: Stopped  #: why the call ended

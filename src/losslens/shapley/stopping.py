@@ -80,7 +80,12 @@ class Paper:
 
 @dataclass(frozen=True)
 class Sage:
-    """SAGE values: predictions are averaged over the donors before the loss, by ``"exact"`` or by ``"walk"``.
+    """SAGE values: predictions are averaged over the donors before the loss.
+
+    Parameters
+    ----------
+    method
+        ``"exact"``, ``"walk"``, or ``"auto"``: exact where that is cheap.
 
     Examples
     --------
@@ -92,7 +97,7 @@ class Sage:
     ('prediction', True)
     """
 
-    method: Literal["auto", "exact", "walk"] = "auto"  # "auto": exact where that is cheap
+    method: Literal["auto", "exact", "walk"] = "auto"
 
     def __post_init__(self) -> None:
         if not is_one_of(self.method, ("auto", "exact", "walk")):
