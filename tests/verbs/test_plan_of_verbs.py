@@ -181,7 +181,7 @@ def test_a_comparison_is_the_sum_of_its_models():
 def test_a_report_is_the_sum_of_its_results():
     planned, sizes = counted(ll.report, Y, **LOSS)
     assert planned.n_predictions == sum(sizes)
-    assert [stage.name for stage in planned.stages][2:] == ["pairs of features", "the page"]
+    assert [stage.name for stage in planned.stages][2:] == ["pairs of features", "the strongest pair", "the page"]
     short = ll.plan(ll.report, Counting(), X, Y, shapley=False, interactions=False, **LOSS, **SMALL)
     assert [stage.name for stage in short.stages][1:] == ["the page"]
 

@@ -13,11 +13,11 @@ from losslens.plots import canvas
 from losslens.plots.canvas import BLUE, GREEN, INK, LETTER, SKY, VERMILLION, folded
 from losslens.plots.look import Look
 from losslens.plots.options import colours, most_of, name_features
-from losslens.plots.rankings import MOST_SHARE, SAGE, STOPPED
+from losslens.plots.rankings import SAGE, STOPPED
 from losslens.plots.scale import word_ticks
 from losslens.plots.steps import RISE_FALL, draw_chain, rise_and_fall
+from losslens.plots.wording import MOST_SHARE, number, percent
 from losslens.plots.wording import labels as short_labels
-from losslens.plots.wording import number, percent
 from losslens.results.shapley import ShapleyImportance
 from losslens.typing import Floats
 

@@ -23,6 +23,8 @@ from losslens.models import Model, as_model, one_output
 from losslens.passes import in_common
 from losslens.passes.allowance import Limits, limits_of
 from losslens.passes.counts import count, count_importances, plan_stream
+from losslens.passes.pair_map import MOST_BINS
+from losslens.passes.pair_map import MOST_ROWS as ROWS_OF_MAP
 from losslens.passes.parts import call
 from losslens.passes.rehearsal import FEW, TIME_LIMIT, Arguments, OnFew, rehearse, some_rows
 from losslens.passes.scored import check_budget, curves_besides, in_steps, mean_score, prepare_scored, scored_features
@@ -435,14 +437,16 @@ def _sum(plans: Mapping[str, Plan], more: Sequence[Stage] = (), *, kept: bool = 
     """The plan of calls one after the other, by name, and of further stages; `kept`: all results are held at once."""
     first, *_ = plans.values()
     each = [Stage(name, one.seconds, one.n_predictions, one.calls or 0) for name, one in plans.items()]
-    most = sum(max(one.n_predictions, one.most or 0) for one in plans.values())
+    most = sum(max(one.n_predictions, one.most or 0) for one in plans.values()) + sum(one.n_predictions for one in more)
     stages = tuple(sorted([*each, *more], key=lambda stage: not stage.fits))  # fits come first
     totals: Arguments = {
         "n_predictions": sum(stage.n_predictions for stage in stages), "calls": sum(stage.calls for stage in stages),
         "seconds": sum(stage.seconds for stage in stages),
         "memory": (sum if kept else max)(one.memory for one in plans.values()),
     }  # fmt: skip
-    upper = most == totals["n_predictions"] and any(one.upper for one in plans.values())
+    upper = most == totals["n_predictions"] and (
+        any(one.upper for one in plans.values()) or any(one.n_predictions for one in more)
+    )
     return replace(first, predictions=None, way=None, stages=stages, most=most, **totals | {"upper": upper} | fields)
 
 
@@ -481,7 +485,15 @@ def _reported(model: Any, X: Any, y: Any, arguments: Arguments) -> Plan:
     paired = affordable_pairs(model, data, chosen, first.n_predictions) if len(chosen) > 1 else None
     if paired is not None:
         plans["pairs of features"] = _pairs(model, data.X, data.y, by_loss | paired.arguments | {"pairs": None})
-    return _sum(plans, [Stage("the page", PAGE + len(first.features) * PAGE_FEATURE)])
+    more = [] if paired is None else [_pair_map(plans["pairs of features"], table.n)]
+    return _sum(plans, [*more, Stage("the page", PAGE + len(first.features) * PAGE_FEATURE)])
+
+
+def _pair_map(pairs: Plan, n: int) -> Stage:
+    """The strongest pair over both features, which is not known yet: of two features with many values."""
+    rows = (1 + MOST_BINS**2) * min(n, ROWS_OF_MAP)
+    seconds = pairs.seconds * rows / max(pairs.n_predictions, rows)
+    return Stage("the strongest pair", seconds, rows, 1 + MOST_BINS)
 
 
 # Learners.
