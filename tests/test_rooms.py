@@ -240,7 +240,7 @@ LINES = {
     "sklearn": 590,
     "tables": 3930,
     "uncertainty": 3375,
-    "verbs": 3650,
+    "verbs": 3660,
 }
 FILES = {"black box": 34, "forest": 44, "Shapley of boosting": 48, "by walks": 48, "report": 121}  # that a call visits
 MODULES_IN_ALL = 315
