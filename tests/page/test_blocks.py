@@ -1,6 +1,7 @@
 """What the page says of features that go together: the sentence that must, and those that must not appear."""
 
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from sklearn.model_selection import train_test_split
 import losslens as ll
 from browser import members, set_donors, set_range, value
 from losslens.page.agreement import contradictions
-from losslens.page.blocks import IN_WORDS, GoingTogether, goes_together
+from losslens.page.blocks import CASES, GoingTogether, goes_together
 from losslens.page.leading import leading
+from losslens.results.together import Case
 from losslens.text import in_digits
 
 OLD = "each alone may look less important"
@@ -34,7 +36,8 @@ def test_diabetes_two_that_cancel():
     assert first["features"] == ["s1", "s2"]
     joint, alone = (f"{np.sqrt(error**2 + first[key]):.1f}" for key in ("pfi", "largest_pfi"))
     said = (
-        f"Shuffled together, s1 and s2 raise the error to {joint}, less than s1 alone ({alone}): their effects cancel."
+        f"Shuffled together, s1 and s2 raise the error to {joint}, less than s1 alone ({alone}): their effects partly "
+        "cancel, so no number of one alone tells what it is worth."
     )
     assert said in opening
     assert OLD not in report.html()
@@ -109,8 +112,8 @@ def told(case, loss="squared_error", score=False):
 @pytest.mark.parametrize(
     ("case", "must"),
     [
-        ("opposed", "their effects cancel"),
-        ("substitutes", "each can stand in for the others"),
+        ("opposed", "their effects partly cancel, so no number of one alone tells what it is worth"),
+        ("substitutes", "each can stand in for the other, so that one alone looks small is no reason to drop both"),
         ("one carries it", "about as much as x0 alone"),
         ("more than the sum", "together they matter more than their single effects add up to"),
     ],
@@ -119,7 +122,7 @@ def test_each_case_has_its_sentence_and_no_other(case, must):
     text = told(case)
     assert text.startswith("Shuffled together, x0 and x1 raise the error to ")
     assert must in text
-    others = {"their effects cancel", "stand in", "about as much", "add up to", "overlap"}
+    others = {"their effects partly cancel", "stand in", "about as much", "add up to", "overlap"}
     assert sum(words in text for words in others) == 1
 
 
@@ -173,7 +176,7 @@ def test_features_that_go_together_are_one_bar_of_the_first_screen(correlated):
         ("x0 and x1 together", "all"), (rows[1]["name"], "inside"), (rows[2]["name"], "inside"), ("x2", ""), ("x3", "")
     ]  # fmt: skip
     assert rows[0]["value"] == pytest.approx(np.sqrt(correlated.summary["models"][0]["error"] + joint_by_hand(...)))
-    assert rows[0]["description"] == "each can stand in for the others" == block["words"]
+    assert rows[0]["description"] == "each can stand in for the other" == block["words"]
     assert max(rows[1]["value"], rows[2]["value"]) < rows[3]["value"] < rows[0]["value"]  # alone each looks small
     html = correlated.html()
     assert '<tr data-name="x0 and x1 together" class="all">' in html
@@ -186,8 +189,8 @@ def test_a_single_feature_is_no_block():
     X = CORRELATED[:, [0, 2]]
     summary = page(lambda X: X[:, 0], X, X[:, 0], loss="squared_error").summary
     assert {row["block"] for row in leading(summary)["rows"]} == {""}
-    assert IN_WORDS["can't tell"] == ""
-    assert len({*IN_WORDS.values()}) == len(IN_WORDS)
+    assert len({*CASES.values()}) == len(CASES)
+    assert {*CASES} == {*get_args(Case)}
 
 
 def test_by_a_score_features_that_go_together_have_a_mark():
@@ -218,7 +221,7 @@ def test_the_ranking_has_bars_of_features_together(opened, correlated):
     assert names()[0] == "▾ x0 and x1 together"
     assert {*names()[1:3]} == {"x0", "x1"}
     assert names()[3] == "x2"
-    assert "each can stand in for the others" in drawn.locator("tr.block").inner_text()
+    assert "each can stand in for the other" in drawn.locator("tr.block").inner_text()
     assert (
         value(drawn, "joint-0") == correlated.summary["blocks"]["blocks"][0]["pfi"] == pytest.approx(joint_by_hand(...))
     )
@@ -254,7 +257,7 @@ def test_the_number_of_a_subgroup_is_exact_or_absent(opened, correlated):
 @pytest.mark.parametrize(
     ("pattern", "new"),
     [
-        (r'(data-claim="goes_together">[^<]*?: )each can stand in for the others', r"\1their effects cancel"),
+        (r'(data-claim="goes_together">[^<]*?: )each can stand in for the other', r"\1their effects partly cancel"),
         (r'(data-claim="goes_together">[^<]*? to )[\d.]+', r"\g<1>1.23"),
         (r'(<tr data-name="x0 and x1 together" class="all">.*?<circle class=")sure', r"\1unsure"),
         (r'(<tr data-name="x0 and x1 together" class="all">.*?data-value="[^"]*">)[\d.]+', r"\g<1>1.23"),

@@ -187,7 +187,8 @@ def test_the_largest_shares_are_named_in_order_at_most_four(imp: Any, shares: An
 def test_every_feature_is_said_to_matter_surely_or_not(imp: Any) -> None:
     told = said(imp)["sentences"]
     assert told[0] == (
-        "On new rows, too, the error grows with x0, x1, x2, x3 and x4 shuffled alone (one-sided tests at 5%, Holm)."
+        "On new rows, too, the error grows with x0, x1, x2, x3 and x4 shuffled alone (tests at 5%, Holm, and 95% "
+        "intervals)."
     )
     wrong = explained(lambda X: X[:, 0], y=-X[:, 0])
     told = said(wrong)["sentences"]
@@ -200,7 +201,7 @@ def test_every_feature_is_said_to_matter_surely_or_not(imp: Any) -> None:
 
 def test_features_of_which_nothing_is_sure_are_named(imp: Any) -> None:
     """x5 and x6 are not used: that is sure."""
-    tests = "(one-sided tests at 5%, Holm)."
+    tests = "(tests at 5%, Holm, and 95% intervals)."
     assert said(imp)["sentences"][-1] == "With x5 and x6 shuffled no error changes."
     some = explained(features=["x0", "x1"])
     assert said(some)["sentences"][-1] == (

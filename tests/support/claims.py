@@ -361,7 +361,9 @@ def _how_often_right(case: Case, text: str) -> bool:
     share = counts.max()
     told = [float(part) / 100 for part in re.findall(r"([\d.]+)%", text)]
     shares = abs(told[0] - right) <= 0.0051 and abs(told[1] - share) <= 0.0051
-    return bool(shares) and f"“{counts.argmax()}”" in text
+    own, same = np.mean(case.losses(prediction)), log_loss(y, np.broadcast_to(counts, (len(y), len(counts))))
+    typical = "no worse" in text if same < own else _near(text.partition(". ")[2], _unit(case, same))
+    return bool(shares) and f"“{counts.argmax()}”" in text and bool(typical)
 
 
 def _grown(case: Case, text: str) -> bool:
@@ -530,15 +532,27 @@ def _shuffled(kind: Kind, columns: tuple[int, ...]) -> float:
 def _goes_together(case: Case, text: str) -> bool:
     """The features that are shuffled together depend on each other, and the case is that of their importances."""
     names = named(re.split("raise|lower", text)[0])
+    return _tied(case, text) and _case_holds(case, text, names, named(text)[-1])
+
+
+def _case_in_words(case: Case, text: str) -> bool:
+    """It holds of some of the features that depend on each other; which, it does not say."""
+    rest = {name for pair in case.kind.dependent for name in pair}
+    some = [{*pair} for pair in case.kind.dependent] + [rest]
+    return any(_case_holds(case, text, sorted(names), one) for names in some for one in names)
+
+
+def _case_holds(case: Case, text: str, names: list[str], one_of: str) -> bool:
+    """The case of features that are shuffled together, one of which is compared with them."""
     joint = _shuffled(case.kind, tuple(int(name[1:]) for name in names))
     alone = [_shuffled(case.kind, (int(name[1:]),)) for name in names]
-    one = _shuffled(case.kind, (int(named(text)[-1][1:]),))
+    one = _shuffled(case.kind, (int(one_of[1:]),))
     truths = {
         "cancel": one > joint, "stand in": joint > sum(alone) and 2 * max(alone) < joint,
         "matter more than": joint > sum(alone), "overlap": max(alone) < joint < sum(alone),
-        "add little": abs(one - joint) < 0.2 * joint and sum(alone) - one < 0.1 * joint * len(alone),
+        "little": abs(one - joint) < 0.2 * joint and sum(alone) - one < 0.1 * joint * len(alone),
     }  # fmt: skip
-    return _tied(case, text) and all(true for words, true in truths.items() if words in text)
+    return all(true for words, true in truths.items() if words in text)
 
 
 def _region(case: Case, text: str) -> bool:
@@ -685,6 +699,7 @@ TRUTHS: dict[str, Truth] = {
     "leads_here": _leads_here,
     "no_better": _no_better,
     "goes_together": _goes_together,
+    "case_in_words": _case_in_words,
     "hardly_occurring": _tied,
     "unlike_real_rows": lambda case, text: "unlike any real one" not in text or _tied(case, text),
     "headline": _headline,

@@ -122,11 +122,9 @@ class Rendered:
         found: list[dict[str, Any]] = (self.data["score"] or self.data)["features"]
         return found
 
-    def p(self, name: str) -> float | None:
-        """The p-value of a feature in the table of the page."""
-        one = next(one for one in self.ranked if one["name"] == name)
-        found: float | None = one["models"][0]["p"]
-        return found
+    def is_sure(self, feature: dict[str, Any]) -> bool:
+        """Whether a feature surely matters, by its numbers in the table of the page."""
+        return is_sure(feature["models"][0]["p"], feature["models"][0]["low"])
 
     @cached_property
     def names(self) -> list[str]:
@@ -396,16 +394,16 @@ def first_screen(page: Rendered) -> Iterator[str]:
         if cells != [one["text"], one["between"]]:
             yield f"{one['name']}: the picture says {' '.join(cells)}, its table {one['text']} {one['between']}"
         mark = next(row.all("circle")).attributes
-        p = one["p"] if one["block"] == "all" else page.p(one["name"])
-        if mark.get("class") != ("sure" if is_sure(p) else "unsure"):
-            yield f"the mark of {one['name']} is {mark.get('class')}, and its p-value {p}"
+        if mark.get("class") != ("sure" if one["sure"] else "unsure"):
+            numbers = f"its p-value {one['p']}, its interval {one['between']}"
+            yield f"the mark of {one['name']} is {mark.get('class')}, {numbers}"
         if mark.get("cx") != one["at"]["value"]:
             yield f"the mark of {one['name']} is at {mark.get('cx')}, its number at {one['at']['value']}"
 
 
 def verdicts(page: Rendered) -> Iterator[str]:
     """What sentences say of features is what their p-values say, of all features together."""
-    sure = {one["name"] for one in page.ranked if is_sure(page.p(one["name"]))}
+    sure = {one["name"] for one in page.ranked if page.is_sure(one)}
     best, pfi = page.ranked[0]["name"], [one["models"][0]["pfi"] for one in page.ranked]
     if any(a < b for a, b in pairwise(pfi) if a is not None and b is not None):
         yield "features are not in the order of their importances"
@@ -419,7 +417,7 @@ def verdicts(page: Rendered) -> Iterator[str]:
         yield from [] if best in sure else [f"p of {best} is above 5%: {text}"]
     for text in page.said("leads_here", "one_feature"):
         if ("may make no difference" in text) == (best in sure) and "not known" not in text:
-            yield f"p of {best} is {page.p(best)}: {text}"
+            yield f"{best} is {'sure' if best in sure else 'not sure'} by the table: {text}"
     for text in page.said("no_single_feature"):
         yield from [f"{', '.join(sorted(sure))} surely matter by the table: {text}"] if sure else []
     for text in page.said("nothing_matters"):

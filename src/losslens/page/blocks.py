@@ -16,15 +16,22 @@ NAMED = 3  # members of a block that a sentence names
 
 # What follows the joint number: that of one member alone, the most important, or where they are opposed the clearest.
 ENDINGS = {
-    "opposed": ", less than {one} alone ({alone}): their effects cancel",
-    "substitutes": "; the most important of them, {one}, alone {to} {alone}: each can stand in for the others",
-    "more than the sum": "; the most important of them, {one}, alone {to} {alone}: together they matter "
-    "more than their single effects add up to",
-    "one carries it": ", about as much as {one} alone ({alone}): the others add little",
-    "overlapping": ", more than {one} alone ({alone}), and less than their single effects add up to: they overlap",
-    "can't tell": "; {one} alone {to} {alone}",
+    "opposed": ", less than {one} alone ({alone}): {why}, so no number of one alone tells what it is worth",
+    "substitutes": "; {most}, {one}, alone {to} {alone}: {why}, so that one alone looks small is no "
+    "reason to drop {both}",
+    "more than the sum": "; {most}, {one}, alone {to} {alone}: {why}, so judge them by the joint number",
+    "one carries it": ", about as much as {one} alone ({alone}): {why}",
+    "overlapping": ", more than {one} alone ({alone}), and less than their single effects add up to: {why}, "
+    "so their numbers must not be added",
 }
-IN_WORDS = {case: ending.rpartition(": ")[2] if ": " in ending else "" for case, ending in ENDINGS.items()}
+CASES = {  # of two features, and of more
+    "opposed": ("their effects partly cancel",) * 2,
+    "substitutes": ("each can stand in for the other", "each can stand in for the others"),
+    "more than the sum": ("together they matter more than their single effects add up to",) * 2,
+    "one carries it": ("the other adds little", "the others add little"),
+    "overlapping": ("they overlap",) * 2,
+    "can't tell": ("their values go together",) * 2,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +54,26 @@ def _size(block: Block) -> float:
 
 
 @claim(level=LEVEL)
+def case_in_words(block: Block) -> str:
+    """What is sure about features that go together; where nothing is, that they do."""
+    return CASES[block.case][len(block.features) > 2]
+
+
+@claim(level=LEVEL)
 def goes_together(found: GoingTogether | None, first: Importances, *, by_score: bool = False) -> str:
-    """The joint number of the first block, beside that of a member alone, and which case surely holds."""
+    """The joint number of the first block of which a case surely holds, that of a member alone, and what follows."""
     block = None if found is None else found.first
-    if block is None:
+    if block is None or block.case == "can't tell":
         return ""
     error = cast("PlainError", plain(first))  # blocks have losses
     one = block.balanced if block.case == "opposed" else block.largest.name
     alone, who = block.numbers[one].value, _members(block)
-    ending = ENDINGS[block.case].format(one=cut(one), alone=_text(error, alone), to=f"{_moves(error, alone)}s it to")
+    two = len(block.features) == 2
+    most, both = ("the more important one", "both") if two else ("the most important of them", "all")
+    ending = ENDINGS[block.case].format(
+        one=cut(one), alone=_text(error, alone), to=f"{_moves(error, alone)}s it to", most=most, both=both,
+        why=case_in_words(block),
+    )  # fmt: skip
     what = f"{_moves(error, block.importance)} {_number(error, by_score=by_score)} to"
     return f"Shuffled together, {who} {what} {_text(error, block.importance)}{ending}."
 
@@ -110,7 +128,7 @@ def _block_dict(block: Block, error: PlainError) -> dict[str, Any]:
     joint, largest = block.numbers[block.name], block.largest
     return {
         "key": block.name, "name": f"{_members(block)} together", "features": list(block.features),
-        "words": IN_WORDS[block.case], "text": error.text(error.after(block.importance)),
+        "words": case_in_words(block), "text": error.text(error.after(block.importance)),
         "pfi": block.importance, "low": joint.low, "high": joint.high, "sum": block.sum,
         "largest": largest.name, "largest_text": error.text(error.after(largest.value)), "largest_pfi": largest.value,
         "case": block.case, "p": block.p, "local": block.local,

@@ -27,7 +27,7 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
         words = one["words"] if block == "all" else described[name]
         row = {"name": name, "description": words, "place": place.get(name), "value": plain.after(one["pfi"])}
         row |= {"low": low, "high": high, "p": one["p_zero" if block == "all" else "p"], "block": block}
-        rows.append(row | {"sure": is_sure(row["p"]), "number": number, "grown": plain.grown(one["pfi"])})
+        rows.append(row | {"sure": is_sure(row["p"], one["low"]), "number": number, "grown": plain.grown(one["pfi"])})
     shown_values = [value for row in rows for value in (row["value"], row["low"], row["high"]) if value is not None]
     times = "×" if plain.times else ""
     first, last = min([plain.now, *shown_values]), max([plain.now, *shown_values])
@@ -43,6 +43,7 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
     return {
         "rows": rows,
         "measure": plain.measure,
+        "falls": plain.falls,  # worse is to the left
         "now": "1×" if times else plain.text(plain.now),
         "now_value": plain.now,
         "now_at": at(plain.now),

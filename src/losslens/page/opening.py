@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens.page.labels import labels
-from losslens.page.quality import IN_WORDS, against_constant
+from losslens.page.quality import IN_WORDS, against_constant, error_ends, mean_of
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
-from losslens.results.plain_error import plain, plain_kind, score_name
+from losslens.results.plain_error import plain, plain_error, plain_kind, score_name
 from losslens.results.ranking import OTHERS, Baseline
 from losslens.results.scores import FeatureScore, Scores
 from losslens.results.table import or_else
@@ -25,6 +26,7 @@ from losslens.text import LONGEST, claim, cut, in_digits, listed, shares_in_word
 
 UNNAMED = "the target"
 FEW_CLASSES = 3  # that the question names
+CLAUSES = ("what", "whether", "which", "who", "how", "if", "when", "where", "why")  # a target may start with one
 SAME = 0.005  # skills below it are shown as none
 
 
@@ -36,11 +38,14 @@ def question(target: str, classes: Sequence[str] | None = None) -> str:
     'What does this model need to predict diagnosis (benign or malignant)?'
     >>> question("default", ["0", "1"])
     'What does this model need to predict default?'
+    >>> question("what the borrower does")
+    'What does this model need to predict “what the borrower does”?'
     """
     named = " or ".join(classes or ())
     few = classes is not None and len(classes) <= FEW_CLASSES and len(named) <= LONGEST
     which = f" ({named})" if few and any(letter.isalpha() for letter in named.replace(" or ", "")) else ""
-    return f"What does this model need to predict {target}{which}?"
+    clause = target.split(" ", maxsplit=1)[0].lower() in CLAUSES
+    return f"What does this model need to predict {f'“{target}”' if clause else target}{which}?"
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,9 @@ def _how_often_right(models: Mapping[str, Importances | Scores], one: FeatureImp
     frequent, base = cut(labels(one.sample.classes)[int(shares.argmax())]), float(shares.max())
     right = [share_right(model._first) for model in models.values()]
     *texts, often = shares_in_words(*right, base, digits=1)
-    tail = " too" if abs(base - right[0]) < 1e-9 else ", more often" if base > right[0] else ""
+    least = mean_of(_is_right(one).astype(float) - (one.sample.y == shares.argmax())[one.at], weight)[1]
+    doubt = "" if least > 0 else ", and the difference could be chance"
+    tail = " too" if abs(base - right[0]) < 1e-9 else ", more often" if base > right[0] else doubt
     return Told("Share of rows with the right answer", tuple(texts), f"always answering “{frequent}”", often, tail)
 
 
@@ -111,7 +118,20 @@ def how_well(models: Mapping[str, Importances | Scores], target: str, n_given: i
     text = f"{on_rows(first._first, n_given)}, {text.format(own)}{f', {listed(also, OTHERS)}' if also else ''}"
     if not numbers.alternative:
         return f"{text}{unknown}."
-    return f"{text}; {numbers.alternative} {would.format(numbers.number)}{numbers.tail}."
+    return f"{text}; {numbers.alternative} {would.format(numbers.number)}{numbers.tail}.{_probabilities(first)}"
+
+
+def _probabilities(first: Any) -> str:
+    """Where answers are told and probabilities ranked: how good these are, beside the class frequencies."""
+    if first._is_score or not _has_answers(first._first) or plain_kind(first.loss) not in ("root", "typical"):
+        return ""
+    error, constant = plain_error(first), first._first.best_constant
+    low, high = or_else(lambda: error_ends(first._first), (np.nan, np.nan))
+    own, other = (error.level(loss, low, high) for loss in (first.error, constant.error))
+    how = "It typically gives the true class a probability of {}" if error.falls else "Its probabilities are off by {}"
+    would = "gives {}" if error.falls else "is off by {}"
+    tail = ", no worse" if constant.error < first.error or own == other else ""
+    return f" {how.format(own)}; {always(constant.words)} {would.format(other)}{tail}."
 
 
 def _phrases(first: Any, target: str, between: str) -> tuple[str, str, str, str]:
@@ -126,7 +146,7 @@ def _phrases(first: Any, target: str, between: str) -> tuple[str, str, str, str]
         return f"its predictions of {target} are off by about {{}}{how}", "those of {} by {}", "would be off by {}", ""
     if _has_answers(first._first):
         what = "the class" if target == UNNAMED else target
-        return f"it gets {what} right for {{}}", "{} for {}", "would be right for {}", ""
+        return f"it is right about {what} for {{}}", "{} for {}", "would be right for {}", ""
     return f"its {first.title} is {{}} (smaller is better)", "that of {} {}", "would have {}", unknown
 
 
@@ -151,9 +171,13 @@ def on_rows(one: FeatureImportance | FeatureScore, n_given: int) -> str:
 
 def share_right(one: FeatureImportance | FeatureScore) -> float:
     """The share of the rows whose label, or most probable class, is the true one."""
-    answer = one.sample.prediction if one.sample.prediction.ndim == 1 else one.sample.prediction.argmax(axis=1)
     weight = one.sample.weight[one.at]
-    return float(weight @ (answer == one.sample.y)[one.at] / weight.sum())
+    return float(weight @ _is_right(one) / weight.sum())
+
+
+def _is_right(one: FeatureImportance | FeatureScore) -> NDArray[np.bool_]:
+    answer = one.sample.prediction if one.sample.prediction.ndim == 1 else one.sample.prediction.argmax(axis=1)
+    return np.asarray((answer == one.sample.y)[one.at])
 
 
 def baseline(model: Any) -> Baseline | None:
@@ -164,7 +188,8 @@ def baseline(model: Any) -> Baseline | None:
     constant = or_else(lambda: against_constant(model._first), None)
     if skill is None or constant is None:
         return None
-    return Baseline(always(constant["predicts"]), skill >= SAME, bool(constant["high"] < 0))
+    of = "the model's probabilities" if model.loss.reads == "probabilities" else "the model"
+    return Baseline(always(constant["predicts"]), skill >= SAME, bool(constant["high"] < 0), of)
 
 
 def always(constant: str) -> str:
@@ -186,5 +211,7 @@ def no_better(one: Baseline | None, target: str) -> str:
     """Where the model is not better on these rows by half a percent, or may not be on new ones."""
     if one is None or (one.here and one.surely):
         return ""
-    where, how, little = ("On new rows", "may do", "little") if one.here else ("On these rows", "does", "nothing")
-    return f"{where} the model {how} no better than {one.words}, so this ranking may tell you {little} about {target}."
+    several = one.of.endswith("s")
+    how = ("may be" if several else "may do") if one.here else "are" if several else "does"
+    where, little = ("On new rows", "little") if one.here else ("On these rows", "nothing")
+    return f"{where} {one.of} {how} no better than {one.words}, so this ranking may tell you {little} about {target}."

@@ -65,7 +65,7 @@ def against_constant(one: FeatureImportance) -> dict[str, Any]:
     The constant is fitted on the same rows. To first order that moves nothing: its error is smallest there.
     """
     words, losses, weight = losses_of_constant(one.loss, one.sample, one.at)
-    value, low, high = _mean(one._losses - losses, weight)
+    value, low, high = mean_of(one._losses - losses, weight)
     return {
         "predicts": IN_WORDS.get(words, words),
         "error": float(weight @ losses),
@@ -115,8 +115,8 @@ def residuals(one: FeatureImportance) -> list[Range]:
     every, root, parts = ranges(f, weight), float(np.sqrt(weight @ (y - f) ** 2)), []
     for rows in every:
         residual, share = (y - f)[rows], weight[rows] / weight[rows].sum()
-        mean, low, high = _mean(residual, share)
-        _, least, most = _mean(residual, share, LEVEL / len(every))
+        mean, low, high = mean_of(residual, share)
+        _, least, most = mean_of(residual, share, LEVEL / len(every))
         parts.append(_range(f, rows, weight) | {
             "mean": mean, "mean_low": low, "mean_high": high, "quantiles": _quantiles(residual, share),
             "off": bool(abs(mean) > MATTERS * root and (least > 0 or most < 0)), "off_low": least, "off_high": most,
@@ -209,7 +209,7 @@ def _range(values: Floats, rows: Indices, weight: Floats) -> Range:
     }  # fmt: skip
 
 
-def _mean(values: Floats, weight: Floats, level: float = LEVEL) -> tuple[float, float, float]:
+def mean_of(values: Floats, weight: Floats, level: float = LEVEL) -> tuple[float, float, float]:
     """A weighted mean and its interval, which is NaN with fewer than three rows."""
     mean = float(weight @ values / weight.sum())
     if len(values) < 3:

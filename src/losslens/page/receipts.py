@@ -209,7 +209,9 @@ def _leader(page: Page, _: str) -> list[Number]:
 
 
 def _tested(page: Page, *, sure: bool) -> list[Number]:
-    return _p(page, [name for name, one in page.ranked if _is_number(one["p"]) and is_sure(one["p"]) == sure])
+    return _p(
+        page, [name for name, one in page.ranked if _is_number(one["p"]) and is_sure(one["p"], one["low"]) == sure]
+    )
 
 
 def _how_well(page: Page, _: str) -> list[Number]:

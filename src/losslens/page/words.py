@@ -59,7 +59,8 @@ def words(
     careful = [*filter(None, careful)]
     useless = ranking.baseline is not None and not ranking.baseline.here
     matters = careful[:1] if useless else what_matters(replace(ranking, joint="" if scores else together))
-    caution = [one for one in careful if one not in " ".join(matters)][:1]  # each sentence once
+    # Each sentence once, and none that is about every page.
+    caution = [one for one in careful if one not in " ".join(matters) and one != about_training_rows()][:1]
     return {
         "opening": [how_well(scores or models, target, n_given), *matters, *caution],
         "headline": headline(name, first, ends),
@@ -134,7 +135,7 @@ def about_intervals() -> str:
 @claim(level=0)
 def about_training_rows() -> str:
     """Advice: the page cannot know which rows the model was fitted on."""
-    return "On its training rows a model's importances also show overfitting: use rows that it was not fitted on."
+    return "Are these rows that the model was fitted on? Then its importances show overfitting, too: use other rows."
 
 
 @claim(level=0)

@@ -129,7 +129,7 @@ class PlainError:
         if self.kind in ("root", "mean"):
             return f"its {'probabilities' if self.brier else 'predictions'} are off by {ends}"
         if self.falls:
-            return f"it typically gives the true class {ends}"
+            return f"it typically gives the true class a probability of {ends}"
         if self.kind == "wrong":
             return f"its answer is wrong for {ends} of the rows"
         if self.times:
@@ -239,6 +239,12 @@ def _decimals(value: float, digits: int) -> int:
     return max(0, digits - 1 - floor(log10(abs(value))))
 
 
-def is_sure(p: float | None) -> bool:
-    """The one rule of marks, sentences and tables: Holm's p-value of all features is at most 5%."""
-    return p is not None and p <= LEVEL
+def is_sure(p: float | None, low: float | None) -> bool:
+    """The one rule of marks, sentences and tables: Holm's p-value is at most 5%, and the 95% interval is above 0.
+
+    The test is one-sided, the interval two-sided: each alone would let a mark and its line say different things.
+
+    >>> is_sure(0.03, 0.1), is_sure(0.03, -0.1), is_sure(0.06, 0.1), is_sure(None, None)
+    (True, False, False, False)
+    """
+    return p is not None and p <= LEVEL and low is not None and low > 0

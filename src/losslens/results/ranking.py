@@ -20,7 +20,7 @@ from losslens.results.table import or_else
 from losslens.text import Sentence, claim, cut, listed
 from losslens.uncertainty.inference import Estimates, adjusted
 
-TESTED = "one-sided tests at 5%, Holm"
+TESTED = "tests at 5%, Holm, and 95% intervals"
 OTHERS = 3  # features or models that a sentence names beside the first
 
 
@@ -31,6 +31,7 @@ class Baseline:
     words: str  # "always predicting the average"
     here: bool
     surely: bool
+    of: str = "the model"  # what is compared: "the model's probabilities"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +72,13 @@ class Ranking:
         p = adjusted(self.estimates.p_values(), "holm")
         return dict(zip(self.estimates.names, p.tolist(), strict=True))
 
-    @property
+    @cached_property
     def sure(self) -> list[str]:
         """The features that surely matter."""
-        return [name for name in self.names if is_sure(self.p.get(name))]
+        low = {} if self.estimates is None else dict(
+            zip(self.estimates.names, self.estimates.intervals()[0].tolist(), strict=True)
+        )  # fmt: skip
+        return [name for name in self.names if is_sure(self.p.get(name), low.get(name))]
 
     @property
     def all_tested(self) -> bool:
@@ -202,7 +206,7 @@ def tested_features(ranking: Ranking) -> list[Sentence]:
 
 @claim(level=LEVEL)
 def surely_matter(ranking: Ranking) -> str:
-    """Features whose importances are significantly above 0 (Holm), of several features."""
+    """Features whose importances are significantly above 0 (`is_sure`), of several features."""
     if len(ranking.names) == 1 or not ranking.sure:
         return ""
     which = f"each of the {len(ranking.names)} features" if len(ranking.sure) == len(ranking.names) else None

@@ -59,7 +59,7 @@ function ranking(page) {
     const name = el("button", { type: "button", class: "feature block", "aria-expanded": String(open), "data-block": b, title: block.features.join(", "), onclick: toggle },
       `${open ? "▾" : "▸"} `, breakable(block.name));
     const share = sumOf(members.map((f) => entryOf(f).share));
-    const cells = [el("th", { scope: "row" }, name, described({ description: block.words })), el("td", { class: "bars" }, bars(page, { pfi: block.pfi, p: block.p_zero }, pfi, ends, scale, block.name)),
+    const cells = [el("th", { scope: "row" }, name, described({ description: block.words })), el("td", { class: "bars" }, bars(page, { ...block, p: block.p_zero }, pfi, ends, scale, block.name)),
       el("td", { class: "number" }, finite(pfi) ? told(page, `joint-${b}`, pfi, `PFI of ${block.name}`, { base, ...ends }) : "–"),
       el("td", { class: "number" }, page.told[0].between(ends, base) || "–"),
       ...(hasShares(page.data, 0) ? [el("td", { class: "number" }, finite(share) ? percent(share) : "–")] : []), el("td", { class: "number" }, finite(block.p_zero) ? chance(block.p_zero) : "–")];

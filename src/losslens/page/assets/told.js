@@ -39,5 +39,5 @@ function told(page, name, loss, label, { m = page.model, base = 0, low, high } =
 
 const intervalOf = (text) => (text ? `95%: ${text}` : "");
 
-// Whether a difference from nothing is sure: by the test of all features where there is one, else by its interval.
-const isSure = ({ low, high, p }) => (finite(p) ? p <= 0.05 : low > 0 || high < 0);
+// Whether a difference from nothing is sure: by its interval, and where there is a test of all features, by that, too (`is_sure`).
+const isSure = ({ low, high, p }) => (finite(p) ? p <= 0.05 && low > 0 : low > 0 || high < 0);
