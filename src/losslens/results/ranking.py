@@ -75,9 +75,8 @@ class Ranking:
     @cached_property
     def sure(self) -> list[str]:
         """The features that surely matter."""
-        low = {} if self.estimates is None else dict(
-            zip(self.estimates.names, self.estimates.intervals()[0].tolist(), strict=True)
-        )  # fmt: skip
+        ends = [] if self.estimates is None else self.estimates.intervals()[0].tolist()
+        low = dict(zip(self.p, ends, strict=True))
         return [name for name in self.names if is_sure(self.p.get(name), low.get(name))]
 
     @property
