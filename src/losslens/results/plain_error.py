@@ -240,8 +240,5 @@ def _decimals(value: float, digits: int) -> int:
 
 
 def is_sure(p: float | None, low: float | None) -> bool:
-    """The one rule of marks, sentences and tables: Holm's p-value is at most 5%, and the 95% interval is above 0.
-
-    The test is one-sided, the interval two-sided: each alone would let a mark and its line say different things.
-    """
+    """The one rule of marks and sentences: Holm's one-sided p is at most 5%, and the two-sided 95% interval above 0."""
     return p is not None and p <= LEVEL and low is not None and low > 0
