@@ -110,6 +110,12 @@ def test_bad_arguments_are_named(other, options, message):
         OLD.assert_like(other, **options)
 
 
+@pytest.mark.parametrize("other", [None, 3, "baseline.losslens"])
+def test_a_baseline_is_a_result(other):
+    with pytest.raises(TypeError, match="other is a result of feature_importance"):
+        OLD.assert_like(other)
+
+
 def compared(**models):
     return ll.compare({"old": model()} | models, X, Y, loss="squared_error", shapley=True)
 

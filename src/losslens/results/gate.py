@@ -87,6 +87,8 @@ def likeness(new: Importances, old: Importances, within: float, level: float) ->
         raise ValueError(f"level is the probability of a false verdict, such as .05; got {level!r}")
     if isinstance(within, bool) or not (isinstance(within, (int, float)) and 0 < within < math.inf):
         raise ValueError(f"within is a share above 0, such as .1; got {within!r}")
+    if not isinstance(old, type(new)):
+        raise TypeError(f"other is a result of feature_importance, as ll.load gives it; got {type(old).__name__}")
     if new.title != old.title:
         raise ValueError(f"the importances are of two losses, {new.title} and {old.title}: compare by one loss")
     if missing := set(old) ^ set(new):
