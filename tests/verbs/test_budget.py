@@ -162,7 +162,7 @@ def test_times_in_words(text, seconds):
     assert seconds_of(text) == seconds
 
 
-@pytest.mark.parametrize("budget", ["ten minutes", "10", "0 s", "5 days", "-3 s", 0, 2.5, True])
+@pytest.mark.parametrize("budget", ["ten minutes", "10", "0 s", "5 days", "-3 s", "9" * 400 + " s", 0, 2.5, True])
 def test_other_budgets_are_refused(budget):
     X, y = rows(50)
     with pytest.raises(ValueError, match="budget is a"):
@@ -297,7 +297,7 @@ def test_more_is_refused_for_other_rows_and_models():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"loss": "r2"}, "is a score"),
+        ({"loss": "r2"}, "'r2' is a score"),
         ({"donors": ll.Latin(5)}, "leave out donors"),
         ({"features": [("x0", "x1")]}, "a pair has curves only"),
         ({"precision": 0.1}, "precision is 'ranks'"),
@@ -364,6 +364,58 @@ def test_models_are_compared_on_the_same_rows_within_the_time(clock):  # noqa: F
     assert comparison.shapley["slow"].n_predictions > 0
 
 
+@pytest.mark.parametrize("shapley", [False, True])
+@pytest.mark.parametrize("verb", [ll.report, ll.compare])
+def test_models_together_take_no_more_predictions_than_the_budget(verb, shapley):
+    X, y = rows(400, p=4)
+    predicted = []
+    models = {"first": counted(predicted), "second": counted(predicted)}
+    options = LOSS | {"shapley": shapley, "random_state": 0}
+    if verb is ll.compare:
+        verb(models, X, y, budget=6_000, **options)
+    else:
+        verb(models["first"], X, y, models={"other": models["second"]}, budget=6_000, **options)
+    assert 4_500 < sum(predicted) <= 6_000
+
+
+def test_walks_of_several_models_end_when_they_are_precise_not_before(clock):  # noqa: F811
+    """With time enough as they do without a limit."""
+    X, y = rows(400)
+    X = np.column_stack([X, np.random.default_rng(1).normal(size=(400, 3))])
+
+    def model(X):
+        clock.wait(1e-6)
+        return linear(X[:, :7]) * (1 + X[:, 7] * X[:, 8] + X[:, 9])
+
+    models = {"a": model, "b": lambda X: 0.9 * model(X)}
+    timed, free = (ll.compare(models, X, y, random_state=0, **LOSS | more) for more in ({"budget": "1 h"}, {}))
+    assert free.shapley["a"].design == timed.shapley["a"].design
+    np.testing.assert_allclose(timed.shapley["a"].sfimp, free.shapley["a"].sfimp, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("budget", [5_000, 12_000, 30_000])
+def test_rows_without_weight_take_no_predictions(budget):
+    """They count for nothing; with three donors a row, half of them without weight, no standard error was left."""
+    X, y = rows(700)
+    weight = np.random.default_rng(0).random(700) < 0.5
+    predicted = []
+    imp = ll.feature_importance(counted(predicted), X, y, sample_weight=weight, budget=budget, random_state=0, **LOSS)
+    assert sum(predicted) == imp.n_predictions <= budget
+    assert weight[imp.afforded.rows].all()
+    assert len(imp.afforded.rows) > 0.6 * min(weight.sum(), budget / (1 + 3 * 7))
+    every = ll.feature_importance(linear, X[weight], y[weight], donors="all", **LOSS)
+    share = weight.sum() / len(imp.afforded.rows)  # of the variance of all rows, besides the noise of donors
+    assert imp["x0"].std_error < 1.6 * np.sqrt(share) * every["x0"].std_error
+    assert abs(imp["x0"].pfi - every["x0"].pfi) < 4 * imp["x0"].std_error
+
+
+def test_precision_alone_needs_no_budget(recwarn):
+    X, y = rows(300)
+    imp = ll.feature_importance(linear, X, y, precision="ranks", random_state=0, **LOSS)
+    assert imp.afforded.stopped in ("settled", "precise")
+    assert not recwarn.list
+
+
 def test_a_report_within_the_time(clock):  # noqa: F811
     X, y = rows(1000, p=4)
     page = ll.report(slow(clock, 0.05, 2e-3, 0.1), X, y, budget="1 min", random_state=0, **LOSS)
@@ -391,10 +443,11 @@ def test_shapley_importances_within_a_time(clock, fixed, each):  # noqa: F811
     assert np.all(np.abs(shares.sfimp - np.array([18, 8, 4.5, 2])) < 5 * shares.std_error)
 
 
-def test_shapley_importances_by_an_engine_need_no_time():
+@pytest.mark.parametrize("method", ["auto", "exact"])
+def test_shapley_importances_by_an_engine_need_no_time(method):
     X, y = rows(300)
     model = LinearRegression().fit(X, y)
-    shares = ll.shapley_importance(model, X, y, budget="1 s", progress=False)
+    shares = ll.shapley_importance(model, X, y, budget="1 s", method=method, progress=False)
     assert shares.exact
     np.testing.assert_array_equal(shares.sfimp, ll.shapley_importance(model, X, y, progress=False).sfimp)
 
@@ -406,6 +459,7 @@ def test_shapley_importances_by_an_engine_need_no_time():
         ({"method": ll.Sage()}, "leave out method and donors"),
         ({"method": ll.Paper()}, "leave out method and donors"),
         ({"donors": ll.Latin(5)}, "leave out donors|leave out method and donors"),
+        ({"method": "exact"}, "which method='exact' rules out"),
     ],
 )
 def test_shapley_importances_that_have_no_time(options, words):
@@ -431,6 +485,8 @@ def test_shapley_ranks_are_settled():
     assert "settled ranks (at 95%, all looks counted), the most important first: x0, x1, x2" in repr(shares)
     tied = ll.shapley_importance(lambda X: X[:, 0] + X[:, 1], X, X[:, 0] + X[:, 1], precision="ranks", **call)
     assert "settled" not in repr(tied)
+    noisy = ll.shapley_importance(lambda X: linear(X) * X[:, 5] ** 3, X, y, precision="ranks", budget=31_000, **call)
+    assert "budget= ended the walks before the leading ranks were settled" in repr(noisy)
     with pytest.raises(ValueError, match="shares of the loss"):
         ll.shapley_importance(linear, X, y, precision="ranks", **(call | {"method": ll.Sage()}))
     with pytest.raises(TypeError, match="or 'ranks'"):

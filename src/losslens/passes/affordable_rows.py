@@ -28,10 +28,17 @@ def rows_within(task: Task, limits: Limits, columns: int) -> Indices:
     if limits.every_row or all(route(task, subject).exact for subject in task.subjects):
         return task.every
     drawing = Drawing(replace(task, exact=None, outputs=()), Meter(limits), lambda rows: None)
-    order = np.random.default_rng((task.entropy, 39)).permutation(task.n)
-    known = len(or_raise(lambda: drawing.calibrate(order)))
+    order = random_order(task)
+    known = len(or_raise(lambda: drawing.calibrate(order))) if limits.timed else 0  # predictions need no timing
     count = check_enough(drawing, known, columns)
-    return np.sort(order[: int(min(task.n, SAFE * count // columns))])
+    return np.sort(order[: int(min(len(order), SAFE * count // columns))])
+
+
+def random_order(task: Task) -> Indices:
+    """Rows in the order in which they are used; those of weight 0 count for nothing, unless there are few others."""
+    order = np.random.default_rng((task.entropy, 39)).permutation(task.n)
+    counted = order[task.sample.weight[order] > 0]
+    return counted if len(counted) >= FEWEST_ROWS else order
 
 
 def rows_for_all(tasks: Sequence[Task], limits: Limits, *, shapley: bool) -> Indices:
@@ -41,7 +48,7 @@ def rows_for_all(tasks: Sequence[Task], limits: Limits, *, shapley: bool) -> Ind
         p = len(task.subjects)
         columns = 1 + FEWEST_DONORS * p  # or as many again for shares, which get half of the limits
         columns = 2 * max(columns, 1 + FEWEST_SWEEPS * (p - 1)) if shapley else columns
-        rows.append(rows_within(task, limits.share(len(tasks) - k), columns))
+        rows.append(rows_within(task, limits.share(k, len(tasks)), columns))
     return min(rows, key=len)
 
 
@@ -78,7 +85,7 @@ def rows_of(drawing: Drawing, base: NDArray[Any], order: Indices) -> tuple[int, 
     meter, task, costs = drawing.meter, drawing.task, np.array(drawing.costs)
     affordable = len(base) + (SAFE if meter.limits.timed else 1.0) * meter.rows_left(drawing.largest)
     columns = 1 + costs.sum()
-    most = int(min(len(order), affordable // columns, task.budget.cells(len(costs), task.n) // columns))
+    most = int(min(len(order), affordable / columns, task.budget.cells(len(costs), task.n) // columns))
     few = int(PILOT * affordable / columns) if affordable < inf else 0
     if affordable >= 2 * len(order) * columns or few < PILOT_ROWS or most <= 2 * few:
         return max(most, 1), base
@@ -97,6 +104,8 @@ def rows_of(drawing: Drawing, base: NDArray[Any], order: Indices) -> tuple[int, 
     if not np.all(pilot.m >= FEWEST_DONORS):
         return most, base
     sampling, noise = few * variances(pilot.look(), pilot.m)
+    if not np.isfinite([sampling, noise]).all():  # as where many rows have no weight
+        return most, base
     counts = np.unique(np.geomspace(few, most, 40).astype(int))
     totals = [
         (sampling.sum() + np.sum(noise / _spread(noise, costs, affordable / count - columns))) / count

@@ -49,10 +49,11 @@ class Limits:
         """Seconds since the call began."""
         return clock() - self.began
 
-    def share(self, parts: int) -> Limits:
-        """The limits of the first of so many parts that are left: of the seconds left, or of all predictions."""
-        left = max(self.seconds - (clock() - self.began), 0.0)
-        return replace(self, seconds=left / parts, predictions=self.predictions // parts, began=clock())
+    def share(self, k: int, parts: int) -> Limits:
+        """The limits of the k-th of so many parts, from 0 on: of the seconds that are left, or of all predictions."""
+        left = max(self.seconds - self.used, 0.0)
+        predictions = self.predictions if self.predictions == inf else self.predictions // parts
+        return replace(self, seconds=left / (parts - k), predictions=predictions, began=clock())
 
 
 def limits_of(budget: Any, precision: Any = None) -> Limits | None:
@@ -79,11 +80,12 @@ def seconds_of(text: str) -> float:
     (90.0, 600.0, 5400.0)
     """
     parts = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]+?)s?\s*", text) or re.fullmatch(r"\s*(\d+)\s*(s)\s*", text)
-    if parts is None or parts[2] not in UNITS or not float(parts[1]) > 0:
+    seconds = 0.0 if parts is None else float(parts[1]) * UNITS.get(parts[2], 0.0)
+    if not 0 < seconds < inf:
         raise ValueError(
             f"budget is a time, such as '90 s', '10 min' or '1 h', or a number of predictions; got {text!r}"
         )
-    return float(parts[1]) * UNITS[parts[2]]
+    return seconds
 
 
 class ModelFailed(Exception):  # noqa: N818 - of the model, which raised `cause`

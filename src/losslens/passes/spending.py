@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from losslens.passes.affordable_rows import check_enough, or_raise, rows_of, variances
+from losslens.passes.affordable_rows import check_enough, or_raise, random_order, rows_of, variances
 from losslens.passes.allowance import Limits, Meter, ModelFailed
 from losslens.passes.drawing import FEWEST_DONORS, CellColumn, Drawing, OutOfBudget
 from losslens.passes.task import Task
@@ -49,7 +49,7 @@ def spend(task: Task, limits: Limits) -> Spent:
         by_feature, predicted = evaluate_until_precise(task, first_designs(task))
         return Spent(by_feature, predicted, None)
     meter = Meter(limits)
-    order = np.random.default_rng((task.entropy, 39)).permutation(task.n)
+    order = task.every if limits.every_row else random_order(task)
     with _bar(task, limits) as tick:
         drawing = Drawing(task, meter, tick)
         base = or_raise(lambda: drawing.calibrate(order))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from losslens.losses import OutputsLoss
 from losslens.passes.affordable_rows import FEWEST_SWEEPS, rows_within
 from losslens.passes.allowance import Limits, repeated
@@ -26,16 +28,19 @@ def importance_in_time(request: Request, limits: Limits) -> ShapleyImportance:
         )
     if isinstance(request.loss, OutputsLoss) or request.task.blocked:
         raise ValueError("a time as budget is for one output, and rows without groups: pass a number of predictions")
-    way, _ = choose(replace(untimed, settings=replace(untimed.settings, budget=1)))
+    exact = request.settings.algorithm == "exact"
+    way, _ = choose(untimed if exact else replace(untimed, settings=replace(untimed.settings, budget=1)))
     if not way.by_model:
         return result_by(way, untimed)
+    if exact:
+        raise ValueError("a time as budget is for walks, which method='exact' rules out: leave out method, or budget=")
     task, columns = request.task, 1 + FEWEST_SWEEPS * max(1, request.p - 1)
     rows = rows_within(task, limits, columns)
     some = task.of_rows(rows)
     respond = some.engine.respond
     some = replace(some, engine=replace(some.engine, respond=lambda table: repeated(lambda: respond(table))))
     budget = None
-    if (len(rows) < task.n or limits.every_row) and request.settings.precision is None:  # the time is spent
+    if len(rows) < np.count_nonzero(task.sample.weight) and request.settings.precision is None:  # the time is spent
         budget = 2 * FEWEST_SWEEPS * len(rows) * request.p  # more than it affords
     settings = replace(untimed.settings, limits=limits, budget=budget, method="walk" if request.p > 1 else "auto")
     timed = replace(request, task=some, settings=settings)

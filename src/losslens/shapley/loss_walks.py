@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -53,6 +53,7 @@ class PerformanceWalk(WalkKind):
     memory: int  # bytes for the sweeps
     fewest: int  # sweeps before the first stopping decision, unless their number is fixed
     fixed_sweeps: int | None = None  # as many as the columns of a design
+    timed_sweeps: ClassVar[int] = 16  # at least, where time is left: rows were chosen by what half as many take
     fewest_valid = 1
 
     @property
@@ -145,6 +146,7 @@ class PerformanceWalk(WalkKind):
         if width is not None:
             return stein(R * np.square(noise), width, max(1, self.setup.n * (R - 2)))
         more = enough(noise, self.sampling(summary), summary.total, R)
+        more = more if self.limits is None else max(more, self.timed_sweeps)
         if more <= R:
             return R
         more = max(more, ceil(1.25 * R))
@@ -202,7 +204,8 @@ class PerformanceWalk(WalkKind):
             drawn = len(walked.sweeps)
             ended = f"ended the walks after {drawn} of {self.fewest} sweeps, too few to estimate the Monte-Carlo error"
             if drawn >= self.fewest:
-                ended = "ended the walks before the Monte-Carlo error was as small as required"
+                until = "the leading ranks were settled" if self.settings.until_ranked else ""
+                ended = f"ended the walks before {until or 'the Monte-Carlo error was as small as required'}"
             remarks = [*remarks, f"{reason} {ended}"]
         if self._settled:
             from losslens.results.afforded import settled_order  # where somebody asked for ranks

@@ -99,18 +99,18 @@ def compare(
         X = next(iter(cases.values())).X
     subjects = None if isinstance(X, Mapping) else Subjects(as_table(X))
     results: dict[str, Importances] = {}
-    shares, parts = {}, len(cases) * (1 + shapley)
-    for name, case in cases.items():
+    shares, parts = {}, 1 + shapley  # of the limits, for each case
+    for k, (name, case) in enumerate(cases.items()):
         options = case.options(shared)
         warn_of_target(case.X, case.y)
         try:
-            mine, parts = options_of_each(_limited(options, limits, parts), len(cases)), parts - 1
+            mine = options_of_each(_limited(options, limits, parts * k, parts * len(cases)), len(cases))
             results[name] = importances(case.model, case.X, case.y, chosen, mine, subjects)
             results[name] = replace(results[name], remarks=(*results[name].remarks, *[remark] * bool(remark)))
             for feature in results[name].values():
                 _ = feature.pfi  # features with curves only are an error here, not later
             if shapley:
-                options, parts = _limited(options, limits, parts), parts - 1
+                options = _limited(options, limits, parts * k + 1, parts * len(cases))
                 shares[name] = share_out(case.model, case.X, case.y, chosen, ShapleySettings(), options)
         except (ValueError, TypeError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -119,9 +119,9 @@ def compare(
     return Comparison(importances=results, shapley=shares, paired=not isinstance(X, Mapping), shifts=shifts)
 
 
-def _limited(options: Options, limits: Limits | None, parts: int) -> Options:
-    """The options with the limits of the first of so many parts that are left."""
-    return options if limits is None else replace(options, limits=limits.share(parts))
+def _limited(options: Options, limits: Limits | None, k: int, parts: int) -> Options:
+    """The options with the limits of the k-th of so many parts."""
+    return options if limits is None else replace(options, limits=limits.share(k, parts))
 
 
 def _affordable(

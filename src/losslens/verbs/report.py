@@ -200,14 +200,15 @@ class Parts:
 
     data: ExplainedRows
     limits: Limits | None
-    left: int
+    count: int
+    done: int = 0
 
     @property
     def next(self) -> ExplainedRows:
         """The rows of the next call."""
         if self.limits is None:
             return self.data
-        limits, self.left = self.limits.share(self.left), self.left - 1
+        limits, self.done = self.limits.share(self.done, self.count), self.done + 1
         return replace(self.data, options=replace(self.data.options, limits=limits))
 
 
