@@ -52,8 +52,7 @@ class Limits:
     def share(self, k: int, parts: int) -> Limits:
         """The limits of the k-th of so many parts, from 0 on: of the seconds that are left, or of all predictions."""
         left = max(self.seconds - self.used, 0.0)
-        predictions = self.predictions if self.predictions == inf else self.predictions // parts
-        return replace(self, seconds=left / (parts - k), predictions=predictions, began=clock())
+        return replace(self, seconds=left / (parts - k), predictions=np.floor(self.predictions / parts), began=clock())
 
 
 def limits_of(budget: Any, precision: Any = None) -> Limits | None:

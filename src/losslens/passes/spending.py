@@ -121,17 +121,16 @@ def _rounds(
         if stopped is not None:
             break
         queue, stopped = _next_columns(drawing, by_feature, settled)
-        if stopped is None:
-            before = drawing.width
-            meter.own = 1.2 * drawing.looked * (before + len(queue))
-            try:
-                drawing.predict(queue)
-            except ENDS as stop:
-                stopped, error = _why(stop)
-                if drawing.width == before:
-                    break
-        else:
+        if stopped is not None:
             break
+        before = drawing.width
+        meter.own = 1.2 * drawing.looked * (before + len(queue))
+        try:
+            drawing.predict(queue)
+        except ENDS as stop:
+            stopped, error = _why(stop)
+            if drawing.width == before:
+                break
     seconds = meter.seconds if meter.limits.timed else None
     afforded = Afforded(
         budget=meter.limits.budget, stopped=stopped, seconds=seconds, rows=rows, n=n, looks=looks, settled=settled,

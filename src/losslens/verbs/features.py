@@ -168,8 +168,7 @@ def importances_by_loss(
     """
     model = as_model(model)
     scorers = {name: loss for name, loss in losses.items() if is_scorer(loss)}
-    if scorers and options.limits is not None:
-        score = next(iter(scorers.values()))
+    if (score := next(iter(scorers.values()), None)) is not None and options.limits is not None:
         raise ValueError(f"budget and precision are for losses, and {score!r} is a score: leave them out")
     means = {name: mean for name, scorer in scorers.items() if (mean := mean_score(model, scorer, y)) is not None}
     of_rows = {name: default_loss(model, loss, y) for name, loss in losses.items() if name not in scorers}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -148,12 +148,12 @@ def report(
     if data.scorer is not None:
         by_score = replace(data, loss=data.scorer)
         scores = {name: _call_named(name, importances, each, by_score) for name, each in named.items()}
-    parts = Parts(data, limits, len(named) * (1 + shapley))
-    results = {name: _importances(name, each, parts.next) for name, each in named.items()}
+    parts = _parts(data, limits, len(named) * (1 + shapley))
+    results = {name: _importances(name, each, next(parts)) for name, each in named.items()}
     shares: dict[str, ShapleyImportance] = {}
     if shapley:
         share = partial(share_out, settings=ShapleySettings())
-        shares = {name: _call_named(name, share, each, parts.next) for name, each in named.items()}
+        shares = {name: _call_named(name, share, each, next(parts)) for name, each in named.items()}
     from importlib.metadata import version  # a fifth of the time of `import losslens`
 
     shown = ShownModel(
@@ -194,22 +194,10 @@ def _calls(
     )  # fmt: skip
 
 
-@dataclass(eq=False)
-class Parts:
-    """The calls of a report, each with its part of the limits."""
-
-    data: ExplainedRows
-    limits: Limits | None
-    count: int
-    done: int = 0
-
-    @property
-    def next(self) -> ExplainedRows:
-        """The rows of the next call."""
-        if self.limits is None:
-            return self.data
-        limits, self.done = self.limits.share(self.done, self.count), self.done + 1
-        return replace(self.data, options=replace(self.data.options, limits=limits))
+def _parts(data: ExplainedRows, limits: Limits | None, count: int) -> Iterator[ExplainedRows]:
+    """The rows of so many calls, each with its part of the limits."""
+    for k in range(count):
+        yield data if limits is None else replace(data, options=replace(data.options, limits=limits.share(k, count)))
 
 
 def _affordable_rows(
