@@ -230,7 +230,7 @@ LINES = {
     "donors": 2275,
     "engines": 10800,
     "losses": 1520,
-    "page": 4490,
+    "page": 4598,
     "passes": 5752,
     "plots": 5141,
     "refits": 749,

@@ -33,8 +33,9 @@ def test_the_headline_and_each_claim_state_the_numbers():
     story, feature = story_of(report.summary), report.summary["features"][0]
     error, entry = report.summary["models"][0]["error"], feature["models"][0]
     after, now = (np.sqrt(error + change) for change in (entry["pfi"], 0.0))
-    numbers = [float(part) for part in re.findall(r"\d+\.?\d*", story.headline)]
-    assert story.headline.startswith("With hour of the day shuffled, this model's predictions are off by ")
+    assert story.headline == "This model depends most on hour of the day"
+    said = "when hour of the day is shuffled between rows, its predictions are off by "
+    numbers = [float(part) for part in re.findall(r"\d+\.?\d*", story.claims[0].partition(said)[2])][:2]
     assert numbers == pytest.approx([after, now], rel=0.02)
     worst = int(np.argmax(entry["pi"]))
     most_at = (
@@ -49,14 +50,43 @@ def test_the_headline_and_each_claim_state_the_numbers():
 
 def test_what_is_not_sure_or_useless_is_no_headline():
     unsure = story_of(told(RNG.normal(size=200) * 50 + 15).summary)
-    assert not unsure.headline.startswith("With hour")
+    assert "depends" not in unsure.headline
     wrong = story_of(told(-Y).summary)
     assert "no better" in wrong.headline
-    assert wrong.claims[1] == ""  # where a useless model "matters most" says nothing
+    assert wrong.claims == [""]  # where a useless model "matters most" says nothing, and the headline says it once
+    assert wrong.curves == []
     options = {"loss": "squared_error", "interactions": False, "shapley": False}
     below = story_of(ll.report(lambda rows: model(rows) - 40, X, Y - 40, **options).summary).claims[2]
     assert "ranges from −" in below
     assert "-" not in below
+
+
+def test_a_value_that_few_rows_have_is_said_to_be_rare():
+    """An event in 1 of 20 rows, which the model adds 50 for; and the same for one half of the rows."""
+    for every, said in ((20, True), (2, False)):
+        frame = pd.DataFrame({"event": (np.arange(200) % every == 0).astype(float), "wind": X["wind"]})
+
+        def predict(rows):
+            return 50 * rows["event"].to_numpy() + rows["wind"].to_numpy()
+
+        options = {"loss": "squared_error", "interactions": False, "shapley": False, "random_state": 0}
+        story = story_of(ll.report(predict, frame, predict(frame) + RNG.normal(size=200), **options).summary)
+        assert ("Only 5.0% of the rows have it." in story.claims[1]) == said
+        assert ("Only" in story.claims[1]) == said
+        assert story.curves[0].few
+
+
+def test_marks_of_the_story_are_those_of_the_first_screen():
+    from matplotlib.figure import Figure
+
+    from losslens.page.story import _draw_bars
+
+    story, ax = story_of(told(Y).summary), Figure().subplots()
+    _draw_bars(ax, story)
+    marks = [line for line in ax.lines if line.get_marker() == "o"]
+    hollow = [line.get_markerfacecolor() == "white" for line in marks]
+    assert hollow == [not row["sure"] for row in story.bars["rows"]]
+    assert ("Hollow" in story.key) == any(hollow)
 
 
 def test_all_formats_say_the_same(tmp_path: Path):

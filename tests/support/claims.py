@@ -395,6 +395,11 @@ def _leads_here(case: Case, text: str) -> bool:
     return _grown(case, text) and not set(named(text)[2:]) & case.kind.unused
 
 
+def _takeaway(case: Case, text: str) -> bool:
+    """None is above all that are named, on new rows."""
+    return not named(text) or max(map(case.true_pfi, named(text))) == max(case.kind.pfi)
+
+
 def _no_single_feature(case: Case, text: str) -> bool:
     """That the model is better than the simplest alternative is said of new rows."""
     return _grown(case, text) and ("surely does better" not in text or _beyond_constant(case.kind) < 0)
@@ -697,6 +702,8 @@ TRUTHS: dict[str, Truth] = {
     "leads_surely": lambda case, text: _ranks_first(case, text) and _grown(case, text),
     "no_single_feature": _no_single_feature,
     "leads_here": _leads_here,
+    "takeaway": _takeaway,
+    "how_rare": lambda case, text: False,  # of a story: tests/page/test_story.py
     "no_better": _no_better,
     "goes_together": _goes_together,
     "case_in_words": _case_in_words,

@@ -16,7 +16,7 @@ from losslens.page.blocks import GoingTogether, goes_together
 from losslens.page.opening import SAME, always, how_well, no_better
 from losslens.page.quality import at_the_bound
 from losslens.results.importances import Importances
-from losslens.results.plain_error import plain_error
+from losslens.results.plain_error import LEVEL, plain_error
 from losslens.results.ranking import Ranking, tested_features, what_matters
 from losslens.results.scores import Scores
 from losslens.results.sentences import hardly_occurring, largest_shares
@@ -25,6 +25,7 @@ from losslens.results.table import or_else
 from losslens.text import Sentence, claim, cut
 from losslens.uncertainty.cautions import sentences
 
+NAMED = 3  # features of a headline
 FEW_ROWS = 100  # with fewer, the page warns of wide intervals
 
 
@@ -64,10 +65,24 @@ def words(
     return {
         "opening": [how_well(scores or models, target, n_given), *matters, *caution],
         "headline": headline(name, first, ends),
+        "takeaway": takeaway(ranking),
         "sentences": list(filter(None, [*shared, *tested_features(ranking)])),
         "computed": list(filter(None, computed)),
         "careful": careful,
     }
+
+
+@claim(level=LEVEL)
+def takeaway(ranking: Ranking) -> str:
+    """The headline of a story: what surely matters most, or what may."""
+    if not ranking.sure:
+        return "No single feature surely matters to this model"
+    first, may = ranking.names[0], [] if ranking.first_for_sure else ranking.may_be_first
+    if len(may) > NAMED:
+        return "Which feature matters most to this model is uncertain"
+    here = "" if ranking.all_tested else "On these rows "
+    names = " or ".join(map(cut, may if ranking.all_tested and may else [first]))
+    return f"{here}{'this' if here else 'This'} model depends {'most ' if len(ranking.names) > 1 else ''}on {names}"
 
 
 # The model against predictions that use no feature.

@@ -50,13 +50,13 @@ def matters_most_at(name: str, labels: Sequence[str], height: Floats, plain: Pla
 
 
 @claim(level=0)
-def ranges(name: str, labels: Sequence[str], height: Floats, unit: str) -> str:
+def ranges(name: str, labels: Sequence[str], height: Floats, unit: str, *, percent: bool = False) -> str:
     """Between what a mean prediction ranges along a feature, NaN left out; where it changes."""
     low, high = _highest(-height), _highest(height)
     if low is None or high is None:
         return ""
-    largest = max(abs(float(height[low])), abs(float(height[high])))
-    numbers = [in_digits(float(height[k]), largest, digits=3) for k in (low, high)]
+    two = [float(height[k]) for k in (low, high)]
+    numbers = [share_in_words(one, 1) if percent else in_digits(one, max(map(abs, two)), digits=3) for one in two]
     if len(set(numbers)) == 1:  # they differ by rounding
         return ""
     ends = [f"{number} (at {labels[k]})" for number, k in zip(numbers, (low, high), strict=True)]
