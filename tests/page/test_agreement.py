@@ -123,7 +123,7 @@ PLANTED: dict[str, Html] = {
     "the rows of a segment": text(r'(data-claim="error_is_larger">Where [^(]*\()\d+', r"\g<1>77"),
     "the error of a segment": at("segments", "segments", 0, "error", to=1.5),
     "the error of a group": text(r'(data-claim="errors_differ">[^<]*? is 1, )[\d.]+', r"\g<1>98.76"),
-    "an interaction": text(r'(data-claim="works_together">[^<]*?: )[\d.]+', r"\g<1>98.76"),
+    "an interaction": text(r'(data-claim="works_together">[^<]*?(?:: |adds ))[\d.]+', r"\g<1>98.76"),
     "a share in a sentence": text(r'(data-claim="largest_shares">[^<]*?go to a \()[\d.]+', r"\g<1>12.3"),
 }  # fmt: skip
 

@@ -45,7 +45,7 @@ def test_the_headline_and_each_claim_state_the_numbers():
     assert float(re.findall(r"is (\d+\.?\d*) instead", story.claims[1])[0]) == pytest.approx(
         np.sqrt(error + entry["pi"][worst]), rel=0.01
     )
-    assert "the prediction of the target ranges from " in story.claims[2]
+    assert "the mean prediction of the target ranges from " in story.claims[2]
 
 
 def test_what_is_not_sure_or_useless_is_no_headline():

@@ -302,14 +302,15 @@ def pair(p: float, value: float, first: str = "a", second: str = "b") -> dict[st
 
 def test_the_strongest_pair_that_is_sure_to_gain() -> None:
     def told(*pairs: dict[str, Any]) -> list[str]:
-        return finding_words([], {"pairs": list(pairs), "by": ""}, None)
+        return finding_words([], {"pairs": list(pairs), "by": "", "title": "squared error"}, None)
 
     assert told() == told(pair(0.051, 9.0)) == told(pair(0.001, -9.0)) == told(pair(0.001, 0.0)) == []
-    expected = "a and b work together in the model: 3.5 of their two importances (95% interval 2.5 to 4.5)"
+    expected = (
+        "a and b work together in the model: how it combines them adds 3.5 to their importances together (squared "
+        "error; 95% interval 2.5 to 4.5)."
+    )
     for more in ((), (pair(0.001, -9.0, "u", "v"),), (pair(0.9, 9.0, "u", "v"),)):
-        assert told(*more, pair(0.05, 3.5), pair(0.001, 2.0, "x", "y")) == [
-            f"{expected} comes from how it combines them."
-        ]
+        assert told(*more, pair(0.05, 3.5), pair(0.001, 2.0, "x", "y")) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -427,8 +428,8 @@ def test_the_strongest_pairs_are_listed() -> None:
     assert pairs_dict(replace(nobody, pairs=None)) is None
     other = pairs_dict(replace(nobody, pairs=replace(pairs, title="log loss")))  # the part is of another loss
     assert (told["by"], other and other["by"]) == ("", "loss")
-    sure = {"pairs": [pair(0.01, 3.5)], "by": "Brier score"}
-    assert "3.5 of their two importances by the Brier score (95% interval" in finding_words([], sure, None)[0]
+    sure = {"pairs": [pair(0.01, 3.5)], "by": "Brier score", "title": "Brier score"}
+    assert "adds 3.5 to their importances together (Brier score; 95% interval" in finding_words([], sure, None)[0]
     nothing = replace(whole, index=np.full((p, p), np.nan), std_error=None, unbiased=None, absent="of this")
     without = replace(nobody, pairs=replace(pairs, parts={"interaction": nothing}))
     assert pairs_dict(without) is None

@@ -40,7 +40,7 @@ def test_the_ranking_shows_intervals_and_the_base_error(imp):
     ends = [segment[:, 0] for segment in lines.get_segments()]
     order = sorted(imp, key=lambda name: -imp[name].pfi)
     np.testing.assert_allclose(ends, [imp[name].interval() for name in order])
-    assert f"error with nothing replaced: {imp.error:.3g}" in caption(ax)
+    assert f"error as it is: {imp.error:.3g}" in caption(ax)
     assert "95% intervals" in caption(ax)
 
 

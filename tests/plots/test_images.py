@@ -110,7 +110,7 @@ def pixels(ax):
     return np.asarray(ax.figure.canvas.buffer_rgba(), float)[..., :3]
 
 
-@pytest.mark.parametrize("start", ["PI", "PFI", "row 18: largest", "row 43: smallest"])
+@pytest.mark.parametrize("start", ["PI", "PFI", "row 18 (mean", "row 43 (mean"])
 def test_a_lost_curve_is_noticed(start):
     one = importance()["temp"]
     with mpl.style.context("default"):

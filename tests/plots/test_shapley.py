@@ -109,7 +109,7 @@ def test_there_are_no_shares_where_there_is_nothing_to_share():
 
 def test_a_small_negative_share_is_neither_none_nor_minus_zero():
     result = importance(3, sfimp=np.array([1.0, 0.002, -0.002]), error_none=importance(3).error_all + 1.0)
-    assert [text.split()[-1] for text in texts(written(result.plot()))] == ["(100%)", "(<1%)", "(>−1%)"]
+    assert [text.split()[-1] for text in texts(written(result.plot()))] == ["(100%)", "(<1%)", "(−0.2%)"]
 
 
 def test_how_the_numbers_came_about_is_in_the_caption():

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import losslens as ll
-from losslens.results.sentences import ranges
+from losslens.results.sentences import how_rare, ranges
 from losslens.text import CLAIMS
 
 N = 120
@@ -60,20 +60,59 @@ def test_of_noise_no_feature_is_said_to_matter():
 
 
 def test_the_peak_is_where_the_error_is_largest(imp):
-    """By brute force: every row with one value, for each value that occurs."""
+    """By brute force: every row with one value, for each value that occurs; in the unit of the axis."""
     X, y = data()
-    after = [np.sqrt(np.mean((predict(X.assign(x0=value)) - y) ** 2)) for value in X["x0"]]
-    peak, now = X["x0"][int(np.argmax(after))], np.sqrt(np.mean((predict(X) - y) ** 2))
+    after = [np.mean((predict(X.assign(x0=value)) - y) ** 2) for value in X["x0"]]
+    peak, now = X["x0"][int(np.argmax(after))], np.mean((predict(X) - y) ** 2)
     text = title(imp["x0"].plot(title="auto"))
     assert text.startswith(f"x0 matters most at {peak:.2f}:".replace("-", "−"))
-    numbers = [float(part) for part in re.findall(r"is ([\d.]+) instead of ([\d.]+)\.$", text)[0]]
+    numbers = [float(part) for part in re.findall(r"is ([\d.]+) instead of ([\d.]+) ", text)[0]]
     assert numbers == pytest.approx([max(after), now], rel=0.02)
+    assert "squared error is" in text
+    share = min((X["x0"] <= peak).mean(), (X["x0"] >= peak).mean())
+    assert share < 0.1
+    assert text.endswith(f" (only {share:.0%} of the rows have it).")
 
 
 def test_a_feature_that_the_model_ignores_has_no_title(imp):
     effects = ll.feature_effect(predict, data()[0], progress=False)
     assert title(imp["unused"].plot(title="auto")) == title(effects["unused"].plot(title="auto")) == ""
-    assert title(effects["x1"].plot(title="auto")).startswith("Along x1, the prediction ranges from −")
+    assert title(effects["x1"].plot(title="auto")).startswith("Along x1, the mean prediction ranges from −")
+
+
+def test_a_title_and_its_picture_speak_one_unit(imp):
+    """The number of the sentence less the one in the caption is the length of the bar."""
+    ax = imp.plot(title="auto")
+    after, now = map(float, re.findall(r"is ([\d.]+) instead of ([\d.]+);", " ".join(ax.get_title("left").split()))[0])
+    assert after - now == pytest.approx(imp["x0"].pfi, rel=0.01)
+    plt.close(ax.figure)
+
+
+def test_how_rare_values_are():
+    """Of an ordered grid the tail counts, of words each word; a missing value has no tail; frequent ones say nothing."""
+    weights = np.array([0.02, 0.03, 0.9, 0.05])
+    tails = how_rare(["1", "2", "3", "missing"], weights, ordered=True)
+    assert tails[0] == tails[0].replace("or less", "") == "only 2% of the rows have it"
+    assert tails[1:] == ["only 5% of the rows have 2 or less", "", "only 5% of the rows have it"]
+    assert how_rare(["a", "b", "c", "d"], weights, ordered=False)[1] == "only 3% of the rows have it"
+    assert how_rare(["a"], None, ordered=False) == [""]
+    few = ranges("x", ["0", "1"], np.array([1.0, 2.0]), "prediction", ["", "only 3% of the rows have it"])
+    assert few == "Along x, the mean prediction ranges from 1.00 (at 0) to 2.00 (at 1; only 3% of the rows have it)."
+
+
+def test_the_largest_effect_is_named_where_it_is_exact_and_of_several_rows():
+    """Of a sum of independent terms, the mean absolute effect is that of the term from its mean."""
+    X, _ = data()
+    effects = ll.shapley_effect(predict, X, progress=False)
+    size = np.abs(3 * (X["x0"] - X["x0"].mean())).mean()
+    text = title(effects.plot(title="auto"))
+    assert (
+        text
+        == f"Of all features, x0 moves the prediction most: up or down by {size:.2f} on average over these {N} rows."
+    )
+    assert title(effects.given([0]).plot(title="auto")) == ""
+    alike = ll.shapley_effect(lambda X: X["x0"] * 0.0, X, progress=False)
+    assert title(alike.plot(title="auto")) == ""
 
 
 def test_nothing_is_claimed_where_rows_are_unlike_real_ones():

@@ -361,14 +361,14 @@ def test_a_scorer_has_numbers_of_folds_and_curves_and_none_of_rows():
         _ = found.local
     curve = found.curve("x0")
     assert curve.what == curve.plot().get_ylabel() == "decrease in r2_score"
-    assert caption(found.plot()).startswith("mean score with nothing replaced: ")
+    assert caption(found.plot()).startswith("mean score as it is: ")
 
 
 def test_shapley_shares_of_a_scorer():
     found = share(loss=get_scorer("r2"))
     assert repr(found).startswith("Refits: increase in r2_score by each feature; mean of 3 refits")
     np.testing.assert_allclose(found.errors, refit(loss=get_scorer("r2")).errors)
-    assert caption(found.plot()).startswith("mean score with nothing replaced: ")
+    assert caption(found.plot()).startswith("mean score as it is: ")
     for ask in (lambda: found.local, lambda: found.curve("x0")):
         with pytest.raises(ValueError, match="the scorer r2_score gives one number for all rows together"):
             ask()

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
+from math import factorial
 from typing import Any
 from unittest.mock import patch
 
@@ -229,7 +231,9 @@ def of_results(case: Case, seed: int = 0) -> dict[str, Any]:
     ranked = ll.feature_importance(case.kind.model, case.X, case.y, **spent, **ask)
     notes = [*found.notes, *ranked.notes, *shares.notes, shares.rank_rows().headline]
     effects = ll.feature_effect(lambda X: _of_last_class(case.kind.model(X)), case.X, progress=False)
-    titled = [found, shares, shares.rank_rows(), *found.values(), *effects.values()]
+    rows = list(range(MOVED))
+    moved = ll.shapley_effect(lambda X: _of_last_class(case.kind.model(X)), case.X, rows, progress=False)
+    titled = [found, shares, shares.rank_rows(), moved, *found.values(), *effects.values()]
     notes += [result._message for result in titled if result._message]
     if len(case.y) >= ENOUGH:
         far = found.extrapolation
@@ -238,6 +242,7 @@ def of_results(case: Case, seed: int = 0) -> dict[str, Any]:
 
 
 ENOUGH = 40  # rows that can be split into regions
+MOVED = 5  # rows whose predictions are divided among the features
 
 
 def sentences(summary: Any, key: str = "") -> Iterator[str]:
@@ -296,7 +301,8 @@ def _matters_most_at(case: Case, text: str) -> bool:
     """The error with every row's feature replaced by one value is largest at a value with this label."""
     after = [case.losses(case.kind.model(X)).mean() for X in _replaced(case, text)]
     now, most = case.losses(case.kind.model(case.X)).mean(), int(np.argmax(after))
-    return _near(text, _unit(case, after[most])) and _near(text, _unit(case, now)) and _at(case, text, most)
+    told = _near(text, after[most]) and _near(text, now)  # a picture, in the unit of its axis
+    return (told or (_near(text, _unit(case, after[most])) and _near(text, _unit(case, now)))) and _at(case, text, most)
 
 
 def _ranges(case: Case, text: str) -> bool:
@@ -307,6 +313,27 @@ def _ranges(case: Case, text: str) -> bool:
     step = 0.51 * 10.0 ** -len(re.findall(r"(\d*) \(at", text)[0])
     near = len(between) == 2 and all(abs(a - values[k]) <= step for a, k in zip(between, ends, strict=True))
     return near and all(_at(case, text, k) for k in ends)
+
+
+def _moves_most(case: Case, text: str) -> bool:
+    """Shapley values of the first rows by brute force: each feature's gain in every coalition, over all rows."""
+    p = case.X.shape[1]
+    worth = {}
+    for size in range(p + 1):
+        for some in combinations(range(p), size):
+            means = []
+            for row in range(MOVED):
+                X = case.X.copy()
+                X[:, some] = case.X[row, some]
+                means.append(_of_last_class(case.kind.model(X)).mean())
+            worth[some] = np.array(means)
+    effect = np.zeros((p, MOVED))
+    for some, alone in worth.items():
+        for j in set(range(p)) - set(some):
+            share = factorial(len(some)) * factorial(p - len(some) - 1) / factorial(p)
+            effect[j] += share * (worth[tuple(sorted((*some, j)))] - alone)
+    sizes, named_first = np.abs(effect).mean(axis=1), int(named(text)[0][1:])
+    return bool(sizes[named_first] >= sizes.max() - 1e-12) and _near(text, sizes.max())
 
 
 def _of_last_class(prediction: Floats) -> Floats:
@@ -374,7 +401,7 @@ def _grown(case: Case, text: str) -> bool:
         return bool(found[best] >= found.max() - 1e-12) and _near(text, abs(base - found[best]))
     found, error = _importances(case), case.losses(case.kind.model(case.X)).mean()
     after = error + found[best]
-    told = (
+    told = _near(text, after) or (  # a picture, in the unit of its axis
         _near(text, after**0.5) if case.kind.loss == "squared_error" else _typical(text, np.exp(-error), np.exp(-after))
     )
     return bool(found[best] >= found.max() - 1e-12) and told
@@ -715,6 +742,7 @@ TRUTHS: dict[str, Truth] = {
     "largest_shares": _largest_shares,
     "matters_most_at": _matters_most_at,
     "ranges": _ranges,
+    "moves_most": _moves_most,
     "negative_shares": lambda case, text: bool(named(text)) and not set(named(text)) & case.kind.unused,
     "surely_matter": _surely_matter,
     "uncertain": lambda case, text: not set(named(text)) & case.kind.unused,

@@ -21,7 +21,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import Transform
 from numpy.typing import NDArray
 
-from losslens.plots.wording import MINUS, number, renamed
+from losslens.plots.wording import MINUS, renamed, thousands
 from losslens.typing import FeatureLabels, Indices
 
 # Okabe and Ito's colours: distinct with every kind of colour vision. Shapes and dashes differ, too, for print.
@@ -92,6 +92,7 @@ def as_one(axes: Sequence[Axes], below: float, above: float) -> None:
     for ax in axes:
         set_ends(ax.yaxis, ends[:, 0].min(), ends[:, 1].max(), below + 0.02, above)
         value_ticks(ax.yaxis)
+        above_strip(ax, below)
         place = ax.get_subplotspec()
         if place is not None and not place.is_first_col():
             ax.set_ylabel("")
@@ -133,9 +134,9 @@ def _letter_width(letter: str) -> float:
 def value_ticks(axis: Axis, width: float | None = None) -> None:
     """Thousands separators for large numbers; on an x axis, no more ticks than fit into the width in points."""
     low, high = axis.get_view_interval()
-    separated = 1e4 <= max(abs(low), abs(high)) < 1e9 and high - low > 10
+    separated = 1e3 <= max(abs(low), abs(high)) < 1e9 and high - low > 10
     if separated:
-        axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: number(round(value))))
+        axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: thousands(value)))
     if isinstance(axis, XAxis):
         ticks = ticks_that_fit(low, high, width or size_in_points(axis.axes)[0], separated=separated)
         axis.set_major_locator(ticker.MaxNLocator(ticks, steps=TICK_STEPS))
@@ -161,7 +162,7 @@ def _tick_labels(ticks: NDArray[Any], separated: bool) -> list[str]:
     """Approximately matplotlib's labels: as many decimals as the step has; the power of ten of very large and small
     numbers is written at the end of the axis."""
     if separated:
-        return [number(round(tick)) for tick in ticks]
+        return list(map(thousands, ticks))
     largest = float(np.abs(ticks).max())
     power = 0 if largest == 0 or 1e-4 <= largest < 1e6 else int(np.floor(np.log10(largest)))
     step = float(ticks[1] - ticks[0]) / 10.0**power if len(ticks) > 1 else 1.0
@@ -180,10 +181,10 @@ def caption(ax: Axes, sentences: Sequence[str], share: float = 1.15) -> None:
         return
     points, size = share * size_in_points(ax)[0], font_size("small")
     letters = max(int(points / (LETTER * size)), 20)
-    lines = textwrap.wrap("; ".join(sentences), letters)
+    lines = _lines(sentences, letters)
     while letters > 20 and max(text_width(line, size) for line in lines) > 1.1 * points:  # many capitals, say
         letters = max(20, letters - 4)
-        lines = textwrap.wrap("; ".join(sentences), letters)
+        lines = _lines(sentences, letters)
     ax.annotate(
         "\n".join(lines), xy=(1, 0), xycoords=(ax.transAxes, ax.xaxis.label), xytext=(0, -4),
         textcoords="offset points", ha="right", va="top", fontsize="small", color=QUIET, gid=CAPTION,
@@ -191,11 +192,27 @@ def caption(ax: Axes, sentences: Sequence[str], share: float = 1.15) -> None:
     )  # fmt: skip
 
 
+def _lines(sentences: Sequence[str], letters: int) -> list[str]:
+    """Remarks in lines: one that does not fit beside those before it begins a new line.
+
+    >>> _lines(["dots: rows", "line: their mean", "a few rows decide this number"], 30)
+    ['dots: rows; line: their mean;', 'a few rows decide this number']
+    """
+    lines = [""]
+    for k, sentence in enumerate(sentences):
+        written = sentence if k == len(sentences) - 1 else f"{sentence};"
+        beside = f"{lines[-1]} {written}".lstrip()
+        lines[-1:] = (
+            [beside] if len(beside) <= letters else [*filter(None, lines[-1:]), *textwrap.wrap(written, letters)]
+        )
+    return lines
+
+
 def write_title(ax: Axes, text: str, labels: FeatureLabels) -> None:
     """A sentence over the whole width of the figure, or of axes of the user's, with the names that are shown."""
     names = {name: shown if isinstance(shown, str) else shown[0] for name, shown in labels.items()}
     letters = int(max(20, 1.1 * size_in_points(ax)[0] / (LETTER * font_size("medium"))))
-    written = textwrap.fill(re.sub(r"(?<!\w)-(?=\d)", MINUS, renamed(text, names)), letters)
+    written = textwrap.fill(re.sub(r"(?<!\w)-(?=\d)", MINUS, renamed(text, names)).replace("(at ", "(at\xa0"), letters)
     ax.set_title(written, loc="left", fontsize="medium", color=INK, parse_math=False)
 
 
@@ -314,6 +331,23 @@ def make_room(ax: Axes, below: float, above: float, limits: tuple[float, float] 
     for line in [*ax.lines, *ax.collections]:
         if line.get_gid() == SINGLE:  # curves that leave the axis don't cross the text
             line.set_clip_path(clear)
+
+
+def above_strip(ax: Axes, strip: float) -> None:
+    """A y axis that ends where the strip at the foot of the axes begins: nobody takes its bars for values."""
+    if not strip:
+        return
+    low = float(ax.transData.inverted().transform(ax.transAxes.transform((0, strip)))[1])
+    high = ax.get_ylim()[1]
+    written = isinstance(ax.yaxis.get_major_locator(), ticker.FixedLocator)  # labels of their own
+    ticks = np.asarray(ax.get_yticks())
+    names = ax.yaxis.get_major_formatter().format_ticks(ticks.tolist())
+    kept = [(tick, name) for tick, name in zip(ticks, names, strict=True) if low <= tick <= high]
+    if written:
+        ax.set_yticks([tick for tick, _ in kept], [name for _, name in kept])
+    else:
+        ax.yaxis.set_major_locator(ticker.FixedLocator([tick for tick, _ in kept]))
+    ax.spines["left"].set_bounds(low, high)
 
 
 def set_ends(axis: Axis, low: float, high: float, before: float, after: float) -> None:

@@ -82,10 +82,10 @@ class Singles:
         return [int(np.nanargmax(self.integral)), int(np.nanargmin(self.integral))]
 
     def label(self, position: int, place: str) -> str:
-        """The legend's name of a highlighted row."""
-        kept = "" if self.result.complete else "kept "
+        """The name of a highlighted row: its mean is over the whole curve, at the end of which the name may stand."""
+        kept = "" if self.result.complete else " kept"
         row = row_name(self.result.sample.row_labels, int(self.rows[position]))
-        return f"row {row}: {place} {kept}{self.integral_name}, {number(self.integral[position])}"
+        return f"row {row} (mean\xa0{number(self.integral[position])}, the\xa0{place}{kept})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,11 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import BLUE, LINE
+from losslens.plots.canvas import BLUE, INK, LINE
 from losslens.plots.importance_axis import check_scale
 from losslens.plots.look import Look, Names
 from losslens.plots.marked_rows import LINES, Row, draw_rows
@@ -26,7 +25,6 @@ from losslens.results.interactions import Interactions, Part
 from losslens.typing import Indices, Sort
 from losslens.uncertainty.cautions import noted
 
-FRAME = 2.5  # points between a frame and the edge of its cell
 SURE = "interval without 0"  # gid of a frame, to find it again
 
 
@@ -44,9 +42,9 @@ def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: P
     cells[np.triu_indices(len(cells), int(len(order) > 1))] = np.nan
     rows, columns = ([" ".join(names.of(result.features[j]).split()) for j in side] for side in (down, across))
     title = f"{result.kind}, {result.title}"
-    mesh, width, notes = draw_table(ax, cells, rows, columns, title, colour_scale, own)
+    notes = draw_table(ax, cells, rows, columns, title, colour_scale, own)
     notes = [*filter(None, [result.meaning]), *notes]
-    framed = _frame_sure(ax, mesh, result, order, width)
+    framed = _frame_sure(ax, result, order)
     notes += [*framed, *_cautions(result, names)] if framed else []
     if blank:
         notes.append("blank: not requested")
@@ -56,8 +54,11 @@ def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: P
 
 
 def _cautions(result: Interactions, names: Names) -> list[str]:
-    pairs = [" and ".join(shorten(names.of(result.features[j]), 40) for j in pair) for pair in result._pairs]
-    return noted(pairs, [result._caution(pair) for pair in result._pairs])
+    """Why to doubt the intervals of those pairs that are said to differ from 0."""
+    sure = is_sure(result)
+    marked = [pair for pair in result._pairs if sure[pair]]
+    pairs = [" and ".join(shorten(names.of(result.features[j]), 40) for j in pair) for pair in marked]
+    return noted(pairs, [result._caution(pair) for pair in marked])
 
 
 def _open_table(result: Interactions, ax: Axes | None, top: int | None) -> tuple[Axes, Indices]:
@@ -74,17 +75,15 @@ def _open_table(result: Interactions, ax: Axes | None, top: int | None) -> tuple
     return ax, order[: min(p, MOST_TABLE if own else max(2, fit))]
 
 
-def _frame_sure(ax: Axes, mesh: QuadMesh, result: Interactions, order: Indices, width: float) -> list[str]:
-    """A frame inside every cell whose interval excludes 0; returns a note if there is one."""
+def _frame_sure(ax: Axes, result: Interactions, order: Indices) -> list[str]:
+    """A frame around every cell whose interval excludes 0; returns a note if there is one."""
     sure = np.tril(is_sure(result)[np.ix_(order[1:], order[:-1])])
     if not sure.any():
         return []
-    cell = np.array([width, canvas.size_in_points(ax)[1]]) / len(sure)  # in points
-    x, y = np.clip(FRAME / cell, 0.05, 0.25)
-    for j, k in np.argwhere(sure):
-        colour = canvas.ink_on(mesh.to_rgba(result.index[order[j + 1], order[k]]))
-        style: dict[str, Any] = {"edgecolor": colour, "linewidth": 1.2}
-        ax.add_patch(Rectangle((k + x, j + y), 1 - 2 * x, 1 - 2 * y, fill=False, gid=SURE, **style))
+    for colour, width in (("white", 4.0), (INK, 1.4)):  # ink on white: to be seen on a dark cell, too
+        style: dict[str, Any] = {"edgecolor": colour, "linewidth": width, "fill": False, "clip_on": False}
+        for j, k in np.argwhere(sure):
+            ax.add_patch(Rectangle((k, j), 1, 1, gid=SURE, zorder=3, **style))
     return ["framed: the 95% interval excludes 0"]
 
 

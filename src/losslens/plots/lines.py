@@ -67,6 +67,8 @@ def dress_curves(
     canvas.plain_frame(ax)
     canvas.make_room(ax, strip, canvas.legend(ax) if names and not share else 0.0, limits)
     importance_ticks(ax.yaxis)
+    if names:  # panels have one axis for all
+        canvas.above_strip(ax, strip)
     return name_ends(ax, share, strip) if share else []
 
 

@@ -31,7 +31,7 @@ def plot_outputs(outputs: Outputs, ax: Axes | None, look: Look) -> Axes:
     order = arrange(names.all(outputs.features), order, look.sort)
     what, cells = _relative(outputs)
     rows, columns = [outputs.features[j] for j in order], value_labels(np.array(list(outputs), object)[shown])
-    *_, notes = draw_table(
+    notes = draw_table(
         ax,
         cells[np.ix_(order, shown)],
         [" ".join(one.split()) for one in names.all(rows)],

@@ -69,7 +69,7 @@ def plot_importances(
         raise ValueError(getattr(importances._first, "undefined", "") or none)
 
     def notes(drawn: Sequence[Row]) -> list[str]:
-        texts = [f"{importances._measure} with nothing replaced: {number(importances.base)}"]
+        texts = [f"{importances._measure} as it is: {number(importances.base)}"]
         if any(WARNS in row.mark for row in drawn):
             texts.append(f"{WARNS.strip()}: {_unreal_rows(importances)}")
         shared = sorted({row.mark[0] for row in drawn if row.name in numbered})
@@ -78,7 +78,7 @@ def plot_importances(
         texts += [INSIDE] if any(row.parts for row in drawn) else []
         return texts + ([f"{count(missing, 'feature')} without an importance left out"] if missing else [])
 
-    quotient = f"{importances.loss.title}: feature replaced / nothing replaced" if ratio else None
+    quotient = f"{importances.loss.title}: feature replaced / as it is" if ratio else None
     label = quotient or importances.headline.split(";")[0]
     every = [*rows, *map(_joint_row, joint)]
     return draw_ranking(ax, every, _naming_blocks(look, joint), label, notes, start=1.0 if ratio else 0.0)
@@ -107,7 +107,7 @@ def plot_together(together: Together, ax: Axes | None, look: Look) -> Axes:
     if not blocks:
         raise ValueError(f"there is nothing to draw: {together.notes[0]}")
     name_features(look.labels, [*together.blocks, *(member for one in blocks for member in one.features)])
-    notes = [INSIDE, f"error with nothing replaced: {number(together.error)}"]
+    notes = [INSIDE, f"error as it is: {number(together.error)}"]
     rows, label = list(map(_joint_row, blocks)), f"increase in {together.title}"
     return draw_ranking(ax, rows, _naming_blocks(look, blocks), label, lambda _: notes, smaller="smaller block")
 
@@ -176,7 +176,7 @@ def plot_shapley(result: ShapleyImportance, ax: Axes | None, look: Look) -> Axes
 def plot_refits(refits: Refits, ax: Axes | None, look: Look) -> Axes:
     """Importances of a learner, with a dot for each fold."""
     style: dict[str, Any] = {"color": BLUE, "markersize": 4, "markerfacecolor": "white", "markeredgewidth": 1}
-    notes = [f"mean {refits.measure} with nothing replaced: {number(float(refits.errors.mean()))}"]
+    notes = [f"mean {refits.measure} as it is: {number(float(refits.errors.mean()))}"]
     notes.append(f"dots: {count(len(refits.folds), 'fold')}")
     lines = f"{LINES} for the learner ({refits.variance} variance)"
     label, dots = refits.headline.split(";")[0], Dots(refits.per_fold, "o", style | {"zorder": 3})

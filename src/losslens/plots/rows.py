@@ -160,7 +160,7 @@ def plot_clusters(clusters: Clusters, ax: Axes | None, look: Look) -> Axes:
     order = np.argsort(-(clusters.shares @ np.abs(clusters.profiles)), kind="stable")
     order = arrange(shown.all(clusters.features), order[: min(max(2, fit), most_of(look.top, len(order)))], look.sort)
     title, below = f"decrease in {clusters.title} that a feature earns", [clusters.features[j] for j in order]
-    *_, notes = draw_table(ax, clusters.profiles[:, order], names, shown.all(below), title, colour_scale, own)
+    notes = draw_table(ax, clusters.profiles[:, order], names, shown.all(below), title, colour_scale, own)
     caption(ax, notes + _cluster_notes(clusters, len(order)))
     return ax
 

@@ -114,7 +114,7 @@ def _number_ticks(ax: Axes, places: Scale, share: float) -> None:
     formatter: ticker.Formatter = ticker.ScalarFormatter()
     if places.kind == "date":
         locator = _date_locator(*ends, points)
-        formatter = dates.ConciseDateFormatter(locator)
+        formatter = _date_format(locator)
     ax.margins(x=0.03)
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(formatter)
@@ -141,10 +141,16 @@ def _date_locator(low: float, high: float, points: float) -> ticker.Locator:
     return best  # type: ignore[no-any-return]
 
 
+def _date_format(locator: Any) -> ticker.Formatter:
+    """Short names of dates; the first day of a month has its number, as its neighbours have."""
+    zero = ["", "%Y", "%b", "%b %d", "%H:%M", "%H:%M"]
+    return dates.ConciseDateFormatter(locator, zero_formats=zero)  # type: ignore[no-any-return]
+
+
 def _fit(ticks: Floats, low: float, high: float, points: float) -> bool:
     """Whether the labels of these dates fit beside each other."""
     size = font_size(rcParams["xtick.labelsize"])
-    names = dates.ConciseDateFormatter(dates.AutoDateLocator()).format_ticks(ticks)
+    names = _date_format(dates.AutoDateLocator()).format_ticks(ticks.tolist())
     half = [(text_width(name, size) + LABEL_GAP * size) / 2 for name in names]
     positions = points * (ticks - low) / ((high - low) or 1.0)
     return all(right - left >= a + b for (left, right), (a, b) in zip(pairwise(positions), pairwise(half), strict=True))

@@ -164,7 +164,8 @@ def ranked(distinct: NDArray[Any], codes: NDArray[Any], *, ordered: bool) -> Flo
 
 
 def _dot_notes(result: ShapleyEffect, shown: int, grey: bool) -> list[str]:
-    notes = [dots_note(len(result.local)), "in brackets: mean absolute effect"]
+    notes = [f"{dots_note(len(result.local))}, mean prediction {number(float(result.prediction.mean()))}"]
+    notes.append("in brackets: mean absolute effect")
     if grey:
         notes.append("grey: categories, or missing values")
     errors = result.std_error[result.std_error > 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import LETTER
-from losslens.plots.wording import MINUS
+from losslens.plots.wording import MINUS, number
 from losslens.plots.wording import labels as short_labels
 from losslens.typing import Floats
 
@@ -42,16 +43,17 @@ def _edges(places: NDArray[Any]) -> Floats:
 
 def draw_table(
     ax: Axes, cells: Floats, rows: Sequence[str], columns: Sequence[str], title: str, colours: Colormap, own: bool
-) -> tuple[QuadMesh, float, list[str]]:
+) -> list[str]:
     """Squares in the same colours on both sides of 0, with their bar, names on both axes and the numbers.
 
-    Returns the colours, the width of the table in points, and notes for the caption. Names of rows may have lines.
+    Returns notes for the caption. Names of rows may have lines.
     """
     reach = float(np.max(np.abs(cells[np.isfinite(cells)]), initial=0.0)) or 1.0
     style: dict[str, Any] = {"cmap": colours, "vmin": -reach, "vmax": reach, "edgecolors": "white", "linewidth": 0.6}
     mesh = draw_cells(ax, cells, np.arange(cells.shape[1]) + 0.5, np.arange(cells.shape[0]) + 0.5, **style)
     height = canvas.size_in_points(ax)[1]
-    canvas.colour_bar(ax, mesh, title, 0.8, aspect=float(np.clip(height / 14, 8, 20)))
+    bar = canvas.colour_bar(ax, mesh, title, 0.8, aspect=float(np.clip(height / 14, 8, 20)))
+    bar.set_ticks([-reach, 0, reach], labels=[number(-reach), "0", number(reach)])
     rows = rows if any("\n" in name for name in rows) else short_labels(rows, named_rows.letters_beside(ax))
     width = named_rows.width_beside(ax, rows, own)
     if ax.figure.get_layout_engine() is not None:  # it will shrink the axes for the names and the colour bar
@@ -60,7 +62,7 @@ def draw_table(
     ax.set_yticks(np.arange(len(rows)) + 0.5, rows, parse_math=False)
     ax.tick_params(length=0)
     ax.set_ylim(len(rows), 0)
-    return mesh, width, _write_cells(ax, mesh, cells, width)
+    return _write_cells(ax, mesh, cells, width)
 
 
 def caption(ax: Axes, notes: Sequence[str]) -> None:
@@ -69,8 +71,13 @@ def caption(ax: Axes, notes: Sequence[str]) -> None:
 
 
 def _name_columns(ax: Axes, columns: Sequence[str], width: float) -> None:
-    """Names below columns; below those that are narrower than their names, slanted or upright."""
+    """Names below columns, in up to three lines; where words are wider than a column, shorter, slanted or upright."""
     p, size = len(columns), canvas.font_size(mpl.rcParams["xtick.labelsize"])
+    letters = max(1, int((width / p - 4) / (LETTER * size)))
+    lines = [textwrap.wrap(name, letters, break_long_words=False) for name in columns]
+    if all(len(some) <= 3 and max(map(len, some), default=0) <= letters for some in lines):
+        ax.set_xticks(np.arange(p) + 0.5, ["\n".join(some) for some in lines], parse_math=False)
+        return
     below = short_labels(columns, int(np.clip(canvas.size_in_points(ax)[1] / 3 / size / LETTER, 8, NAME)))
     pitch = width / p
     turn = 0 if max(map(len, below)) * LETTER * size < pitch - 4 else 35 if pitch > 2 * size else 90

@@ -30,6 +30,15 @@ def number(value: float) -> str:
     return text.replace("-", MINUS)
 
 
+def thousands(value: float) -> str:
+    """A tick with separators, as in a label.
+
+    >>> thousands(-12000.0), thousands(1002.5)
+    ('−12,000', '1,002.5')
+    """
+    return f"{value:,.10g}".replace("-", MINUS)
+
+
 def alike(values: Sequence[float]) -> list[str]:
     """Numbers of one column: as many decimals as the largest needs, and one more; or all with a power of ten.
 
@@ -68,10 +77,11 @@ def not_shown(n: int, thing: str = "less important feature") -> list[str]:
 def percent(share: float) -> str:
     """A share in percent.
 
-    >>> percent(0.123), percent(0.001), percent(-0.123)
-    ('12%', '<1%', '−12%')
+    >>> percent(0.123), percent(0.001), percent(-0.123), percent(-0.003)
+    ('12%', '<1%', '−12%', '−0.3%')
     """
-    return in_percent(share, digits=0).replace("-", MINUS)
+    text = in_percent(share, digits=0)
+    return (f"{share:.1%}" if text.startswith(">-") else text).replace("-", MINUS)
 
 
 def shorten(text: str, width: int) -> str:

@@ -566,11 +566,9 @@ class Importances(ResultMapping[FeatureImportance], WithLocal, Inference):
 
     @property
     def _message(self) -> Sentence:
-        from losslens.results.ranking import Ranking, what_matters
+        from losslens.results.ranking import leading_words
 
-        none: list[Sentence] = []
-        made = or_else(lambda: what_matters(Ranking.of(self, subject="the model")), none)
-        return made[0] if made else Sentence("")
+        return leading_words(self)
 
     def _table(self) -> ResultTable:
         order = self._ranked

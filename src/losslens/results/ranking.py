@@ -6,7 +6,7 @@ Marks and tables of the page read the same tests: Holm's, of all features togeth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Self
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importances import Importances
-from losslens.results.plain_error import LEVEL, PlainError, PlainScore, is_sure, plain
+from losslens.results.plain_error import LEVEL, PlainError, PlainScore, is_sure, plain, scaled
 from losslens.results.scores import Scores
 from losslens.results.table import or_else
 from losslens.text import Sentence, claim, cut, listed
@@ -131,6 +131,20 @@ def what_matters(ranking: Ranking) -> list[Sentence]:
     """The sentence of the first screen, the first of these that applies."""
     made = (nothing_matters, one_feature, leads_surely, no_single_feature, leads_here)
     return [text for make in made if (text := make(ranking))][:1]
+
+
+def leading_words(model: Importances | Scores) -> Sentence:
+    """What the picture of a ranking says, in the unit of its axis; "" where its importances can't be ranked."""
+
+    def found() -> list[Sentence]:
+        ranking = Ranking.of(model, subject="the model")
+        if isinstance(ranking.error, PlainError) and ranking.error.kind != "mean":
+            loss = replace(ranking.error, kind="loss", largest=0.0)
+            ranking = replace(ranking, error=scaled(loss, list(ranking.value.values())))
+        return what_matters(ranking)
+
+    none: list[Sentence] = []
+    return next(iter(or_else(found, none)), Sentence(""))
 
 
 @claim(level=LEVEL)

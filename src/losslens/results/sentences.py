@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from losslens.plots.wording import MOST_SHARE, value_labels
-from losslens.results.plain_error import LEVEL, PlainError, plain_kind, score_name
+from losslens.plots.wording import MOST_SHARE, is_flag, value_labels
+from losslens.results.plain_error import LEVEL, PlainError, score_name
 from losslens.results.ranking import OTHERS
 from losslens.results.regions import CONFIRMED
 from losslens.results.table import or_else
@@ -30,15 +30,23 @@ if TYPE_CHECKING:
     from losslens.results.observations import Observations
     from losslens.results.segments import Segment, WeakSegments
     from losslens.results.shapley import ShapleyImportance
+    from losslens.results.shapley_effect import ShapleyEffect
 
 # How well the clusters of two halves of the rows agree: least stability, and words for it.
 ALIKE = ((0.95, "nearly the same"), (0.8, "much the same"), (0.6, "similar"), (-np.inf, "not the same"))
 MOST_PAIRS = 15  # pairs listed
+FEW = 20  # values of which a sentence says how rare each end is
+RARE = 0.1  # share of the rows up to which a value is rare
 
 
 @claim(level=0)
-def matters_most_at(name: str, labels: Sequence[str], height: Floats, plain: PlainError) -> str:
-    """Where the error is largest with a feature replaced by one value, NaN left out; where it grows at any value."""
+def matters_most_at(
+    name: str, labels: Sequence[str], height: Floats, plain: PlainError, seldom: Sequence[str] = ()
+) -> str:
+    """Where the error is largest with a feature replaced by one value, NaN left out; where it grows at any value.
+
+    `seldom`: how rare each value is, by `rarity`.
+    """
     worse = plain.now - height if plain.falls else height - plain.now
     k = _highest(worse)
     if k is None or worse[k] <= 0:
@@ -46,12 +54,15 @@ def matters_most_at(name: str, labels: Sequence[str], height: Floats, plain: Pla
     exact = replace(plain, largest=max(abs(plain.now), abs(float(height[k]))))
     there, now = exact.text(float(height[k])), exact.text(plain.now)
     text = f"{cut(name)} matters most at {labels[k]}: with that value in every row the {plain.unit} is {there}"
-    return "" if there == now else f"{text} instead of {now}."
+    rare = f" ({seldom[k]})" if any(seldom) and seldom[k] else ""
+    return "" if there == now else f"{text} instead of {now}{rare}."
 
 
 @claim(level=0)
-def ranges(name: str, labels: Sequence[str], height: Floats, unit: str, *, percent: bool = False) -> str:
-    """Between what a mean prediction ranges along a feature, NaN left out; where it changes."""
+def ranges(
+    name: str, labels: Sequence[str], height: Floats, unit: str, seldom: Sequence[str] = (), *, percent: bool = False
+) -> str:
+    """Between what a mean prediction ranges along a feature, NaN left out; where it changes. `seldom`: as above."""
     low, high = _highest(-height), _highest(height)
     if low is None or high is None:
         return ""
@@ -59,8 +70,30 @@ def ranges(name: str, labels: Sequence[str], height: Floats, unit: str, *, perce
     numbers = [share_in_words(one, 1) if percent else in_digits(one, max(map(abs, two)), digits=3) for one in two]
     if len(set(numbers)) == 1:  # they differ by rounding
         return ""
-    ends = [f"{number} (at {labels[k]})" for number, k in zip(numbers, (low, high), strict=True)]
-    return f"Along {cut(name)}, the {unit} ranges from {' to '.join(ends)}."
+    few = len(labels) <= FEW and any(seldom)  # the ends of many values are always rare
+    rare = [f"; {seldom[k]}" if few and seldom[k] else "" for k in (low, high)]
+    ends = [f"{number} (at {labels[k]}{said})" for number, k, said in zip(numbers, (low, high), rare, strict=True)]
+    return f"Along {cut(name)}, the mean {unit} ranges from {' to '.join(ends)}."
+
+
+def rarity(labels: Sequence[str], weights: Floats | None, *, ordered: bool) -> list[str]:
+    """Of each value, how few rows have it, or one as far out on an ordered grid; "" where these are not few.
+
+    >>> rarity(["1", "2", "3", "4"], np.array([0.5, 0.44, 0.04, 0.02]), ordered=True)
+    ['', '', 'only 6% of the rows have 3 or more', 'only 2% of the rows have it']
+    """
+    if weights is None:
+        return [""] * len(labels)
+    missing = [label.startswith("missing") for label in labels]
+    present, texts = np.where(missing, 0.0, weights / weights.sum()), []
+    for k, label in enumerate(labels):
+        own = float(weights[k] / weights.sum())
+        tails = {" or less": float(present[: k + 1].sum()), " or more": float(present[k:].sum())}
+        side = min(tails, key=lambda end: tails[end])
+        share, what = (tails[side], label + side) if ordered and not missing[k] else (own, "it")
+        what = "it" if share <= own * (1 + 1e-9) else what
+        texts.append(f"only {share_in_words(share)} of the rows have {what}" if share <= RARE else "")
+    return texts
 
 
 def _highest(values: Floats) -> int | None:
@@ -68,12 +101,12 @@ def _highest(values: Floats) -> int | None:
 
 
 def most_at(one: FeatureImportance) -> Sentence:
-    """Where one feature matters most, in the reader's unit; of values that few rows are paired with nothing is said."""
+    """Where one feature matters most, in the unit of its picture; of values that few rows are paired with, nothing."""
     if _is_curve(one) and len(one.cells.rows):
         error = or_else(lambda: one.error, np.nan)
-        plain = PlainError(plain_kind(one.loss), one.loss.title, error)
+        plain = PlainError("loss", one.loss.title, error)
         height = _like_real_rows(one, np.array([plain.after(change) for change in one.pi.tolist()]))
-        return matters_most_at(one.name, value_labels(one.values[0]), height, plain)
+        return matters_most_at(one.name, value_labels(one.values[0]), height, plain, _rare_values(one))
     return Sentence("")
 
 
@@ -82,7 +115,12 @@ def effect_ranges(one: FeatureEffect) -> Sentence:
     if not _is_curve(one):
         return Sentence("")
     unit = "prediction" if one.target is None else f"prediction for {one.target_kind} {one.target}"
-    return ranges(one.name, value_labels(one.values[0]), _like_real_rows(one, one.pd), unit)
+    return ranges(one.name, value_labels(one.values[0]), _like_real_rows(one, one.pd), unit, _rare_values(one))
+
+
+def _rare_values(one: FeatureImportance | FeatureEffect) -> list[str]:
+    values = one.values[0]
+    return rarity(value_labels(values), one.means.weights, ordered=one.ordered and not is_flag(values))
 
 
 def _is_curve(one: FeatureImportance | FeatureEffect) -> bool:
@@ -108,6 +146,20 @@ def largest_shares(share: ShapleyImportance) -> str:
     )
 
 
+@claim(level=0)
+def moves_most(effects: ShapleyEffect) -> str:
+    """The feature with the largest mean absolute effect over several rows, where its number is above the others'."""
+    sizes = np.sort(effects.importance)[::-1]
+    first, second = (in_digits(float(size), float(sizes[0]), digits=3) for size in (sizes[0], [*sizes, 0.0][1]))
+    if len(effects.local) == 1 or first == second or not effects.exact:
+        return ""
+    name = cut(effects.features[int(np.argmax(effects.importance))])
+    return (
+        f"Of all features, {name} moves the {effects._what} most: up or down by {first} on average over "
+        f"these {len(effects.local):,} rows."
+    )
+
+
 def pairs_in_order(found: Interactions, most: int = MOST_PAIRS) -> dict[str, Any]:
     """The strongest interactions of the model with their tests, and by which loss, if not by that of the whole."""
     pairs = found.interaction
@@ -118,7 +170,7 @@ def pairs_in_order(found: Interactions, most: int = MOST_PAIRS) -> dict[str, Any
         {"first": pairs.features[j], "second": pairs.features[k], **{key: float(m[j, k]) for key, m in numbers.items()}}
         for j, k in sorted(pairs._pairs, key=lambda pair: -abs(pairs.index[pair]))[:most]
     ]
-    return {"pairs": listed, "by": "" if found._adds_up else pairs.title}
+    return {"pairs": listed, "by": "" if found._adds_up else pairs.title, "title": pairs.title}
 
 
 @claim(level=0.05)
@@ -131,15 +183,15 @@ def works_together(pairs: dict[str, Any] | None, total: float | None = None) -> 
     sure = [] if pairs is None else [one for one in pairs["pairs"] if one["p"] <= CONFIRMED and one["value"] > 0]
     if pairs is None or not sure:
         return ""
-    best, by = sure[0], f" by the {pairs['by']}" if pairs["by"] else ""
-    numbers, of = [best[key] for key in ("value", "low", "high")], "their two importances"
+    best, numbers = sure[0], [sure[0][key] for key in ("value", "low", "high")]
+    start = f"{best['first']} and {best['second']} work together in the model: "
+    if total and total > 0 and not pairs["by"]:
+        texts = [share_in_words(number / total, 1) for number in numbers]
+        between = f"95% interval {texts[1]} to {texts[2]}"
+        return f"{start}{texts[0]} of what all features achieve ({between}) comes from how it combines them."
     texts = [rounded(number, *numbers[1:]) for number in numbers]
-    if total and total > 0 and not by:
-        texts, of = [share_in_words(number / total, 1) for number in numbers], "what all features achieve"
-    return (
-        f"{best['first']} and {best['second']} work together in the model: {texts[0]} of {of}{by} (95% interval "
-        f"{texts[1]} to {texts[2]}) comes from how it combines them."
-    )
+    between = f"{pairs['title']}; 95% interval {texts[1]} to {texts[2]}"
+    return f"{start}how it combines them adds {texts[0]} to their importances together ({between})."
 
 
 @claim(level=0)

@@ -15,7 +15,7 @@ from losslens.results.selection import Grouped, Numbers, in_order, split
 from losslens.results.shapley_curve import Values
 from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.row_labels import Labels, distinct_labels, row_name, take_labels
-from losslens.text import how_computed, in_digits, rounding_error
+from losslens.text import Sentence, how_computed, in_digits, rounding_error
 from losslens.typing import Axes, Colors, FeatureLabels, Floats, Mask, Sort
 from losslens.uncertainty.standard_errors import check_level
 
@@ -92,13 +92,16 @@ class ShapleyEffect(Grouped, Result):
         return split(groups, len(self.local), self.row_labels, self.backend)
 
     @property
+    def _what(self) -> str:
+        return "prediction" if self.target is None else f"{self.response} of {self.target}"
+
+    @property
     def headline(self) -> str:
         """What the numbers are."""
-        what = "prediction" if self.target is None else f"{self.response} of {self.target}"
         rows = f"{len(self.local):,} rows"
         if len(self.local) == 1:
             rows = "1 row" if self.row_labels is None else f"row {row_name(self.row_labels, 0)}"
-        return f"what each feature adds to the {what}; {rows}, {self.n_donors:,} donors"
+        return f"what each feature adds to the {self._what}; {rows}, {self.n_donors:,} donors"
 
     @property
     def notes(self) -> list[str]:
@@ -125,10 +128,16 @@ class ShapleyEffect(Grouped, Result):
     def _rows_drawn(self, lines: int) -> int:
         return int(1.5 * (lines + 2 * (len(self.local) == 1)))
 
+    @property
+    def _message(self) -> Sentence:
+        from losslens.results.sentences import moves_most
+
+        return moves_most(self)
+
     @draws("rows")
     def plot(
         self, ax: Axes | None = None, *, top: int | None = None, sort: Sort = "importance",
-        colors: Colors | None = None, labels: FeatureLabels | None = None,
+        colors: Colors | None = None, labels: FeatureLabels | None = None, title: str | None = None,
     ) -> Axes:  # fmt: skip
         """Draw what each feature adds to the prediction, the largest effect on top.
 
