@@ -69,7 +69,7 @@ def test_the_two_extreme_rows_are_highlighted_and_named(imp):
     ax = one.plot()
     for row, place, colour in ((one.local.argmax(), "largest", VERMILLION), (one.local.argmin(), "smallest", GREEN)):
         (name,) = (name for name in legend(ax) if name.startswith(f"row {row} (mean "))
-        line = named(ax, name)
+        line = named(ax, f"row {row} (mean")
         assert name.endswith(f", the {place})")  # of the whole curve: it may end at quite another height
         np.testing.assert_array_equal(line.get_ydata(), one.ici[row])
         assert line.get_color() == colour

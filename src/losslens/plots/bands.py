@@ -10,7 +10,6 @@ from matplotlib.ticker import PercentFormatter
 
 from losslens.plots import canvas
 from losslens.plots.canvas import BAND, COLOURS, DASHED, INK, LOOKS, PALE
-from losslens.plots.curve_names import name_ends, room_for_names
 from losslens.plots.importance_axis import bend, check_scale
 from losslens.plots.lines import MARKED, dress_curves
 from losslens.plots.look import Look
@@ -67,10 +66,8 @@ def plot_sufficient(result: Sufficient, ax: Axes | None, look: Look) -> Axes:
     ax.set_xlabel("features leave, from left to right")
     ax.set_ylabel("share of the gain over a constant")
     canvas.plain_frame(ax)
-    share = room_for_names(ax)
-    canvas.make_room(ax, 0.0, 0.0 if share else canvas.legend(ax), (-LOWEST, np.inf))
-    named = name_ends(ax, share, 0.0) if share else []
-    notes = [*named, f"dotted: {len(result.enough)} of {p} features are enough"]
+    canvas.make_room(ax, 0.0, canvas.legend(ax), (-LOWEST, np.inf))  # at their ends, names would lie on the curves
+    notes = [f"dotted: {len(result.enough)} of {p} features are enough"]
     notes += ["the axis is cut: the last share is further below 0"] if value[-1] < -LOWEST else []
     canvas.caption(ax, notes)
     return ax

@@ -56,9 +56,8 @@ def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: P
 def _cautions(result: Interactions, names: Names) -> list[str]:
     """Why to doubt the intervals of those pairs that are said to differ from 0."""
     sure = is_sure(result)
-    marked = [pair for pair in result._pairs if sure[pair]]
-    pairs = [" and ".join(shorten(names.of(result.features[j]), 40) for j in pair) for pair in marked]
-    return noted(pairs, [result._caution(pair) for pair in marked])
+    pairs = [" and ".join(shorten(names.of(result.features[j]), 40) for j in pair) for pair in result._pairs]
+    return noted(pairs, [result._caution(pair) if sure[pair] else "" for pair in result._pairs])
 
 
 def _open_table(result: Interactions, ax: Axes | None, top: int | None) -> tuple[Axes, Indices]:

@@ -143,7 +143,7 @@ def _date_locator(low: float, high: float, points: float) -> ticker.Locator:
 
 def _date_format(locator: Any) -> ticker.Formatter:
     """Short names of dates; the first day of a month has its number, as its neighbours have."""
-    zero = ["", "%Y", "%b", "%b %d", "%H:%M", "%H:%M"]
+    zero = ["", "%Y", "%b %d", "%b %d", "%H:%M", "%H:%M"]
     return dates.ConciseDateFormatter(locator, zero_formats=zero)  # type: ignore[no-any-return]
 
 

@@ -74,10 +74,11 @@ def _name_columns(ax: Axes, columns: Sequence[str], width: float) -> None:
     """Names below columns, in up to three lines; where words are wider than a column, shorter, slanted or upright."""
     p, size = len(columns), canvas.font_size(mpl.rcParams["xtick.labelsize"])
     letters = max(1, int((width / p - 4) / (LETTER * size)))
-    lines = [textwrap.wrap(name, letters, break_long_words=False) for name in columns]
-    if all(len(some) <= 3 and max(map(len, some), default=0) <= letters for some in lines):
-        ax.set_xticks(np.arange(p) + 0.5, ["\n".join(some) for some in lines], parse_math=False)
-        return
+    for short in (columns, short_labels(columns, 3 * letters - 4), short_labels(columns, 2 * letters)):
+        lines = [textwrap.wrap(name, letters, break_long_words=False) for name in short]
+        if letters > 6 and all(len(some) <= 3 and max(map(len, some), default=0) <= letters for some in lines):
+            ax.set_xticks(np.arange(p) + 0.5, ["\n".join(some) for some in lines], parse_math=False)
+            return
     below = short_labels(columns, int(np.clip(canvas.size_in_points(ax)[1] / 3 / size / LETTER, 8, NAME)))
     pitch = width / p
     turn = 0 if max(map(len, below)) * LETTER * size < pitch - 4 else 35 if pitch > 2 * size else 90

@@ -77,11 +77,14 @@ def not_shown(n: int, thing: str = "less important feature") -> list[str]:
 def percent(share: float) -> str:
     """A share in percent.
 
-    >>> percent(0.123), percent(0.001), percent(-0.123), percent(-0.003)
-    ('12%', '<1%', '−12%', '−0.3%')
+    >>> percent(0.123), percent(0.001), percent(-0.123), percent(-0.003), percent(-1e-9)
+    ('12%', '<1%', '−12%', '−0.3%', 'just below 0%')
     """
-    text = in_percent(share, digits=0)
-    return (f"{share:.1%}" if text.startswith(">-") else text).replace("-", MINUS)
+    for digits in (0, 1):
+        text = in_percent(share, digits)
+        if not text.startswith(">-"):
+            return text.replace("-", MINUS)
+    return "just below 0%"
 
 
 def shorten(text: str, width: int) -> str:
