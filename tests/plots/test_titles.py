@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import losslens as ll
-from losslens.results.sentences import how_rare, ranges
+from losslens.results.sentences import ranges, rarity
 from losslens.text import CLAIMS
 
 N = 120
@@ -93,11 +93,11 @@ def test_a_title_and_its_picture_speak_one_unit(imp):
 def test_how_rare_values_are():
     """Of an ordered grid the tail counts, of words each word; a missing value has no tail."""
     weights = np.array([0.02, 0.03, 0.9, 0.05])
-    tails = how_rare(["1", "2", "3", "missing"], weights, ordered=True)
+    tails = rarity(["1", "2", "3", "missing"], weights, ordered=True)
     assert tails[0] == tails[0].replace("or less", "") == "only 2% of the rows have it"
     assert tails[1:] == ["only 5% of the rows have 2 or less", "", "only 5% of the rows have it"]
-    assert how_rare(["a", "b", "c", "d"], weights, ordered=False)[1] == "only 3% of the rows have it"
-    assert how_rare(["a"], None, ordered=False) == [""]
+    assert rarity(["a", "b", "c", "d"], weights, ordered=False)[1] == "only 3% of the rows have it"
+    assert rarity(["a"], None, ordered=False) == [""]
     few = ranges("x", ["0", "1"], np.array([1.0, 2.0]), "prediction", ["", "only 3% of the rows have it"])
     assert few == "Along x, the mean prediction ranges from 1.00 (at 0) to 2.00 (at 1; only 3% of the rows have it)."
 
