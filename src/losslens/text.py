@@ -154,13 +154,14 @@ def how_computed(engine: str, predicted: int) -> str:
     """Where the numbers of an engine come from, and how many rows the model predicted for them.
 
     >>> how_computed("trees", 64), how_computed("blackbox", 2880)
-    ("computed from the model's trees; the model itself predicted only 64 rows", 'the model predicted 2,880 rows')
+    ("computed from the model's trees, so the model was called on only 64 rows", 'the model predicted 2,880 rows')
     """
     sources = [*filter(None, (SOURCES.get(name, name) for name in engine.split(", ")))]
     found = [f"computed from {listed(sources)}"] if sources else []
-    asked = "the model itself predicted only" if len(sources) > engine.count(", ") else "the model predicted"
+    all_read = len(sources) > engine.count(", ")
+    asked = "so the model was called on only" if all_read else "the model predicted"
     found += [f"{asked} {predicted:,} row{'s' * (predicted != 1)}"] if predicted else []
-    return "; ".join(found)
+    return (", " if all_read else "; ").join(found)
 
 
 def rounding_error(count: float, *sizes: float) -> float:

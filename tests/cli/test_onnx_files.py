@@ -61,7 +61,7 @@ def graph_of_labels(path):
 
 def test_classes_that_no_node_lists_are_refused(tmp_path):
     graph_of_labels(tmp_path / "zero.onnx")
-    with pytest.raises(ValueError, match="which column is which class; export it with zipmap=True"):
+    with pytest.raises(ValueError, match="which output column is which class; export it with the option zipmap=True"):
         read_model(str(tmp_path / "zero.onnx"))
 
 

@@ -448,7 +448,7 @@ def test_places_of_drawn_values():
     assert curve.pd[-1] == 100
     assert curve.weights[-1] == pytest.approx(0.5)
     words = pd.DataFrame({"w": ["a", "b"] * 20, "v": range(40)})
-    with pytest.raises(ValueError, match="the sampler drew 'zzz' for 'w', which no row has"):
+    with pytest.raises(ValueError, match="the sampler drew 'zzz' for 'w', which occurs in no row"):
         ll.feature_importance(
             lambda X: X["v"].to_numpy(float), words, np.arange(40.0), loss="squared_error", features="w",
             donors=lambda X, columns, rng: X.assign(w="zzz"),

@@ -103,7 +103,7 @@ def test_one_regressor_for_each_quantile():
 @pytest.mark.parametrize(
     ("levels", "words"),
     [
-        ([], "pinball takes as alpha one quantile or a list of distinct ones; got"),
+        ([], "alpha of pinball must be one quantile level or a list of distinct ones; got"),
         ([0.5, 0.5], "a list of distinct ones"),
         ([[0.1, 0.5]], "a list of distinct ones"),
         ([0.1, 1.5], "pinball needs 0 < alpha < 1, got 1.5"),

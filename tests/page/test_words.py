@@ -149,8 +149,8 @@ def test_negative_shares_are_explained() -> None:
     shares = ll.shapley_importance(lambda X: 2 * X[:, 0] - X[:, 1] / 2, X, y, loss="squared_error")
     assert (shares.share < -0.05).sum() == 1
     expected = (
-        "the share of x1 is below 0: on average over coalitions, its values increase the error; the other shares add "
-        "up to more than 100%"
+        "the share of x1 is below 0: on these rows, on average over coalitions, its values increase the error; "
+        "the other shares add up to more than 100%"
     )
     assert shares.negative_in_words == expected
     assert expected in shares.notes
@@ -343,8 +343,8 @@ def test_a_curve_fades_where_most_replaced_rows_are_unlike_real_ones() -> None:
     assert told is not None
     assert told["faded"].tolist() == [False, False, True]
     assert told["sentence"] == (
-        "30% of the replaced rows are unlike any real one (a classifier tells them apart, AUC 0.90): a is correlated "
-        "with z. To draw values that fit a row's "
+        "30% of the rows with a replaced are unlike any real one (a classifier tells them apart, AUC 0.90): a is "
+        "correlated with z. To draw values that fit a row's "
         "other columns instead, compute the importances with donors=Within() or donors=Residual()."
     )
     quiet = extrapolation_dict(far("a", 0.3, 0.5), None)

@@ -472,7 +472,7 @@ def test_an_error_that_a_scorer_negates_is_told_as_an_error():
     shares = ll.shapley_importance(LINEAR, X, Y, loss=scorer)
     assert shares.error_all == pytest.approx(error)
     assert shares.headline.startswith("decrease in mean absolute percentage error by each feature; ")
-    assert f"{in_digits(error)} with their own" in shares.headline
+    assert f"{in_digits(error)} with each row's own" in shares.headline
 
 
 # Cells of exact engines: the model predicts only the rows on which it is checked and asked for its methods.
@@ -750,7 +750,7 @@ def test_scores_of_groups_come_from_files_too(scorer, tmp_path):
         (CASES["roc_auc_ovr"][0], THREE, "roc_auc", "two classes; of more of them pass loss='roc_auc_ovr'"),
         (LOGISTIC, LABELS, "f1", r"'yes'\]\. Pass loss=make_scorer\(f1_score, pos_label=\.\.\.\)"),
         (CASES["roc_auc_ovr"][0], THREE, "precision", r"make_scorer\(precision_score, average='macro'\)"),
-        (LOGISTIC, LABELS, roc_auc_score, "metric of scikit-learn: .*report take loss='roc_auc'"),
+        (LOGISTIC, LABELS, roc_auc_score, "metric of scikit-learn: .*write loss='roc_auc', which .*report take"),
     ],
 )
 def test_scores_of_other_classes_lead_to_the_call_that_works(model, y, scorer, says):
@@ -807,7 +807,7 @@ def test_an_unused_feature_has_no_error_and_scores_have_tests_ranks_and_differen
     assert (apart.value, apart.std_error) == pytest.approx((found["x0"].unbiased, found["x0"].std_error))
     one = found["x0"]
     assert one.interval(0.9)[0] > one.interval(0.99)[0]
-    with pytest.raises(ValueError, match="Monte-Carlo error of a score is not estimated"):
+    with pytest.raises(ValueError, match="a score has no interval of the Monte-Carlo error"):
         one.interval(target="sample")
 
 

@@ -413,7 +413,7 @@ def test_the_table_and_the_words():
     lines = repr(found).splitlines()
     assert lines[0].startswith("LeftOut: increase in squared error without the feature, refitted; ")
     assert lines[0].endswith("with all features")
-    assert "  (standard errors are for these fits on new rows)" in lines
+    assert "  (standard errors are for new test rows, with the models as fitted here)" in lines
     assert lines[0] in found._repr_html_()
     two = found.given([0, 1])
     assert "±" not in repr(two)

@@ -51,7 +51,7 @@ def test_tied_columns_warn_and_say_to_whom_they_are_tied(imp):
     assert not found["wind"].faded.any()
     sentence = found["temp"].sentence
     share = f"{found['temp'].share:.0%}"
-    assert sentence.startswith(f"{share} of the replaced rows are unlike any real one (a classifier")
+    assert sentence.startswith(f"{share} of the rows with temp replaced are unlike any real one (a classifier")
     assert sentence.endswith("apart, AUC 0.96): temp is correlated with atemp; see Within() or Residual()")
     assert "could not be told from real ones" in found["wind"].sentence
 
@@ -177,7 +177,7 @@ def test_one_line_on_many_features_names_the_first_ones():
     assert "and 2 more" in note
     assert Extrapolations({}).note == ""
     assert repr(Extrapolations(many)).startswith(
-        "Extrapolations: 8 of 9 features, one at a time, make unrealistic rows"
+        "Extrapolation: replaced one by one, 8 of 9 features create unrealistic rows"
     )
 
 
@@ -254,7 +254,7 @@ def test_shares_are_drawn_and_shown_in_notebooks(imp):
     assert {label.get_text() for label in ax.get_yticklabels()} == {"temp †", "atemp †", "wind"}
     widths = [bar.get_width() for bar in ax.patches]
     np.testing.assert_allclose(widths, sorted((one.share for one in imp.extrapolation.values()), reverse=True))
-    assert "2 of 3 features, one at a time, make unrealistic rows" in imp.extrapolation._repr_html_()
+    assert "replaced one by one, 2 of 3 features create unrealistic rows" in imp.extrapolation._repr_html_()
 
 
 def test_columns_are_coded_on_first_access(monkeypatch):

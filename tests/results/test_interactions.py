@@ -55,7 +55,9 @@ def test_parts_are_results_of_their_own():
     assert text.startswith("Interactions: the model's interaction, squared error\n  a, b  1.333 ± 0.500 (0.3")
     assert "; counted by both: 2.000" in text
     assert "the model is additive on the scale of predictions" in text
-    assert "the interaction is of the Brier score, not the squared error" in repr(with_parts("Brier score"))
+    assert "the interaction is computed for the Brier score, not for the squared error" in repr(
+        with_parts("Brier score")
+    )
     assert found.of_part("whole") is found
     assert found.of_part(None) is found.interaction
     assert found.of_part("shared") is found.shared
@@ -112,7 +114,7 @@ def test_skewed_estimates_have_bent_intervals_that_agree_with_the_test():
         assert min(abs(low), abs(high)) == pytest.approx(0, abs=1e-9)
         assert p > plain.p[plain._at(pair)]
     decided = made(skewness=np.full((3, 3), 0.9))
-    assert decided.to_frame()["caution"].str.contains("A few rows decide this number").tolist() == [True, True, False]
+    assert decided.to_frame()["caution"].tolist() == ["few rows decide", "few rows decide", ""]
     assert "a and b, a and c: a few rows decide this number" in repr(decided)
     assert "the effective number of groups is 5" in repr(made(units=5, grouped=True))
 

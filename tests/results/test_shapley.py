@@ -240,9 +240,10 @@ def test_a_curve_of_a_group_has_a_row_for_each_pair_of_values():
 def test_what_a_result_says_of_itself():
     found = share()
     text = repr(found)
-    ends = f"{in_digits(found.error_none)} with all values from other rows, {in_digits(found.error_all)} with their own"
+    first, last = in_digits(found.error_none), in_digits(found.error_all)
+    ends = f"{first} with all values from other rows, {last} with each row's own"
     assert text.startswith(f"ShapleyImportance: decrease in squared error by each feature; {ends}")
-    assert "exact over all pairs of rows (all coalitions); the model predicted" in text
+    assert "exact over all pairs of rows; method: all coalitions; the model predicted" in text
     assert all(name in text for name in found.features)
     assert "SAGE: predictions averaged over donors before the loss" in repr(share(method=ll.Sage()))
     assert "Shapley interaction index" in repr(found.interactions)

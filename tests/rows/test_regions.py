@@ -247,7 +247,7 @@ def test_pages_of_noise_say_nothing():
         model = RandomForestRegressor(15, min_samples_leaf=5, random_state=0).fit(X[134:], y[134:])
         some = look(model, X[:134], y[:134])
         said, found = said + bool(some.sentences), found + len(some.found)
-        assert bool(some.sentences) == ("none;" not in repr(some))
+        assert bool(some.sentences) == ("none:" not in repr(some))
     assert found > 8
     assert said <= 1
 
@@ -302,7 +302,7 @@ def test_where_nothing_is_found_the_notebook_shows_all_rows():
     found = look(additive, X, y)
     assert not found.found
     what = "has a rule by which the model's effect differs more than by chance"
-    assert repr(found).splitlines() == [f"Regions: none; of {len(found.features)} features none {what}"]
+    assert repr(found).splitlines() == [f"Regions: none: no feature (of {len(found.features)}) {what}"]
     lines = found._table().lines()
     assert [line[0] for line in lines] == [f"{name}: all rows" for name in found.features]
 

@@ -175,7 +175,7 @@ def test_shares_of_other_libraries(library):
 def test_the_route_taken(case, route, method):
     found = share(model=fitted(case)[0])
     assert (found.engine, found.method) == (route, method)
-    assert f"exact over all pairs of rows ({method}); {how_computed(route, found.n_predictions)}" in repr(found)
+    assert f"exact over all pairs of rows; method: {method}; {how_computed(route, found.n_predictions)}" in repr(found)
 
 
 @pytest.mark.parametrize("players", [{"a": [0, 2], "b": [1], "c": [3]}, {"a": ["x0", "x1", "x2", "x3"]}], ids=str)

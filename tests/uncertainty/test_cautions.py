@@ -1,6 +1,7 @@
 """Each sentence is said where it is so, beside the number, and not where it isn't."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -53,7 +54,7 @@ def test_a_few_rows_decide_where_the_skewness_is_at_its_limit():
 def test_it_stands_beside_the_number_everywhere(tmp_path):
     found = explain(HEAVY)
     frame = found.to_frame().set_index("feature")
-    assert frame.loc["x0", "caution"] == found["x0"].caution
+    assert frame.loc["x0", "caution"] == "few rows decide"
     for text in (repr(found), repr(found["x0"]._table().text()), found._repr_html_()):
         assert FEW in text
     apart = found.difference("x0", "x1")
@@ -77,11 +78,12 @@ def test_shapley_shares_and_comparisons_say_it_too():
     how = {"loss": "squared_error", "progress": False}
     shares = ll.shapley_importance(model, HEAVY, y, **how)
     assert FEW in shares.caution[0]
-    assert list(shares.to_frame().set_index("feature").loc[list(shares.features), "caution"]) == list(shares.caution)
+    in_frame = shares.to_frame().set_index("feature").loc[list(shares.features), "caution"]
+    assert list(in_frame) == list(map(cautions.in_short, shares.caution))
     assert FEW in repr(shares)
     both = ll.compare({"a": model, "b": lambda X: 0.5 * X[:, 0]}, HEAVY, y, shapley=False, donors="all", **how)
     assert FEW in both.difference("x0", "a", "b").caution
-    assert both.differences()["caution"].str.contains(FEW).any()
+    assert both.differences()["caution"].str.contains("few rows decide").any()
     assert "caution" in both.to_frame()
 
 
@@ -222,7 +224,7 @@ def test_the_picture_of_a_comparison_and_its_table_say_it():
     moved = (HEAVY[:, 0] + NOISE - model(HEAVY)) ** 2
     errors = both_of_heavy_tails().errors().set_index("model")["caution"]
     skewness = np.sum((moved - moved.mean()) ** 3) / np.sum((moved - moved.mean()) ** 2) ** 1.5
-    assert (FEW in errors["a"]) == bool(cautions.skewed(skewness, N - 1))
+    assert (errors["a"] == "few rows decide") == bool(cautions.skewed(skewness, N - 1))
 
 
 def both_of_heavy_tails():
@@ -301,3 +303,38 @@ def test_weights_and_groups_count_in_a_target_that_is_mostly_zero():
     one = ll.feature_importance(model, X, y, loss="squared_error", features=["x0"])["x0"]
     skewness = np.sum((y - y.mean()) ** 3) / np.sum((y - y.mean()) ** 2) ** 1.5
     assert one.sample.usual_target == pytest.approx((0.0, np.mean(y == 0), skewness))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "short"),
+    [
+        (cautions.few_groups(6.31), "few groups (6.31)"),
+        (cautions.few_rows(9), "few rows (9)"),
+        (cautions.small_group(4), "small group (4)"),
+        (cautions.skewed(99.0, 200), "few rows decide"),
+        (cautions.clipped(0.02), "clipped log loss"),
+        (cautions.inflated(SimpleNamespace(usual_target=(0.0, 0.8, 0.3))), "target often 0"),
+        (cautions.doubted_folds(3, 5), "doubtful draws"),
+        ("Correlated with a and b: shuffling it may create unrealistic rows (imp.extrapolation).", "correlated"),
+        ("38% of the rows with it shuffled are unlike any real one.", "38% unrealistic"),
+        ("About a log loss.", "About a log loss."),
+        ("", ""),
+    ],
+)
+def test_a_frame_has_a_few_words_for_each(sentence, short):
+    assert cautions.in_short(sentence) == short
+    assert cautions.in_short(sentence.lower()) == short.lower()  # as it stands after the name of a model
+
+
+def test_a_frame_counts_several():
+    assert cautions.in_short(f"{cautions.few_groups(6)} {cautions.skewed(99.0, 200)}") == "2 cautions"
+
+
+def test_the_numbers_beside_a_caution_are_printed():
+    """Lines of more than 80 letters lose columns in pandas: tiny p-values take 12 letters."""
+    found = explain(np.column_stack([HEAVY[:, 0], HEAVY[:, 0] + NOISE / 9]))
+    printed = str(found.test())
+    assert found.cautions
+    assert "..." not in printed
+    assert "p_adjusted" in printed
+    assert "..." not in str(found.ranks())

@@ -177,7 +177,10 @@ def test_targets_that_the_loss_is_not_defined_for(loss, y):
         (lambda y, f: np.array(["a"] * len(y)), "returned no numbers"),
         (mean_squared_error, "metric of scikit-learn: .*pass loss='squared_error'"),
         (r2_score, "score of all rows"),
-        ("r2_score", "'r2_score' is a score of all rows, and a loss of each row is needed here; .* take loss='r2'"),
+        (
+            "r2_score",
+            "'r2_score' is a score of all rows together: write loss='r2', which .* take; all others need",
+        ),
         ("mse", "'mse' names a mean or a score, not the loss of one row; pass loss='squared_error'"),
         ("auc", "score of all rows"),
         ("squared_eror", "unknown loss 'squared_eror'; did you mean 'squared_error'"),

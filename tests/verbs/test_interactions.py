@@ -509,7 +509,7 @@ def test_clipped_probabilities_have_the_parts_of_the_brier_score():
         "shared information",
     )
     why = "too many probabilities are at the clipping bound"
-    assert f"the interaction is of the Brier score, not the log loss: {why}" in repr(found)
+    assert f"the interaction is computed for the Brier score, not for the log loss: {why}" in repr(found)
     assert repr(found).startswith("Interactions: the model's interaction, Brier score")
 
 

@@ -392,7 +392,7 @@ def test_a_plan_of_shares_says_the_way_and_what_it_takes():
     n, p = X.shape
     walks = ll.plan(ll.shapley_importance, f, X, Y, loss="squared_error", method="walk", budget=n + 7 * n * (p - 1))
     assert walks.n_predictions == walks.most == n + 7 * n * (p - 1)
-    assert "walks (sampled)" in repr(walks)
+    assert "walks; sampled" in repr(walks)
     linear = ll.plan(ll.shapley_importance, LinearRegression().fit(X, Y), X, Y)
     assert linear.way == "closed form"
     assert linear.engine == "additive"

@@ -151,7 +151,10 @@ def test_a_result_is_printed_saved_and_read():
     [
         ({"keep": 1}, "keep is a share between 0 and 1, such as .98; got 1"),
         ({"n": 30}, "half judge: each needs 20, and there are 30"),
-        ({"model": lambda X: -f(X)}, "does no better than the mean of y, so there is no gain to keep"),
+        (
+            {"model": lambda X: -f(X)},
+            r"does no better than a constant prediction \(the mean of y\), so there is no gain to keep",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(change, message):

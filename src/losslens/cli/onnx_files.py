@@ -149,4 +149,6 @@ def _labels_in_graph(path: Path, k: int) -> NDArray[Any]:
             labels = [*attribute.ints, *(label.decode() for label in attribute.strings)]
             if attribute.name.startswith("classlabels") and len(labels) == k:
                 return np.array(labels)
-    raise ValueError("the model doesn't say which column is which class; export it with zipmap=True")
+    raise ValueError(
+        "the ONNX model doesn't say which output column is which class; export it with the option zipmap=True"
+    )

@@ -396,7 +396,9 @@ def drawn_places(
     codes = places_of(drawn.ravel(), distinct.values)
     if codes.min() < 0:
         strange = drawn.ravel()[np.argmin(codes)]
-        raise ValueError(f"the sampler drew {strange!r} for {name!r}, which no row has; draw values that occur")
+        raise ValueError(
+            f"the sampler drew {strange!r} for {name!r}, which occurs in no row; it must draw values that occur in X"
+        )
     return bins[codes].reshape(drawn.shape), values
 
 

@@ -396,8 +396,8 @@ def advice(name: str) -> str | None:
     meant = _SYNONYMS.get(bare, bare)
     if meant.startswith(_AVERAGES):
         return (
-            f"{name!r} is a score of all rows, and a loss of each row is needed here; only feature_importance, "
-            f"shapley_importance, compare and report take loss={meant!r}"
+            f"{name!r} is a score of all rows together: write loss={meant!r}, which feature_importance, "
+            "shapley_importance, compare and report take; all others need a loss of each row"
         )
     if meant in NAMED:
         root = ", or did you mean its root, the score loss='neg_root_mean_squared_error'?" if name == "rmse" else ""

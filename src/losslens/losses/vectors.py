@@ -280,7 +280,7 @@ def pinball_of(levels: Sequence[float]) -> QuantilesLoss:
     each = tuple(pinball(level) for level in np.asarray(levels, dtype=object).ravel())
     names = tuple(value for loss in each for _, value in loss.parameters)
     if not names or np.ndim(levels) != 1 or len(set(names)) < len(names):
-        raise ValueError(f"pinball takes as alpha one quantile or a list of distinct ones; got {levels!r}")
+        raise ValueError(f"alpha of pinball must be one quantile level or a list of distinct ones; got {levels!r}")
     title = f"pinball loss, mean of {len(each)} quantiles"
     shares = (1 / len(each),) * len(each)
     return QuantilesLoss("pinball", "outputs", title, None, each=each, outputs=names, weights=shares)

@@ -21,6 +21,7 @@ from losslens.tables.frozen import Frozen
 from losslens.text import Sentence
 from losslens.tracebacks import brief
 from losslens.typing import Axes, AxisScale, Colors, FeatureLabels, Mask, Sort
+from losslens.uncertainty.cautions import in_short
 
 # What the library asks of results: how they are stored, shown and put together. Tab completion leaves it out, and the
 # reference; what one class alone has of this kind is its `_internal`.
@@ -154,7 +155,8 @@ class Tabular(Displayed):
         return self._frame(self._table().data())
 
     def _frame(self, columns: Mapping[str, Any]) -> Any:
-        return make_frame(columns, self.backend)
+        short = {"caution": [in_short(one) for one in columns["caution"]]} if "caution" in columns else {}
+        return make_frame({**columns, **short}, self.backend)
 
 
 class Saveable(Displayed):

@@ -97,7 +97,7 @@ class Extrapolation(Stored):
         """What a warning says, without advice."""
         others = " and ".join(self.ties) or "other columns"
         tied = f"(a classifier tells them apart, AUC {self.auc:.2f}): {self.name} is correlated with {others}"
-        return f"{self.percent} of the replaced rows are unlike any real one {tied}"
+        return f"{self.percent} of the rows with {self.name} replaced are unlike any real one {tied}"
 
     @property
     def remark(self) -> str:
@@ -203,7 +203,7 @@ class Extrapolations(Result, Mapping[str, Extrapolation]):
             "tied_to": [", ".join(one.ties) for one in order],
         }
         return ResultTable(
-            f"Extrapolations: {len(self.warned)} of {len(self)} features, one at a time, make unrealistic rows",
+            f"Extrapolation: replaced one by one, {len(self.warned)} of {len(self)} features create unrealistic rows",
             columns, ("{sentence}",),
             (FEATURE, ("AUC", "{auc}"), ("unlike any real row", "{share}"), ("tied to", "{tied_to}")),
             extra={"sentence": [one.sentence for one in order]}, formats={"auc": ".2f"},

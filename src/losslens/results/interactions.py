@@ -337,7 +337,7 @@ class Interactions(Result, Estimated):
             notes.append(f"{self._name}: {what}; not 0 for correlated features, even if the model only adds them")
             notes.append(f"the model is additive on the scale {self.strength.title}")
             if not self._adds_up:
-                notes.append(f"the interaction is of the {lead.title}, not the {self.title}: {CLIPPED}")
+                notes.append(f"the interaction is computed for the {lead.title}, not for the {self.title}: {CLIPPED}")
         elif self.parts and self.interaction.absent:
             notes.append(f"whether the model combines features is unknown: {self.interaction.absent}")
         if self.n_predictions:

@@ -117,7 +117,7 @@ class Plan:
             return _aligned([(stage.name, stage.words) for stage in self.stages])
         if self.way is not None:
             exact = "exact" if self.exact else "sampled"
-            return [f"  {self.way} ({exact}), engine {self.engine}, {len(self.features)} features"]
+            return [f"  method: {self.way}; {exact}; engine: {self.engine}; {len(self.features)} features"]
         designs = self.designs or ()
         if self.parts is not None:
             first = f"  engine {self.engine}: {self.n_predictions:,} predictions"

@@ -187,10 +187,10 @@ class Regions(Result):
     def _title(self) -> str:
         sentences, many = self.sentences or list(self._unexplained.values()), _count(len(self.features))
         if not sentences and self.found:
-            return f"none; of {many} no importance differs significantly between regions"
+            return f"none: no importance (of {many}) differs significantly between regions"
         if not sentences:
             what = "the model's effect" if self.target == "interaction" else "the importance"
-            return f"none; of {many} none has a rule by which {what} differs more than by chance"
+            return f"none: no feature (of {len(self.features)}) has a rule by which {what} differs more than by chance"
         more = len(sentences) - SENTENCES
         return " ".join(sentences[:SENTENCES]) + (f" ({_count(more)} more below.)" if more > 0 else "")
 

@@ -64,7 +64,9 @@ class RowChanges(Ranked, Inference):
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature, over new rows: `level` is the coverage probability, `target` "model"."""
         if check_target(target) == "sample":
-            raise ValueError("the Monte-Carlo error is not estimated separately; use target='model'")
+            raise ValueError(
+                "the Monte-Carlo error alone has no interval here; use target='model', the interval for new rows"
+            )
         return self._estimates.intervals(level)
 
     @cached_property
@@ -269,7 +271,7 @@ class LeftOut(RowChanges, Grouped):
     @property
     def _notes(self) -> Sequence[str]:  # type: ignore[override]
         kind = "a small p: the feature adds information" if self.fitting_noise is not None else NOISY_TEST
-        return *RowChanges._notes, "standard errors are for these fits on new rows", kind
+        return *RowChanges._notes, "standard errors are for new test rows, with the models as fitted here", kind
 
     def _of_weight(self, weight: Floats) -> Estimates:
         """The importances over new rows of these weights, with the covariance of rows that are tested and trained on.

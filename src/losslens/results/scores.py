@@ -162,7 +162,7 @@ class FeatureScore(OneFeature, OneNumber):
     def _drawn_interval(self, level: float) -> tuple[float, float]:
         if self.exact:
             return self.pfi, self.pfi
-        raise ValueError("the Monte-Carlo error of a score is not estimated separately; use target='model'")
+        raise ValueError("a score has no interval of the Monte-Carlo error; use target='model', that for new rows")
 
     @property
     def weights(self) -> Floats:

@@ -635,7 +635,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         """What the numbers are."""
         what, sign = ("decrease", 1) if self.is_error else ("increase", -1)
         none, all_own = in_digits(sign * self.error_none), in_digits(sign * self.error_all)
-        ends = f"{none} with all values from other rows, {all_own} with their own"
+        ends = f"{none} with all values from other rows, {all_own} with each row's own"
         return f"{what} in {self.quantity} by each feature; {ends}"
 
     @property
@@ -658,7 +658,7 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         """How the numbers were computed."""
         kind = f"exact over {self.design} of rows" if self.exact else f"sampled, {self.design}"
         game = "" if self.aggregate == "loss" else "SAGE: predictions averaged over donors before the loss; "
-        notes = [f"{game}{kind} ({self.method}); {how_computed(self.engine, self.n_predictions)}"]
+        notes = [f"{game}{kind}; method: {self.method}; {how_computed(self.engine, self.n_predictions)}"]
         if not self.exact and or_else(lambda: self.std_error, None) is None:
             notes.append("±: Monte-Carlo error only; the error on new data is unknown")
         else:
@@ -679,8 +679,8 @@ class ShapleyImportance(Grouped, Ranked, WithLocal, Inference):
         one = len(names) == 1
         who, what = listed(names, 3), f"{'its' if one else 'their'} values {self.harm}"
         return (
-            f"the share{'' if one else 's'} of {who} {'is' if one else 'are'} below 0: on average over coalitions, "
-            f"{what}; the other shares add up to more than 100%"
+            f"the share{'' if one else 's'} of {who} {'is' if one else 'are'} below 0: on these rows, on average over "
+            f"coalitions, {what}; the other shares add up to more than 100%"
         )
 
     @property

@@ -42,11 +42,11 @@ CONDITIONAL = Way(
 )  # fmt: skip
 WALKS_FOR_ROWS = replace(
     WALKS, name="covariance and walks", run=covariance.walks_for_rows, cost=covariance.row_walk_cost,
-    words="covariance of y and the predictions' Shapley values, single rows by walks",
+    words="covariance of y and the predictions' Shapley values; values for single rows by walks",
 )  # fmt: skip
 by_the_engine = partial(Way, exact=True, by_model=False, predictions=by_engine.checked_rows)
 COVARIANCE = by_the_engine(
-    name="covariance", words="covariance of y and the predictions' Shapley values; no single rows", unit="rows",
+    name="covariance", words="covariance of y and the predictions' Shapley values; none for single rows", unit="rows",
     run=covariance.totals, cost=covariance.cost, rows=False, quick=np.inf, kept_bytes=covariance.number_bytes,
 )  # fmt: skip
 MEAN_WALKS = replace(

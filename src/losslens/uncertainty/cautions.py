@@ -1,7 +1,8 @@
-"""Where an interval cannot be trusted: one plain sentence each, to stand beside the number."""
+"""Where an interval cannot be trusted: one plain sentence each, to stand beside the number; a few words in frames."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from math import comb
 
@@ -17,6 +18,19 @@ MUCH_CLIPPED = 0.01  # of the cells, from which on the bound of the log loss dec
 MUCH_OF_ONE_VALUE = 1 / 3  # of the rows
 SKEWED_TARGET = 0.15  # skewness of the mean of such a target, from which on intervals cover less than they say
 MOST_NAMES = 3  # of features that share a sentence
+
+# How a sentence is recognised, and the few words for it in data frames: pandas prints lines of at most 80 letters, and
+# would hide the numbers between names and a sentence, or even "correlated with income".
+IN_FRAMES = {
+    r"effective number of (groups|rows) is (\S+):": r"few \1 (\2)",
+    r"effective size of the smaller group is (\S+):": r"small group (\1)",
+    r"few rows decide this number": "few rows decide",
+    r"at the bound of the log loss": "clipped log loss",
+    r"target is (\S+) in .* and skewed": r"target often \1",
+    r"drawn values differ from real ones": "doubtful draws",
+    r"correlated with .*: shuffling": "correlated",
+    r"(\d+%) of the rows with it .* unlike any real one": r"\1 unrealistic",
+}
 
 
 def few_groups(effective: float) -> str:
@@ -99,6 +113,19 @@ def of_estimate(skewness: float, effective: float, *, grouped: bool = False) -> 
     """All cautions on a 95% interval; empty where there are none."""
     cautions = few_units(effective, grouped=grouped), skewed(skewness, degrees_of_freedom(effective))
     return " ".join(filter(None, cautions))
+
+
+def in_short(caution: str) -> str:
+    """A caution in a few words, for data frames; a text that is no caution, such as why there is no number, stays.
+
+    >>> in_short("The effective number of groups is 6: with fewer than 30, intervals may be too narrow.")
+    'few groups (6)'
+    >>> in_short("A few rows decide this number. Correlated with income: shuffling it may create unrealistic rows.")
+    '2 cautions'
+    """
+    seen = [(sign, re.search(sign, caution, re.IGNORECASE)) for sign in IN_FRAMES]
+    short = [match.expand(IN_FRAMES[sign]) for sign, match in seen if match]
+    return f"{len(short)} cautions" if len(short) > 1 else "".join(short or [caution])
 
 
 def noted(names: Sequence[str], cautions: Sequence[str]) -> list[str]:

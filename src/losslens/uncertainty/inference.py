@@ -16,7 +16,7 @@ from losslens.tables.features import position_of
 from losslens.tables.frozen import Frozen
 from losslens.text import in_digits
 from losslens.typing import Floats
-from losslens.uncertainty.cautions import few_groups, of_estimate, sentences, skewed, small_group
+from losslens.uncertainty.cautions import few_groups, in_short, of_estimate, sentences, skewed, small_group
 from losslens.uncertainty.standard_errors import (
     Influence,
     around,
@@ -428,7 +428,7 @@ def columns_of_differences(
     data["p"] = p = np.array([differences[k].p_value for k in order])
     if adjust is not None:
         data["p_adjusted"] = adjusted(p, adjust)
-    cautions = [" ".join(filter(None, (differences[k].note, differences[k].caution))) for k in order]
+    cautions = ["; ".join(filter(None, (differences[k].note, in_short(differences[k].caution)))) for k in order]
     return data | {"caution": cautions}
 
 

@@ -189,7 +189,7 @@ def candidates(
     search, bootstrap = hasattr(models, "cv_results_"), isinstance(models, tuple) and _is_learner(models)
     if not search and not bootstrap:
         if train is not None:
-            raise ValueError("train= holds rows to fit a search or a learner on; leave it out for fitted models")
+            raise ValueError("train= has the rows to fit a learner or a search on; leave it out for fitted models")
         return _by_name(models)
     base = models.estimator if search else models[0]
     fit_X, fit_y, judged, fit_groups = _parts(X, y, train, options)

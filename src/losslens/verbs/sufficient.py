@@ -161,7 +161,8 @@ def _gain(task: Task, one: FeatureImportance) -> tuple[float, Any]:
     moved = moved - influence_on_error(one.sample, one.at).moved
     if not gain > 0:
         raise ValueError(
-            f"on one half of the rows the model does no better than {_constant(one)}, so there is no gain to keep"
+            f"on one half of the rows the model does no better than a constant prediction ({_constant(one)}), "
+            "so there is no gain to keep"
         )
     return gain, moved
 
