@@ -234,7 +234,7 @@ LINES = {
     "passes": 5752,
     "plots": 5205,
     "refits": 749,
-    "results": 11181,
+    "results": 11183,
     "rows": 1631,
     "shapley": 4431,
     "sklearn": 590,

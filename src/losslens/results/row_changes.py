@@ -64,9 +64,7 @@ class RowChanges(Ranked, Inference):
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature, over new rows: `level` is the coverage probability, `target` "model"."""
         if check_target(target) == "sample":
-            raise ValueError(
-                "the Monte-Carlo error alone has no interval here; use target='model', the interval for new rows"
-            )
+            raise ValueError("the Monte-Carlo error alone has no interval here; use target='model', that for new rows")
         return self._estimates.intervals(level)
 
     @cached_property
