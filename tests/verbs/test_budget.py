@@ -11,6 +11,7 @@ from tests.support.slow_models import clock, linear, rows, slow  # noqa: F401 - 
 import losslens as ll
 from losslens.passes import allowance
 from losslens.passes.allowance import seconds_of
+from losslens.passes.drawing import Drawing
 
 LOSS = {"loss": "squared_error", "progress": False}
 
@@ -217,6 +218,33 @@ def test_whichever_call_is_interrupted_complete_columns_count(clock):  # noqa: F
         for name in imp:
             np.testing.assert_allclose(imp[name].local, by_hand(linear, X, y, imp, name), atol=1e-10)
     assert {"interrupted"} <= set(stopped)
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_ctrl_c_between_calls_of_the_model_gives_what_was_done(after, monkeypatch):
+    """While importances are computed from the cells: they are, once more; a second Ctrl-C ends the call."""
+    X, y = rows(300)
+    call = dict(budget=30_000, random_state=0, **LOSS)
+    whole, look, looks = ll.feature_importance(linear, X, y, **call), Drawing.look, []
+
+    def interrupted(drawing, times=1):
+        looks.append(drawing.width)
+        if after < len(looks) <= after + times:
+            raise KeyboardInterrupt
+        return look(drawing)
+
+    monkeypatch.setattr(Drawing, "look", interrupted)
+    imp = ll.feature_importance(linear, X, y, **call)
+    assert imp.afforded.stopped == "interrupted"
+    assert looks[-1] == looks[-2]  # all that was predicted counts
+    assert sum(one.design.m for one in imp.values()) == looks[-1]
+    np.testing.assert_allclose(imp["x0"].local, by_hand(linear, X, y, imp, "x0"), atol=1e-10)
+    if after == 0:
+        np.testing.assert_array_equal(imp.afforded.looks[0], whole.afforded.looks[0])
+    looks.clear()
+    monkeypatch.setattr(Drawing, "look", lambda drawing: interrupted(drawing, times=2))
+    with pytest.raises(KeyboardInterrupt):
+        ll.feature_importance(linear, X, y, **call)
 
 
 def test_few_rows_have_numbers_and_no_errors():

@@ -104,32 +104,25 @@ def _rounds(
     drawing: Drawing, rows: Indices, n: int, looks: Floats, settled: tuple[str, ...] = ()
 ) -> Spent:  # fmt: skip
     """Round after round, until precision or the limits end it."""
-    meter, error, stopped = drawing.meter, "", None
-    by_feature: ByFeature = {}
-    try:
-        drawing.first_round()
-    except ENDS as stop:
-        if not all(one.donors or one.complete for one in drawing.held):
-            or_raise(partial(_again, stop))
-        stopped, error = _why(stop)
+    meter, (stopped, error) = drawing.meter, or_raise(partial(_first_round, drawing))
     while True:
-        by_feature = drawing.look()
-        if not len(looks) or not np.array_equal(looks[-1], drawing.m):
-            looks = np.vstack([looks, drawing.m])
-        if meter.limits.ranks:
-            settled = _settled(by_feature, looks, settled)
-        if stopped is not None:
-            break
-        queue, stopped = _next_columns(drawing, by_feature, settled)
-        if stopped is not None:
-            break
-        before = drawing.width
-        meter.own = 1.2 * drawing.looked * (before + len(queue))
+        before, by_feature = drawing.width, ByFeature()
         try:
+            by_feature = drawing.look()
+            if not len(looks) or not np.array_equal(looks[-1], drawing.m):
+                looks = np.vstack([looks, drawing.m])
+            if meter.limits.ranks:
+                settled = _settled(by_feature, looks, settled)
+            queue, stopped = _next_columns(drawing, by_feature, settled) if stopped is None else ([], stopped)
+            if stopped is not None:
+                break
+            meter.own = 1.2 * drawing.looked * (before + len(queue))
             drawing.predict(queue)
         except ENDS as stop:
+            if stopped is not None:  # interrupted again, while what was done is looked at
+                raise
             stopped, error = _why(stop)
-            if drawing.width == before:
+            if drawing.width == before and by_feature:
                 break
     seconds = meter.seconds if meter.limits.timed else None
     afforded = Afforded(
@@ -147,8 +140,15 @@ def _unsteady(task: Task, by_feature: ByFeature) -> ByFeature:
     return {name: [replace(one, exact=False, declined=why) for one in some] for name, some in by_feature.items()}
 
 
-def _again(stop: BaseException) -> None:
-    raise stop
+def _first_round(drawing: Drawing) -> tuple[Stopped | None, str]:
+    """A few columns of each feature; why there are no more, if some stop was the reason, unless some have none."""
+    try:
+        drawing.first_round()
+    except ENDS as stop:
+        if not all(one.donors or one.complete for one in drawing.held):
+            raise
+        return _why(stop)
+    return None, ""
 
 
 def _why(stop: BaseException) -> tuple[Stopped, str]:
