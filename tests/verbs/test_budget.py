@@ -451,6 +451,16 @@ def test_a_report_within_the_time(clock):  # noqa: F811
     assert page.check() == []
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"rows": "x"}, "rows is a whole number"), ({"features": [("x0", "x1")]}, "leave out the pair")],
+)
+def test_other_arguments_of_a_report_are_checked_with_a_budget_too(options, words):
+    X, y = rows(100)
+    with pytest.raises(ValueError, match=words):
+        ll.report(linear, X, y, budget="2 s", **(LOSS | options))
+
+
 @pytest.mark.parametrize("verb", [ll.report, ll.compare])
 def test_scores_have_no_budget(verb):
     X, y = rows(100)

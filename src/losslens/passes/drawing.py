@@ -249,6 +249,8 @@ class Drawing:
 
 def _columns_of(task: Task, subject: Subject) -> FeatureColumns:
     """Of a feature, without any yet; several columns have no order, and rows in groups need donors of other groups."""
+    if subject.feature.kind == "pair":
+        raise ValueError("budget is for importances, and a pair has curves only: leave out the pair, or budget=")
     kind: type[Latin] | type[Spread] = Latin if subject.feature.kind == "group" or task.blocked else Spread
     ask = pose(subject, kind(task.n), task.n, task.entropy).ask
     assert ask.donor_values is not None  # of a question with donors

@@ -85,8 +85,6 @@ def go_on(task: Task, limits: Limits, before: Afforded, features: Mapping[str, F
 
 def _of_the_model(task: Task) -> tuple[Task, bool]:
     """The task without an exact engine, and whether none is needed: it computes all features."""
-    if any(subject.feature.kind == "pair" for subject in task.subjects):
-        raise ValueError("budget is for importances, and a pair has curves only: leave out the pair, or budget=")
     if task.design is not None:
         raise ValueError(f"budget chooses the donors of each feature: leave out donors={task.design!r}, or budget=")
     if all(route(task, subject).exact for subject in task.subjects):

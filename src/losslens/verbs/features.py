@@ -124,8 +124,8 @@ def feature_importance(
     budget
         For models that take long: a time, such as ``"10 min"``, or a number of predictions. Calls of the model are
         timed; rows with weight are drawn at random, all if there is time, and get donors where these reduce the error
-        most, so that features which are surely unimportant get few. What is done when the time ends, at Ctrl-C, or when the
-        model fails four times in a row is the result, which says what was afforded (`afforded`); `Importances.more`
+        most, so that features which are surely unimportant get few. What is done when the time ends, at Ctrl-C, or when
+        the model fails four times in a row is the result, which says what was afforded (`afforded`); `Importances.more`
         goes on. It ends early if more donors would hardly help. A number of predictions gives the same result on every
         machine. Where an exact engine reads the model nothing is sampled, and the budget does not matter.
     precision

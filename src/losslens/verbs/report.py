@@ -206,6 +206,7 @@ def _affordable_rows(
     """How many rows are explained within the limits, `rows` at most."""
     from losslens.passes.affordable_rows import rows_for_all  # most reports have no limits
 
+    checks.check_count(rows, "rows", least=3)
     if is_scorer(loss):
         raise ValueError(f"budget is for losses, and {loss!r} is a score: leave out budget=, or name a loss")
     chosen = default_loss(as_model(next(iter(named.values()))), loss, y)
