@@ -350,12 +350,16 @@ def _worse(page: Page, text: str) -> list[Number]:
 
 
 def _off(page: Page, text: str) -> list[Number]:
-    quality = page.head["quality"] or {"sentences": []}
-    if text not in quality["sentences"] or "sample_weight=" in page.calls["imp"]:
-        return []  # of another model
-    worst = max((one for one in quality["residuals"] if one["off"]), key=lambda one: abs(one["mean"]))
-    inside = f"(f >= {worst['low']!r}) & (f <= {worst['high']!r})"
-    return [("mean of the target less the prediction", f"(np.asarray(y) - f)[{inside}].mean()", worst["mean"])]
+    of = next(
+        (one for one in page.summary["models"] if text in (one["quality"] or {"sentences": []})["sentences"]), None
+    )
+    if of is None or "sample_weight=" in page.calls["imp"]:
+        return []
+    worst = max((one for one in of["quality"]["residuals"] if one["off"]), key=lambda one: abs(one["mean"]))
+    other = page.calls["f"].partition(" = ")[2].replace("(model", f"(models[{of['name']!r}]")
+    f = "f" if of is page.head else other
+    inside = f"({f} >= {worst['low']!r}) & ({f} <= {worst['high']!r})"
+    return [("mean of the target less the prediction", f"(np.asarray(y) - {f})[{inside}].mean()", worst["mean"])]
 
 
 def _groups(page: Page, text: str) -> list[Number]:
