@@ -230,7 +230,7 @@ LINES = {
     "donors": 2275,
     "engines": 10800,
     "losses": 1520,
-    "page": 4600,
+    "page": 4602,
     "passes": 5752,
     "plots": 5205,
     "refits": 749,
