@@ -516,7 +516,7 @@ def test_clipped_probabilities_have_the_parts_of_the_brier_score():
 @pytest.mark.parametrize(
     ("model", "y", "options", "why"),
     [
-        (simulation, Y, {"loss": lambda y, f: np.abs(y - f)}, "a loss of your own"),
+        (simulation, Y, {"loss": lambda y, f: np.abs(y - f)}, "your own loss function"),
         (FOREST, Y, {"loss": get_scorer("r2")}, "a scorer has no loss of single rows"),
         (LogisticRegression().fit(X, Y > 0), Y > 0, {"loss": "zero_one"}, "labels can't be added"),
         (simulation, Y, {"donors": ll.Grid(9)}, "the features must have the same donors, but Grid"),

@@ -112,7 +112,7 @@ def common_design(task: Task) -> Design | None:
 def adding_scale(model: Model, loss: Loss) -> tuple[AddingScale | None, str]:
     """The scale on which a model adds what its features contribute; None, and why, if the loss can't be split."""
     if loss.custom:
-        return None, "a loss of your own is evaluated at predictions of the model alone; use a named loss"
+        return None, "your own loss function is known only at the model's predictions; use a named loss"
     if loss.reads == "outputs":
         return None, "the loss is a mean over several outputs; pass one of them"
     if loss.reads == "labels":

@@ -273,7 +273,7 @@ def as_estimator(learner: Any) -> Any:
         return learner
     if not callable(learner):
         raise TypeError(
-            f"learner is a scikit-learn estimator or a function (X, y) -> model; got {type(learner).__name__}"
+            f"learner must be a scikit-learn estimator or a function (X, y) -> model; got {type(learner).__name__}"
         )
     if hasattr(learner, "predict"):
         raise TypeError(f"{type(learner).__name__} predicts but can't be fitted: pass a function (X, y) -> model")

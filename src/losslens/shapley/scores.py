@@ -57,7 +57,7 @@ def _why_sampled(request: ScoreRequest) -> str:
     """Why not all coalitions of all pairs were predicted."""
     design = request.task.design
     if not request.by_coalitions:
-        return "all coalitions are too many, or were not wanted: some orders of the features are drawn"
+        return "random orders of the features are drawn: all coalitions are too many, or were not requested"
     if design is None:
         return f"each row has {donors_a_row(request.task, request.task.n)} donors; donors='all' takes all of them"
     return scored.why_a_sample(design)

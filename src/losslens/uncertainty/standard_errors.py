@@ -21,7 +21,7 @@ from losslens.uncertainty.cell_weights import CellWeights, DonorEffects, EffectT
 from losslens.uncertainty.leave_one_out import leave_one_out
 
 Target = Literal["sample", "model", "learner"]
-ONE_DONOR = "no standard error: there is one donor only, and donors must be compared; use more"
+ONE_DONOR = "no standard error: it compares donors, and there is only one; use two or more"
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,7 +302,7 @@ def grid_influence(means: Means, design: Design, sample: Sample) -> Influence:
     donors = means.donor_weight > 0
     d = int(donors.sum())
     if d < 2:
-        raise ValueError("no Monte-Carlo error: there is one donor only, and donors must be compared; use more")
+        raise ValueError("no Monte-Carlo error: it compares donors, and there is only one; use two or more")
     left = max(1 - d / sample.units(), 0.0)
     return Influence(np.sqrt(d / (d - 1) * left) * means.donor_weight[donors] * (means.caused[donors] - means.pfi))
 

@@ -252,7 +252,7 @@ def test_recognition_names_the_class_or_says_why_not():
         "no reader for Mine of sklearn_extra": [mine],
         "MyTree, derived from DecisionTreeRegressor": [MyTree()],
         "predict of Ridge was replaced in the class": [spoofed],
-        "predict of a Ridge was replaced in the object": [shadowed(linear.Ridge(), "predict")],
+        "predict of a Ridge was replaced in this object": [shadowed(linear.Ridge(), "predict")],
     }
     for reason, things in others.items():
         for thing in things:

@@ -394,7 +394,7 @@ def test_a_wrapper_that_is_not_fitted():
 def test_a_replaced_method_inside_a_wrapper():
     model = transformed(boosted(), **LOGS).fit(*data("positive"))
     model.regressor_.predict = lambda X: X[:, 0]
-    with pytest.raises(Declined, match="was replaced in the object"):
+    with pytest.raises(Declined, match="was replaced in this object"):
         read_model(as_model(model), "values")
 
 

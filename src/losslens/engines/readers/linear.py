@@ -188,7 +188,7 @@ def read_statsmodels(results: Any, response: Response) -> LinkedLinear | None:
         return None
     model, inner = results.model, results._results
     if "predict" in vars(inner):
-        raise Declined("predict of its results was replaced in the object, and may do anything")
+        raise Declined("predict of its results was replaced in this object: what it does is unknown")
     if getattr(model, "formula", None) is not None:
         raise Declined("it was fitted by a formula: what it makes of the columns is not read; fit it to a matrix")
     link = _link(model)

@@ -68,7 +68,9 @@ def _root(module: Any) -> str:
 
 def _check_object(thing: Any, methods: frozenset[str]) -> None:
     if replaced := methods & getattr(thing, "__dict__", {}).keys():
-        raise Declined(f"{min(replaced)} of a {type(thing).__name__} was replaced in the object, and may do anything")
+        raise Declined(
+            f"{min(replaced)} of a {type(thing).__name__} was replaced in this object: what it does is unknown"
+        )
 
 
 def _methods(cls: type) -> frozenset[str]:
