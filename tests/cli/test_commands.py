@@ -471,7 +471,7 @@ def test_settings_from_a_file_and_the_command_line_wins(folder):
             "the model failed on these data: Runtime",
         ),
         (("classes.skops", "t.csv", "--target", "label", "--loss", "squared_error"), "use --loss zero_one"),
-        (("classes.skops", "t.csv", "--target", "label", "--loss", "auc"), "take --loss roc_auc"),
+        (("classes.skops", "t.csv", "--target", "label", "--loss", "auc"), "write --loss roc_auc"),
         (("classes.skops", "t.csv", "--target", "label", "--loss", "scorer:roc"), "no scorer 'roc'"),
         ((*LINEAR, "--loss", "pinball:high"), "--loss pinball:NUMBER takes a number"),
         ((*LINEAR, "--loss", "mine:none"), "the module mine has no none"),

@@ -394,7 +394,7 @@ def test_names_of_metrics_get_the_loss_to_use(name: str, loss: str) -> None:
 def test_names_of_averages_get_a_scorer(name: str, scorer: str) -> None:
     with pytest.raises(ValueError, match="a loss of each row is needed here; only feature_imp") as caught:
         resolve(name)
-    assert f"take loss='{scorer}'" in str(caught.value)
+    assert f"write loss='{scorer}'" in str(caught.value)
     assert str(caught.value).startswith(f"{name!r} is a score of all rows")
     metrics.get_scorer(scorer)
 
@@ -612,7 +612,7 @@ def test_results_of_functions_are_checked(returned: Any, message: str) -> None:
 def test_metrics_of_scikit_learn_get_a_hint() -> None:
     with pytest.raises(ValueError, match=r"metric of scikit-learn: .*; pass loss='squared_error'"):
         resolve(metrics.mean_squared_error)(Y, F)
-    with pytest.raises(ValueError, match="take loss='r2'"):
+    with pytest.raises(ValueError, match="write loss='r2'"):
         resolve(metrics.r2_score)(Y, F)
     with pytest.raises(
         ValueError, match=r"all rows; pass loss=sklearn.metrics.make_scorer\(mean_squared_log_error, greater"
