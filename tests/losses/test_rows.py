@@ -392,7 +392,7 @@ def test_names_of_metrics_get_the_loss_to_use(name: str, loss: str) -> None:
     ],
 )
 def test_names_of_averages_get_a_scorer(name: str, scorer: str) -> None:
-    with pytest.raises(ValueError, match="a loss of each row is needed here; only feature_imp") as caught:
+    with pytest.raises(ValueError, match="which feature_importance, shapley_importance") as caught:
         resolve(name)
     assert f"write loss='{scorer}'" in str(caught.value)
     assert str(caught.value).startswith(f"{name!r} is a score of all rows")
