@@ -23,6 +23,7 @@ from sklearn.metrics import log_loss
 import losslens as ll
 from losslens.page.opening import baseline, how_well
 from losslens.page.scored import how_score, score_dict
+from losslens.page.story import how_rare
 from losslens.results.ranking import Ranking, tested_features, what_matters
 from losslens.text import CLAIMS, Sentence, share_in_words
 
@@ -730,7 +731,7 @@ TRUTHS: dict[str, Truth] = {
     "no_single_feature": _no_single_feature,
     "leads_here": _leads_here,
     "takeaway": _takeaway,
-    "how_rare": lambda case, text: False,  # of a story: tests/page/test_story.py
+    how_rare.__name__: lambda case, text: False,  # of a story: tests/page/test_story.py
     "no_better": _no_better,
     "goes_together": _goes_together,
     "case_in_words": _case_in_words,
