@@ -254,7 +254,9 @@ def test_related_features_and_rows_unlike_real_ones_are_a_reason_for_care() -> N
     imp = explained(lambda X: X[:, 0] + X[:, 1] + X[:, 2], X=tied, y=tied.sum(axis=1) + Y / 9)
     blocks = GoingTogether(imp.together(lambda X: X[:, 0] + X[:, 1] + X[:, 2], tied, tied.sum(axis=1) + Y / 9))
     assert said(imp, blocks=blocks)[2].startswith("Shuffled together, x0 and x1 raise the error to ")
-    assert said(imp)[2].startswith("Shuffling creates unrealistic rows, on which the numbers rest in part: x")
+    assert said(imp)[2].startswith(
+        "Shuffling creates unrealistic rows, on which the numbers partly rest. Their share by feature: x"
+    )
     share = imp.extrapolation["x1"].percent
     assert f" (which makes {share} of the rows unlike any real one), its" in said(imp)[1]
     independent = explained()

@@ -84,7 +84,7 @@ class Story:
         together = any(row["block"] for row in self.bars["rows"])
         alone = " Together: the features get their values from the same other row." if together else ""
         hollow = "" if all(row["sure"] for row in self.bars["rows"]) else " Hollow: the effect could be chance."
-        return f"Shuffled: every row gets the value of another row. Dark line: 95% interval.{hollow}{alone}"
+        return f"Shuffled: every row gets the value of another row. Line: 95% interval.{hollow}{alone}"
 
 
 def story_of(summary: dict[str, Any]) -> Story:

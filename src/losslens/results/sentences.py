@@ -294,4 +294,4 @@ def hardly_occurring(extrapolations: Extrapolations) -> str:
     if not warned:
         return ""
     shares = listed([f"{cut(one.name)} {one.percent}" for one in warned], OTHERS)
-    return f"Shuffling creates unrealistic rows, on which the numbers rest in part: {shares} of the shuffled rows."
+    return f"Shuffling creates unrealistic rows, on which the numbers partly rest. Their share by feature: {shares}."
