@@ -56,7 +56,7 @@ def test_means_without_a_loss_have_no_number():
     found = means(Cells(EVERY, CHANGES), OwnDonors(MET, CODES, 3), sample())
     assert found.local is None
     np.testing.assert_allclose(found.pd, [4.5, 5, 3.5])
-    with pytest.raises(ValueError, match="no loss"):
+    with pytest.raises(ValueError, match="computed without y"):
         found.pfi  # noqa: B018
 
 

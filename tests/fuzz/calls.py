@@ -48,7 +48,9 @@ ASKED = {  # functions of an estimator or a splitter that losslens calls: what t
 }  # fmt: skip
 SECONDS = 10  # of CPU time, for one call
 VERBS = [name for name in ll.__all__ if inspect.isfunction(getattr(ll, name))]
-MAKERS = ["Absolute", "Derangements", "Grid", "Latin", "Paper", "Permutations", "Residual", "Systematic", "Within"]
+MAKERS = [
+    "Absolute", "Derangements", "Grid", "Latin", "Paper", "Permutations", "Residual", "Sage", "Systematic", "Within",
+]  # fmt: skip
 LOSSES = ["huber", "pinball", "tweedie_deviance", "pointwise", "resolve"]
 CHANCE = {"report": 0.15, "permuted_target_test": 0.5, "compare": 0.6}  # of slow verbs; others 1
 # How results and designs are registered, and what other rooms call with positions that are checked already.

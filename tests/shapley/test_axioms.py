@@ -256,7 +256,7 @@ def test_curves_and_shares_that_are_asked_for_wrongly():
         found.curve("x7")
     with pytest.raises(ValueError, match="by is 'own'"):
         found.curve("x0", by="rows")
-    with pytest.raises(ValueError, match="shares are undefined"):
+    with pytest.raises(ValueError, match="percentages are undefined"):
         _ = share(lambda X: np.ones(len(X))).share
 
 

@@ -284,7 +284,7 @@ def test_a_score_of_some_donors_or_orders_says_why_not_of_all():
         "which the model predicts": {"donors": "all"},
         "each row has 10 donors": {},
         "donors=Latin(3) asks for some of the pairs": {"donors": ll.Latin(3)},
-        "some orders of the features are drawn": {"donors": "all", "method": "walk"},
+        "random orders of the features are drawn": {"donors": "all", "method": "walk"},
     }
     for why, options in ways.items():
         found = ll.shapley_importance(CLASSIFIER, X, TWO, **auc, **options)

@@ -45,7 +45,8 @@ def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: P
     notes = draw_table(ax, cells, rows, columns, title, colour_scale, own)
     notes = [*filter(None, [result.meaning]), *notes]
     framed = _frame_sure(ax, result, order)
-    notes += [*framed, *_cautions(result, names)] if framed else []
+    sure = is_sure(result)
+    notes += [*framed, *_cautions(result, names, [pair for pair in result._pairs if sure[pair]])] if framed else []
     if blank:
         notes.append("blank: not requested")
     notes += not_shown(len(result.features) - len(order), "weaker feature")
@@ -53,11 +54,10 @@ def plot_interactions(result: Interactions, ax: Axes | None, look: Look, part: P
     return ax
 
 
-def _cautions(result: Interactions, names: Names) -> list[str]:
-    """Why to doubt the intervals of those pairs that are said to differ from 0."""
-    sure = is_sure(result)
-    pairs = [" and ".join(shorten(names.of(result.features[j]), 40) for j in pair) for pair in result._pairs]
-    return noted(pairs, [result._caution(pair) if sure[pair] else "" for pair in result._pairs])
+def _cautions(result: Interactions, names: Names, pairs: Sequence[tuple[int, int]]) -> list[str]:
+    """Why to doubt the intervals of pairs: of those that a table frames, or that a ranking draws."""
+    named = [" and ".join(shorten(names.of(result.features[j]), 40) for j in pair) for pair in pairs]
+    return noted(named, [result._caution(pair) for pair in pairs])
 
 
 def _open_table(result: Interactions, ax: Axes | None, top: int | None) -> tuple[Axes, Indices]:
@@ -113,7 +113,7 @@ def plot_interaction_ranking(result: Interactions, ax: Axes | None, look: Look, 
     named_rows.label_across(ax, f"{result.kind}, {result.title}", width)
     notes = [*filter(None, [result.meaning])]
     if any(pair in result._with_error for pair in shown):
-        notes += [f"{LINES}; filled: the interval excludes 0", *_cautions(result, names)]
+        notes += [f"{LINES}; filled: the interval excludes 0", *_cautions(result, names, shown)]
     canvas.caption(ax, notes + not_shown(len(ranked) - len(shown), "weaker pair"))
     return ax
 

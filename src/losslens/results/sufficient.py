@@ -37,7 +37,7 @@ class Sufficient(Result, Estimated):
     >>> X = np.random.default_rng(0).normal(size=(400, 4))
     >>> y = 2 * X[:, 1] + X[:, 3]
     >>> f = lambda X: 2 * X[:, 1] + X[:, 3] + 0.1 * X[:, 0]
-    >>> enough = ll.feature_importance(f, X, y, loss="squared_error").sufficient(f, X, y)
+    >>> enough = ll.feature_importance(f, X, y, loss="squared_error").sufficient(f, X, y, random_state=0)
     >>> enough.enough, enough.gone
     (('x3', 'x1'), ('x0', 'x2'))
     """

@@ -101,7 +101,7 @@ class Sage:
 
     def __post_init__(self) -> None:
         if not is_one_of(self.method, ("auto", "exact", "walk")):
-            raise ValueError(f"Sage takes 'auto', 'exact' or 'walk'; got {self.method!r}")
+            raise ValueError(f"method of Sage is 'auto', 'exact' or 'walk'; got {self.method!r}")
 
 
 Method = Literal["auto", "rows", "totals", "exact", "walk"] | Paper | Sage
